@@ -1,0 +1,49 @@
+"""Compiles ONNX models for multi-chip modules: packages of many small ML chips on a ring.
+
+The names below are imported on first use, so that `import mcm_compiler` is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcm_compiler.api import CompileResult, compile_model, load_target
+    from mcm_compiler.diagnostics import CompileError, Diagnostic
+    from mcm_compiler.options import CompileOptions
+    from mcm_compiler.passes import Pass, PassContext
+    from mcm_compiler.registry import register_pass
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "CompileOptions",
+    "CompileResult",
+    "Diagnostic",
+    "Pass",
+    "PassContext",
+    "__version__",
+    "compile_model",
+    "load_target",
+    "register_pass",
+]
+
+_HOME = {
+    "CompileError": "diagnostics",
+    "CompileOptions": "options",
+    "CompileResult": "api",
+    "Diagnostic": "diagnostics",
+    "Pass": "passes",
+    "PassContext": "passes",
+    "compile_model": "api",
+    "load_target": "api",
+    "register_pass": "registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mcm_compiler' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"mcm_compiler.{_HOME[name]}"), name)

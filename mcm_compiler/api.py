@@ -1,0 +1,226 @@
+"""The compiler as a Python function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import onnx_ir as ir
+
+from mcm_compiler import spec_text
+from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact.emit import finish_folder
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.ir.importer import import_model, import_onnx
+from mcm_compiler.ir.source import SOURCE, SourceModel
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Partition, PartitionProblem
+from mcm_compiler.passes import Pass, PassContext, PassManager, parse_pipeline, print_pipeline
+from mcm_compiler.program import PROGRAM, LoweredProgram
+from mcm_compiler.registry import ZOO
+from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.report.report_data import build_report
+from mcm_compiler.simulation import SIMULATION, SimulationResult
+from mcm_compiler.staging import StagingFolder, staging
+from mcm_compiler.target import ChipModel, Target, Wire
+from mcm_compiler.target_loading import load_target
+from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
+from mcm_compiler.zoo import ModelBuilder
+
+ZOO_PREFIX = "zoo:"
+
+__all__ = ["CompileResult", "compile_model", "load_target", "run_passes"]
+
+
+@dataclass(frozen=True, eq=False)
+class CompileResult:
+    """Everything a compile found out. What the pipeline did not compute is None.
+
+    Attributes:
+        source: the model as given.
+        target: the package.
+        options: the options as given.
+        pipeline: text of the passes that ran.
+        model: the compiled graph, with its facts in `meta`.
+        problem: the partition problem.
+        partition: its answer, with the certificate.
+        chips: one model per used chip.
+        wires: tensors between chips and host.
+        program: the lowered program.
+        simulation: the judge's verdict.
+        verification: equality in onnxruntime.
+        diagnostics: warnings and notes.
+        timings: `(stage, seconds)`; never part of a written file.
+        folder: the output folder, or None where nothing was written.
+    """
+
+    source: SourceModel
+    target: Target
+    options: CompileOptions
+    pipeline: str
+    model: ir.Model
+    problem: PartitionProblem | None
+    partition: Partition | None
+    chips: tuple[ChipModel, ...] | None
+    wires: tuple[Wire, ...] | None
+    program: LoweredProgram | None
+    simulation: SimulationResult | None
+    verification: Verification | None
+    diagnostics: tuple[Diagnostic, ...]
+    timings: tuple[tuple[str, float], ...]
+    folder: Path | None
+
+
+def compile_model(
+    model: str | Path | ir.Model,
+    target: str | Target = "mcm36",
+    options: CompileOptions | None = None,
+    *,
+    output: Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+    after_pass: Callable[[Pass, ir.Model], None] | None = None,
+) -> CompileResult:
+    """Compiles a model for a package of chips.
+
+    Args:
+        model: a path, `zoo:NAME` with options as in `zoo:bert{layers=4}`, or a model in memory
+            (left unchanged).
+        target: a name, a path of a TOML description, or a target.
+        options: see `CompileOptions`.
+        output: the folder to write, whole or not at all; None writes nothing.
+        force: replace `output` if it is an output folder already.
+        progress: called with the name of each stage as it begins.
+        after_pass: called after each pass.
+
+    Returns:
+        All results; `folder` is `output`.
+
+    Raises:
+        CompileError: with all diagnostics of the stage that failed; nothing is left behind.
+    """
+    options = options or CompileOptions()
+    package = load_target(target) if isinstance(target, str) else target
+    pipeline = parse_pipeline(options.passes)
+    manager = PassManager(pipeline, after_pass)
+    manager.check()
+    if output is not None and not any(k.name == EMITTED.name for p in pipeline for k in p.provides):
+        raise CompileError(
+            Diagnostic(
+                "MCM-U006",
+                "an output folder is asked for, but no pass of the pipeline writes one",
+                at=f"'{options.passes}'",
+                hint="end the pipeline with split,lower,simulate,emit,verify",
+            )
+        )
+    with staging(output, force) as stage:
+        compiled, found, timings = _run(model, package, options, manager, stage, progress)
+        result = CompileResult(
+            source=SOURCE.get(compiled),
+            target=package,
+            options=options,
+            pipeline=print_pipeline(pipeline),
+            model=compiled,
+            problem=PARTITION_PROBLEM.find(compiled),
+            partition=PARTITION.find(compiled),
+            chips=CHIP_MODELS.find(compiled),
+            wires=WIRES.find(compiled),
+            program=PROGRAM.find(compiled),
+            simulation=SIMULATION.find(compiled),
+            verification=VERIFICATION.find(compiled),
+            diagnostics=tuple(found),
+            timings=tuple(timings),
+            folder=output,
+        )
+        if output is not None:
+            _finish(stage, result)
+    return result
+
+
+def run_passes(
+    model: str | Path | ir.Model,
+    target: str | Target = "mcm36",
+    options: CompileOptions | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+    after_pass: Callable[[Pass, ir.Model], None] | None = None,
+) -> tuple[ir.Model, tuple[Diagnostic, ...], tuple[tuple[str, float], ...]]:
+    """Runs the pipeline of `options` and returns the model as the last pass left it.
+
+    Returns:
+        The model, the warnings and notes, and `(stage, seconds)`.
+
+    Raises:
+        CompileError: as `compile_model`.
+    """
+    options = options or CompileOptions()
+    package = load_target(target) if isinstance(target, str) else target
+    manager = PassManager(parse_pipeline(options.passes), after_pass)
+    manager.check()
+    with staging(None) as stage:
+        compiled, found, timings = _run(model, package, options, manager, stage, progress)
+    return compiled, tuple(found), tuple(timings)
+
+
+def build_zoo_model(spec: str) -> ir.Model:
+    """Builds `NAME` or `NAME{option=value,...}` of the zoo.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+    """
+    parsed = spec_text.parse_one(spec)
+    builder = cast("ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
+    return builder.build()
+
+
+def _run(
+    model: str | Path | ir.Model,
+    target: Target,
+    options: CompileOptions,
+    manager: PassManager,
+    stage: StagingFolder,
+    progress: Callable[[str], None] | None,
+) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]]]:
+    show = progress or _silent
+    start = time.perf_counter()
+    show("import")
+    compiled, found = _import(model, options)
+    imported = ("import", time.perf_counter() - start)
+    context = PassContext(target, options, stage, found.append, show)
+    manager.run(compiled, context)
+    return compiled, found, [imported, *manager.timings]
+
+
+def _silent(_line: str) -> None:
+    """Takes progress that nobody wants to see."""
+
+
+def _import(
+    model: str | Path | ir.Model, options: CompileOptions
+) -> tuple[ir.Model, list[Diagnostic]]:
+    if isinstance(model, ir.Model):
+        name = model.graph.name or "model"
+        return import_model(model, name, options.dims, options.shapes)
+    if isinstance(model, str) and model.startswith(ZOO_PREFIX):
+        built = build_zoo_model(model.removeprefix(ZOO_PREFIX))
+        return import_model(built, model, options.dims, options.shapes)
+    return import_onnx(Path(model), options.dims, options.shapes)
+
+
+def _finish(stage: StagingFolder, result: CompileResult) -> None:
+    report = build_report(result)
+    json_text.write(stage.path / layout.REPORT, report)
+    text = render_markdown(report)
+    (stage.path / layout.REPORT_TEXT).write_bytes(text.encode("utf-8", "backslashreplace"))
+    finish_folder(
+        stage.path,
+        result.source,
+        result.chips or (),
+        result.wires or (),
+        result.target,
+        result.options,
+    )

@@ -1,0 +1,112 @@
+"""`annotated.onnx`: the source model with every op's chip, group and cost, for Netron and tools.
+
+Placement stands in ONNX's multi-device fields (IR version 11 or newer): a model configuration
+with one device per chip, and the chip of each node as its pipeline stage. What has no standard
+field is in `metadata_props` under `mcm.*`. The file is the complete source model: its weights
+refer to the chips' data files, so that nothing large is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.ir.writer import DataLocation, write_with_data
+from mcm_compiler.partition import CHIP
+
+MULTI_DEVICE_IR_VERSION = 11
+"""The IR version that introduced the multi-device fields."""
+
+COST_PROPERTY = "mcm.cost_s"
+REMOVED_PROPERTY = "mcm.removed"
+
+
+@dataclass
+class _Placement:
+    chips: set[int] = field(default_factory=set[int])
+    group: str | None = None
+    seconds: float | None = None
+
+
+def write_annotated(
+    source: SourceModel,
+    compiled: ir.Model,
+    num_chips: int,
+    folder: Path,
+    shared: dict[int, DataLocation],
+) -> None:
+    """Writes `annotated.onnx` and, for weights that no chip stores as they are, its data file.
+
+    Args:
+        source: the model as given.
+        compiled: the legalised graph, whose nodes carry `CHIP` and their origin.
+        num_chips: chips of the package.
+        folder: where to write.
+        shared: where the chips' data files hold which tensors (by `id`).
+    """
+    placements = _placements(compiled)
+    model = source.original.clone()
+    model.ir_version = max(model.ir_version, MULTI_DEVICE_IR_VERSION)
+    configuration = model.add_device_configuration(
+        _free_name("mcm", [c.name for c in model.device_configurations]),
+        device_names=[f"chip_{chip}" for chip in range(num_chips)],
+    )
+    placeable = {node.name for node in placeable_nodes(model.graph)}
+    for node in model.graph:
+        placement = placements.get(node.name or "")
+        if placement is None or not placement.chips:
+            if node.name in placeable:
+                node.metadata_props[REMOVED_PROPERTY] = "true"
+            continue
+        chips = sorted(placement.chips)
+        node.metadata_props[CHIP_PROPERTY] = ",".join(map(str, chips))
+        if placement.group is not None:
+            node.metadata_props[GROUP_PROPERTY] = placement.group
+        if placement.seconds is not None:
+            node.metadata_props[COST_PROPERTY] = repr(placement.seconds)
+        node.set_pipeline_stage(configuration, chips[0])
+    path = folder / layout.ANNOTATED
+    write_with_data(model, path, layout.ANNOTATED_DATA, shared)
+    _read_back(path, configuration.name)
+
+
+def _placements(compiled: ir.Model) -> dict[str, _Placement]:
+    placements: dict[str, _Placement] = defaultdict(_Placement)
+    for node in compiled.graph:
+        origin = node.metadata_props.get(ORIGIN_PROPERTY)
+        chip = CHIP.find(node)
+        if origin is None or chip is None:
+            continue
+        placement = placements[origin]
+        placement.chips.add(chip)
+        group = node.metadata_props.get(GROUP_PROPERTY)
+        placement.group = placement.group or group
+        if (cost := NODE_COST.find(node)) is not None:
+            placement.seconds = (placement.seconds or 0.0) + cost.seconds
+    return placements
+
+
+def _free_name(base: str, taken: list[str]) -> str:
+    name, suffix = base, 1
+    while name in taken:
+        suffix += 1
+        name = f"{base}_{suffix}"
+    return name
+
+
+def _read_back(path: Path, configuration: str) -> None:
+    """Serialisers drop the multi-device fields below IR version 11 without an error."""
+    proto = onnx.load(path, load_external_data=False)
+    named = any(c.name == configuration for c in proto.configuration)
+    staged = any(node.device_configurations for node in proto.graph.node)
+    if not named or not staged:
+        raise RuntimeError("the multi-device fields of annotated.onnx were lost in writing")

@@ -1,0 +1,77 @@
+"""Running the chips of a compiled model one after another, as the ring would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution import run_session, session_for
+from mcm_compiler.target import HOST, Wire
+
+
+def run_chain(
+    folder: Path,
+    chips: Sequence[int],
+    wires: Sequence[Wire],
+    outputs: Sequence[str],
+    batches: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Runs each chip's model for each batch of inputs, handing tensors on by the wires alone.
+
+    A chip sees only tensors that a wire brings to it, so that a wrong wire shows as a missing or
+    wrong tensor.
+
+    Args:
+        folder: holds `chip_NN.onnx`.
+        chips: chips in ring order.
+        wires: all tensors that travel.
+        outputs: graph outputs to return.
+        batches: graph inputs by name, one mapping per inference.
+
+    Returns:
+        Graph outputs by name, one mapping per inference.
+
+    Raises:
+        CompileError: MCM-V003 where a wire carries a tensor that its source does not have, or an
+            output does not arrive; MCM-V001 and MCM-V002 from the runtime.
+    """
+    inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
+    for inbox, feeds in zip(inboxes, batches, strict=True):
+        _deliver(HOST, feeds, wires, inbox)
+    for chip in chips:
+        with session_for(folder / layout.chip_file(chip)) as session:
+            for inbox in inboxes:
+                _deliver(chip, run_session(session, inbox.pop(chip, {})), wires, inbox)
+    results: list[dict[str, Any]] = []
+    for inbox in inboxes:
+        missing = [name for name in outputs if name not in inbox[HOST]]
+        if missing:
+            raise CompileError(
+                Diagnostic("MCM-V003", f"the output {quote(missing[0])} reaches no host wire")
+            )
+        results.append({name: inbox[HOST][name] for name in outputs})
+    return results
+
+
+def _deliver(
+    source: int,
+    tensors: Mapping[str, Any],
+    wires: Sequence[Wire],
+    inbox: dict[int, dict[str, Any]],
+) -> None:
+    for wire in wires:
+        if wire.source != source:
+            continue
+        if wire.tensor not in tensors:
+            where = "the host" if source == HOST else f"chip {source}"
+            raise CompileError(
+                Diagnostic(
+                    "MCM-V003",
+                    f"a wire takes {quote(wire.tensor)} from {where}, which does not have it",
+                )
+            )
+        for destination in wire.destinations:
+            inbox.setdefault(destination, {})[wire.tensor] = tensors[wire.tensor]

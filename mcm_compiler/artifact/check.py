@@ -1,0 +1,193 @@
+"""`mcmc check`: proves an output folder from its files alone.
+
+The steps go from bytes to meaning: nothing of the folder is executed before its hashes, its data
+locations and its wiring hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.constraint_check import check_constraints
+from mcm_compiler.artifact.equality import verify_folder
+from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest, sha256_file
+from mcm_compiler.artifact.memory_check import check_memory
+from mcm_compiler.artifact.simulate import folder_program, folder_target
+from mcm_compiler.artifact.structure_check import check_structure, load_chips
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.verification import Verification
+
+
+@dataclass(frozen=True)
+class CheckStep:
+    """One step of a check.
+
+    Attributes:
+        name: a word.
+        holds: whether it passed.
+        detail: what was found, in a few words with numbers.
+    """
+
+    name: str
+    holds: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The verdict on an output folder.
+
+    Attributes:
+        steps: what was checked; a step after one that failed may be missing.
+        diagnostics: one or more for each step that failed.
+        verification: the comparison in onnxruntime, where it was reached.
+    """
+
+    steps: tuple[CheckStep, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    verification: Verification | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every step passed."""
+        return all(step.holds for step in self.steps)
+
+
+def check_folder(
+    folder: Path,
+    *,
+    seeds: Sequence[int] = (0, 1),
+    progress: Callable[[str], None] | None = None,
+) -> CheckReport:
+    """Checks hashes, structure, constraints, memory, simulation and equality.
+
+    Args:
+        folder: an output folder.
+        seeds: seeds of the random inputs that are compared.
+        progress: called with the name of each step as it begins.
+
+    Raises:
+        CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
+    """
+    manifest = read_manifest(folder)
+    verdicts: list[Verification] = []
+
+    def equality() -> str:
+        chips = [chip.chip for chip in manifest.chips]
+        verification = verify_folder(folder, chips, manifest.wires, seeds, manifest.shape_only)
+        verdicts.append(verification)
+        different = [o for o in verification.outputs if not o.holds]
+        if different:
+            raise CompileError(
+                [
+                    Diagnostic(
+                        "MCM-V020",
+                        f"the chips' result differs by up to {o.max_abs_error:g}, "
+                        f"{o.tolerance:g} is allowed",
+                        at=f"output {quote(o.output)}",
+                    )
+                    for o in different
+                ]
+            )
+        return _describe(verification)
+
+    steps: dict[str, Callable[[], str]] = {
+        "files": lambda: _check_files(folder, manifest),
+        "structure": lambda: check_structure(folder, manifest),
+        "constraints": lambda: check_constraints(manifest, folder_target(folder)),
+        "memory": lambda: check_memory(
+            load_chips(folder, manifest),
+            manifest.wires,
+            folder_target(folder),
+            folder_program(folder),
+        ),
+        "simulation": lambda: _check_simulation(folder),
+        "equality": equality,
+    }
+    done: list[CheckStep] = []
+    found: list[Diagnostic] = []
+    for name, step in steps.items():
+        if progress is not None:
+            progress(name)
+        try:
+            done.append(CheckStep(name, True, step()))
+        except CompileError as error:
+            found += error.diagnostics
+            done.append(CheckStep(name, False, error.diagnostics[0].message))
+            if name in ("files", "structure"):
+                break  # what follows would execute files that are not what the manifest says
+    return CheckReport(tuple(done), tuple(found), verdicts[0] if verdicts else None)
+
+
+def _check_files(folder: Path, manifest: Manifest) -> str:
+    present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
+    faults = [
+        Diagnostic("MCM-A006", f"the file {quote(name)} is missing", at=str(folder))
+        for name in sorted(manifest.files.keys() - present)
+    ]
+    faults += [
+        Diagnostic("MCM-A007", f"the file {quote(name)} is not in the manifest", at=str(folder))
+        for name in sorted(present - manifest.files.keys())
+    ]
+    for name in sorted(present & manifest.files.keys()):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            faults.append(Diagnostic("MCM-A006", f"{quote(name)} is not a file", at=str(folder)))
+        elif sha256_file(path) != manifest.files[name]:
+            faults.append(
+                Diagnostic(
+                    "MCM-A008",
+                    f"the file {quote(name)} was changed: its hash is not the manifest's",
+                    at=str(path),
+                    hint="compile again",
+                )
+            )
+    needed = {chip.file for chip in manifest.chips} | {layout.ANNOTATED, layout.TARGET}
+    faults += [
+        Diagnostic("MCM-A006", f"the manifest does not list the file {quote(name)}", at=str(folder))
+        for name in sorted(needed - manifest.files.keys())
+    ]
+    if faults:
+        raise CompileError(faults)
+    return f"{len(manifest.files)} hashes"
+
+
+def _check_simulation(folder: Path) -> str:
+    path = folder / layout.REPORT
+    report = read_json(path)
+    period = report.get("period_s")
+    if period is None:
+        return "nothing was simulated at compile time"
+    inferences = report.get("inferences")
+    if not isinstance(period, float) or not isinstance(inferences, int):
+        raise damaged(path, "period_s or inferences is not a number")
+    result = folder_target(folder).simulator().run(folder_program(folder), inferences)
+    if result.period_s != period:
+        raise CompileError(
+            Diagnostic(
+                "MCM-V030",
+                f"the simulated period is {result.period_s!r} s, the report says {period!r} s",
+                at=str(path),
+                hint="the report was changed, or made by another release; compile again",
+            )
+        )
+    return f"period {period * 1e6:.2f} us"
+
+
+def _describe(verification: Verification) -> str:
+    if verification.skipped is not None:
+        return f"skipped: {verification.skipped}"
+    seeds = len(verification.seeds)
+    inexact = [o for o in verification.outputs if not o.bit_equal]
+    if inexact:
+        worst = max(inexact, key=lambda o: o.max_abs_error)
+        how = f"within {worst.tolerance:g} (largest error {worst.max_abs_error:g})"
+    else:
+        how = "equal to the bit"
+    text = f"{len(verification.outputs)} outputs {how} for {seeds} random inputs"
+    if verification.constant_outputs:
+        text += f"; {len(verification.constant_outputs)} outputs do not depend on the input"
+    return text

@@ -1,0 +1,109 @@
+"""Writing a compiled model into a staging folder."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact.annotated import write_annotated
+from mcm_compiler.artifact.manifest import (
+    ChipEntry,
+    Manifest,
+    TensorEntry,
+    WeightEntry,
+    sha256_file,
+    write_manifest,
+)
+from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.ir.writer import DataLocation, write_with_data
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.target import HOST, ChipModel, Target, Wire
+
+
+def write_chips(
+    folder: Path,
+    source: SourceModel,
+    compiled: ir.Model,
+    chips: tuple[ChipModel, ...],
+    target: Target,
+    program: LoweredProgram | None,
+) -> None:
+    """Writes chip models, the annotated model, the target and the program."""
+    shared: dict[int, DataLocation] = {}
+    for chip in chips:
+        name = layout.chip_file(chip.chip)
+        written = write_with_data(chip.model, folder / name, layout.chip_data_file(chip.chip))
+        for tensor, place in written.items():
+            shared.setdefault(tensor, place)
+    write_annotated(source, compiled, target.limits.num_chips, folder, shared)
+    (folder / layout.TARGET).write_bytes(target.source_text.encode())
+    if program is not None:
+        json_text.write(folder / layout.PROGRAM, program.to_dict())
+
+
+def finish_folder(
+    folder: Path,
+    source: SourceModel,
+    chips: tuple[ChipModel, ...],
+    wires: tuple[Wire, ...],
+    target: Target,
+    options: CompileOptions,
+) -> None:
+    """Writes the manifest with the hashes of all files that are in `folder` by now."""
+    names = sorted(path.name for path in folder.iterdir())
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        hashes = list(pool.map(sha256_file, [folder / name for name in names]))
+    manifest = Manifest(
+        model=Path(source.name).name if source.path is not None else source.name,
+        model_sha256=source.sha256,
+        target=target.name,
+        target_sha256=hashlib.sha256(target.source_text.encode()).hexdigest(),
+        routing=options.routing,
+        seed=options.seed,
+        shape_only=source.shape_only,
+        inputs=tuple(map(_tensor, source.original.graph.inputs)),
+        outputs=tuple(map(_tensor, source.original.graph.outputs)),
+        wires=wires,
+        chips=tuple(_chip_entry(chip, wires) for chip in chips),
+        files=dict(zip(names, hashes, strict=True)),
+    )
+    write_manifest(manifest, folder)
+
+
+def _chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
+    arriving = {w.tensor: w.source for w in wires if chip.chip in w.destinations}
+    leaving: dict[str, list[int]] = {}
+    for wire in wires:
+        if wire.source == chip.chip:
+            leaving.setdefault(wire.tensor, []).extend(wire.destinations)
+    graph = chip.model.graph
+    return ChipEntry(
+        chip=chip.chip,
+        file=layout.chip_file(chip.chip),
+        inputs=chip.inputs,
+        outputs=chip.outputs,
+        receives=tuple((name, arriving.get(name, HOST)) for name in chip.inputs),
+        sends=tuple((name, to) for name in chip.outputs for to in leaving.get(name, [])),
+        weights=tuple(
+            WeightEntry(v.name or "", v.const_value.nbytes if v.const_value is not None else 0)
+            for v in graph.initializers.values()
+        ),
+        order=tuple(node.name or "" for node in graph),
+    )
+
+
+def _tensor(value: ir.Value) -> TensorEntry:
+    if isinstance(value.type, ir.TensorType):
+        dtype = value.type.dtype.name.lower()
+    else:
+        dtype = str(value.type)
+    static = value.shape is not None and value.shape.is_static()
+    shape = tuple(int(dim) for dim in value.shape.numpy()) if static and value.shape else None
+    if static and shape is None:
+        shape = ()
+    return TensorEntry(value.name or "", dtype, shape)

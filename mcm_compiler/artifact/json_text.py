@@ -1,0 +1,21 @@
+"""JSON with the same bytes for the same data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def dump(data: Any) -> str:
+    """Indented JSON with keys in the order given, ending in a newline.
+
+    Raises:
+        ValueError: for NaN and infinity, which JSON does not have.
+    """
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write(path: Path, data: Any) -> None:
+    """Writes `dump(data)` in UTF-8; lone surrogates from foreign names are escaped."""
+    path.write_bytes(dump(data).encode("utf-8", errors="backslashreplace"))

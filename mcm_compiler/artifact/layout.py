@@ -1,0 +1,21 @@
+"""Names of the files in an output folder."""
+
+from __future__ import annotations
+
+MANIFEST = "manifest.json"
+ANNOTATED = "annotated.onnx"
+ANNOTATED_DATA = "annotated.onnx.data"
+PROGRAM = "program.json"
+TARGET = "target.toml"
+REPORT = "report.json"
+REPORT_TEXT = "report.md"
+
+
+def chip_file(chip: int) -> str:
+    """The model of one chip."""
+    return f"chip_{chip:02d}.onnx"
+
+
+def chip_data_file(chip: int) -> str:
+    """The weights of one chip."""
+    return f"{chip_file(chip)}.data"

@@ -1,0 +1,219 @@
+"""`manifest.json`: what lies in an output folder and how its parts fit together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.target import Routing, Wire
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class WeightEntry:
+    """One weight of a chip.
+
+    Attributes:
+        name: of the initializer.
+        bytes: as stored in the ONNX file.
+    """
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A graph input or output of the source model.
+
+    Attributes:
+        name: of the tensor.
+        dtype: ONNX element type in lower case, or the whole type where it is not a tensor.
+        shape: static shape, or None where it is not known.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class ChipEntry:
+    """One chip's model.
+
+    Attributes:
+        chip: index on the ring.
+        file: its ONNX file.
+        inputs: graph inputs of the file.
+        outputs: graph outputs of the file.
+        receives: `(tensor, sending chip or -1)` for each input.
+        sends: `(tensor, receiving chip or -1)` for each output and receiver.
+        weights: its initializers.
+        order: names of its nodes in execution order.
+    """
+
+    chip: int
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    receives: tuple[tuple[str, int], ...]
+    sends: tuple[tuple[str, int], ...]
+    weights: tuple[WeightEntry, ...]
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The table of contents of an output folder.
+
+    Attributes:
+        model: name of the source model.
+        model_sha256: hash of the source model.
+        target: name of the package.
+        target_sha256: hash of `target.toml`.
+        routing: rule for long dependencies.
+        seed: seed of the compile.
+        shape_only: whether weights are placeholders.
+        inputs: graph inputs of the source model.
+        outputs: graph outputs of the source model.
+        wires: all tensors that travel.
+        chips: all chips that are used.
+        files: sha256 of every other file by name.
+    """
+
+    model: str
+    model_sha256: str
+    target: str
+    target_sha256: str
+    routing: Routing
+    seed: int
+    shape_only: bool
+    inputs: tuple[TensorEntry, ...]
+    outputs: tuple[TensorEntry, ...]
+    wires: tuple[Wire, ...]
+    chips: tuple[ChipEntry, ...]
+    files: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """Writes `manifest.json`."""
+    json_text.write(folder / layout.MANIFEST, manifest.to_dict())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads `manifest.json` of an output folder.
+
+    Raises:
+        CompileError: MCM-A004 if the folder or the file is missing, MCM-A005 if it is damaged,
+            of another schema version, or names a file outside the folder.
+    """
+    path = folder / layout.MANIFEST
+    if not path.is_file():
+        raise CompileError(
+            Diagnostic(
+                "MCM-A004",
+                "this is not an output folder of mcmc: it has no manifest.json",
+                at=str(folder),
+                hint="name the folder that mcmc compile wrote",
+            )
+        )
+    data = read_json(path)
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise damaged(path, f"schema version {version}, this release reads {SCHEMA_VERSION}")
+    try:
+        manifest = _from_dict(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, f"a field is missing or malformed: {error}") from error
+    for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
+        if PurePosixPath(name).name != name or name in ("", ".", ".."):
+            raise damaged(path, f"{quote(name)} is not the name of a file in the folder")
+    return manifest
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+        CompileError: MCM-A005 if the file is missing or holds something else.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from error
+    if not isinstance(data, dict):
+        raise damaged(path, "it does not hold a JSON object")
+    return data
+
+
+def damaged(path: Path, reason: str) -> CompileError:
+    """The diagnostic for a file of the output folder that cannot be used."""
+    return CompileError(
+        Diagnostic(
+            "MCM-A005", f"{path.name} is damaged: {reason}", at=str(path), hint="compile again"
+        )
+    )
+
+
+def sha256_file(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _from_dict(data: Mapping[str, Any]) -> Manifest:
+    routing = data["routing"]
+    if routing not in ("strict", "relay"):
+        raise ValueError(f"routing is {routing!r}")
+    return Manifest(
+        model=str(data["model"]),
+        model_sha256=str(data["model_sha256"]),
+        target=str(data["target"]),
+        target_sha256=str(data["target_sha256"]),
+        routing=routing,
+        seed=int(data["seed"]),
+        shape_only=bool(data["shape_only"]),
+        inputs=tuple(map(_tensor_entry, data["inputs"])),
+        outputs=tuple(map(_tensor_entry, data["outputs"])),
+        wires=tuple(
+            Wire(str(w["tensor"]), int(w["source"]), tuple(int(d) for d in w["destinations"]))
+            for w in data["wires"]
+        ),
+        chips=tuple(
+            ChipEntry(
+                chip=int(c["chip"]),
+                file=str(c["file"]),
+                inputs=_strings(c["inputs"]),
+                outputs=_strings(c["outputs"]),
+                receives=tuple((str(t), int(k)) for t, k in c["receives"]),
+                sends=tuple((str(t), int(k)) for t, k in c["sends"]),
+                weights=tuple(WeightEntry(str(w["name"]), int(w["bytes"])) for w in c["weights"]),
+                order=_strings(c["order"]),
+            )
+            for c in data["chips"]
+        ),
+        files={str(k): str(v) for k, v in data["files"].items()},
+    )
+
+
+def _tensor_entry(data: Mapping[str, Any]) -> TensorEntry:
+    shape = data["shape"]
+    dims = None if shape is None else tuple(int(dim) for dim in shape)
+    return TensorEntry(str(data["name"]), str(data["dtype"]), dims)
+
+
+def _strings(items: Any) -> tuple[str, ...]:
+    if not isinstance(items, list):
+        raise TypeError("a list of names is expected")
+    return tuple(str(item) for item in items)

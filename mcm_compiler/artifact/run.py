@@ -1,0 +1,67 @@
+"""Running a compiled folder on the user's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.artifact.manifest import TensorEntry, read_manifest
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+
+
+def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs the chips of `folder` as a chain in onnxruntime.
+
+    Args:
+        folder: an output folder.
+        inputs: one array per graph input of the source model.
+
+    Returns:
+        The graph outputs by name.
+
+    Raises:
+        CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
+            MCM-A004, MCM-A005 for a damaged folder; MCM-V001 to MCM-V003 from the run.
+    """
+    manifest = read_manifest(folder)
+    faults = [fault for entry in manifest.inputs for fault in _faults(entry, inputs)]
+    known = {entry.name for entry in manifest.inputs}
+    faults += [
+        Diagnostic(
+            "MCM-V010",
+            f"the model has no input {quote(name)}; it has: "
+            f"{', '.join(map(quote, sorted(known))) or 'none'}",
+        )
+        for name in inputs
+        if name not in known
+    ]
+    if faults:
+        raise CompileError(faults)
+    outputs = [entry.name for entry in manifest.outputs]
+    chips = [chip.chip for chip in manifest.chips]
+    return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
+
+
+def _faults(entry: TensorEntry, inputs: Mapping[str, Any]) -> list[Diagnostic]:
+    place = f"input {quote(entry.name)}"
+    if entry.name not in inputs:
+        shape = list(entry.shape) if entry.shape is not None else "any shape"
+        return [Diagnostic("MCM-V010", f"the input is missing: {entry.dtype} {shape}", at=place)]
+    array = inputs[entry.name]
+    if not isinstance(array, np.ndarray) or entry.shape is None:
+        return []
+    if array.shape != entry.shape:
+        message = f"its shape is {list(array.shape)}, the model was compiled for"
+        return [Diagnostic("MCM-V010", f"{message} {list(entry.shape)}", at=place)]
+    expected = _NUMPY_NAMES.get(entry.dtype, entry.dtype)
+    if array.dtype.name != expected and entry.dtype != "string":
+        message = f"its type is {array.dtype.name}, the model takes {expected}"
+        return [Diagnostic("MCM-V010", message, at=place, hint="convert it with astype")]
+    return []
+
+
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}

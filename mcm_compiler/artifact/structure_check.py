@@ -1,0 +1,121 @@
+"""Whether chips and wires of an output folder fit together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.ir.external_data import check_tensors
+from mcm_compiler.ir.structure import check_structure as check_graph
+from mcm_compiler.target import HOST, ChipModel
+
+
+def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
+    """The chips' models with their weights memory-mapped.
+
+    Raises:
+        CompileError: MCM-A005 for a file that is not a model, MCM-I### for faults in it.
+    """
+    return tuple(
+        ChipModel(chip.chip, _load(folder, chip.file), chip.inputs, chip.outputs)
+        for chip in manifest.chips
+    )
+
+
+def check_structure(folder: Path, manifest: Manifest) -> str:
+    """Checks each chip's file against the manifest, and both ends of each wire.
+
+    Returns:
+        A summary.
+
+    Raises:
+        CompileError: MCM-A010 where a chip's file is not what the manifest says, MCM-A011 for a
+            wire without a matching end, MCM-A005 and MCM-I### from reading.
+    """
+    indices = [chip.chip for chip in manifest.chips]
+    if indices != sorted(set(indices)) or not indices or indices[0] < 0:
+        raise damaged(folder / layout.MANIFEST, "chips are not in ascending order")
+    _load(folder, layout.ANNOTATED)
+    faults: list[Diagnostic] = []
+    ends: dict[int, dict[str, ir.Value]] = {}
+    starts: dict[int, dict[str, ir.Value]] = {}
+    for entry, chip in zip(manifest.chips, load_chips(folder, manifest), strict=True):
+        faults += _check_chip(entry, chip.model)
+        ends[entry.chip] = {v.name or "": v for v in chip.model.graph.inputs}
+        starts[entry.chip] = {v.name or "": v for v in chip.model.graph.outputs}
+    host_inputs = {entry.name for entry in manifest.inputs}
+    host_outputs = {entry.name for entry in manifest.outputs}
+    delivered: set[tuple[int, str]] = set()
+    for wire in manifest.wires:
+        have = host_inputs if wire.source == HOST else starts.get(wire.source, {}).keys()
+        if wire.tensor not in have:
+            faults.append(_loose(wire.tensor, wire.source, "does not send it"))
+        for chip in wire.destinations:
+            want = host_outputs if chip == HOST else ends.get(chip, {}).keys()
+            if wire.tensor not in want:
+                faults.append(_loose(wire.tensor, chip, "does not take it"))
+            if (chip, wire.tensor) in delivered:
+                faults.append(_loose(wire.tensor, chip, "gets it twice"))
+            delivered.add((chip, wire.tensor))
+            left = starts.get(wire.source, {}).get(wire.tensor)
+            right = ends.get(chip, {}).get(wire.tensor)
+            if left is not None and right is not None and not _same_type(left, right):
+                faults.append(_loose(wire.tensor, chip, f"takes {right}, the sender has {left}"))
+    wanted = {(chip, name) for chip, values in ends.items() for name in values}
+    wanted |= {(HOST, name) for name in host_outputs}
+    faults += [_loose(name, chip, "never gets it") for chip, name in sorted(wanted - delivered)]
+    if faults:
+        raise CompileError(faults)
+    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires"
+
+
+def _load(folder: Path, name: str) -> ir.Model:
+    path = folder / name
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(path.read_bytes())
+        faults = check_graph(proto.graph) + check_tensors(proto, folder)
+        model = ir.from_proto(proto)
+    except (OSError, DecodeError) as error:
+        raise damaged(path, "it is not an ONNX model") from error
+    except Exception as error:  # deserialisation raises many types on malformed fields
+        raise damaged(path, " ".join(str(error).split())[:300]) from error
+    if faults:
+        raise CompileError(faults)
+    ir.external_data.set_base_dir(model.graph, folder)
+    return model
+
+
+def _check_chip(entry: ChipEntry, model: ir.Model) -> list[Diagnostic]:
+    graph = model.graph
+    said = {
+        "inputs": (list(entry.inputs), [v.name for v in graph.inputs]),
+        "outputs": (list(entry.outputs), [v.name for v in graph.outputs]),
+        "order": (list(entry.order), [node.name for node in graph]),
+        "weights": ([w.name for w in entry.weights], list(graph.initializers)),
+    }
+    return [
+        Diagnostic(
+            "MCM-A010",
+            f"the {what} of {quote(entry.file)} are not those in the manifest",
+            at=f"chip {entry.chip}",
+            hint="compile again",
+        )
+        for what, (listed, found) in said.items()
+        if listed != found
+    ]
+
+
+def _same_type(left: ir.Value, right: ir.Value) -> bool:
+    return left.type == right.type and left.shape == right.shape
+
+
+def _loose(tensor: str, chip: int, what: str) -> Diagnostic:
+    where = "the host" if chip == HOST else f"chip {chip}"
+    return Diagnostic("MCM-A011", f"wire {quote(tensor)}: {where} {what}", at=where)

@@ -1,0 +1,21 @@
+"""Facts about the per-chip models, once the graph is split."""
+
+from __future__ import annotations
+
+from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.target import ChipModel, Wire
+
+CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey("chip_models")
+"""One model per used chip, ascending."""
+
+WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires")
+"""All tensors that travel between chips and the host, in order of first use."""
+
+GROUP_PROPERTY = "mcm.group"
+"""Key in a node's `metadata_props`: its fusion group."""
+
+ORIGIN_PROPERTY = "mcm.origin"
+"""Key in a node's `metadata_props`: the node of the source model that it comes from."""
+
+CHIP_PROPERTY = "mcm.chip"
+"""Key in a node's `metadata_props`: its chip."""

@@ -1,0 +1,30 @@
+"""Every diagnostic code of the compiler with its long explanation, one family a file."""
+
+from __future__ import annotations
+
+from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+
+
+def catalog() -> dict[str, CatalogEntry]:
+    """All entries by code, sorted.
+
+    Raises:
+        ValueError: if two entries share a code.
+    """
+    from mcm_compiler.diagnostic_catalog import (
+        artifacts,
+        importing,
+        partitioning,
+        passes,
+        targets,
+        usage,
+        verification,
+    )
+
+    families = (artifacts, importing, partitioning, passes, targets, usage, verification)
+    entries: dict[str, CatalogEntry] = {}
+    for entry in (entry for family in families for entry in family.ENTRIES):
+        if entry.code in entries:
+            raise ValueError(f"diagnostic code {entry.code} is defined twice")
+        entries[entry.code] = entry
+    return dict(sorted(entries.items()))

@@ -1,0 +1,7 @@
+"""Codes MCM-U###: options and the command line."""
+
+from __future__ import annotations
+
+from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+
+ENTRIES: tuple[CatalogEntry, ...] = ()

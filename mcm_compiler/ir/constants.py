@@ -1,0 +1,91 @@
+"""Which parts of a graph are constant, and which must be placed on chips.
+
+Weights come as initializers, as `Constant` nodes and as whole subgraphs that do not depend on
+any input (`ConstantOfShape`, shape arithmetic). All of them are weights: they live where they
+are used, and nothing of them is computed in order to place the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+RANDOM_OPS = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
+"""Ops of the default domain whose output differs from run to run."""
+
+
+def is_deterministic(node: ir.Node) -> bool:
+    """Whether `node`, its subgraphs included, gives the same output for the same input."""
+    if node.domain in ("", "ai.onnx"):
+        if node.op_type in RANDOM_OPS:
+            return False
+        if node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None:
+            return False
+    elif node.domain not in ("com.microsoft", "ai.onnx.ml"):
+        return False
+    return all(is_deterministic(inner) for graph in subgraphs(node) for inner in graph)
+
+
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs that `node` holds as attributes (bodies of `If`, `Loop`, `Scan`)."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type is ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type is ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def consumed_values(node: ir.Node) -> list[ir.Value]:
+    """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
+    seen: dict[ir.Value, None] = {v: None for v in node.inputs if v is not None}
+    for graph in subgraphs(node):
+        for value in _captured(graph):
+            seen.setdefault(value)
+    return list(seen)
+
+
+def constant_values(graph: ir.Graph) -> set[ir.Value]:
+    """Values that do not depend on a graph input.
+
+    An initializer that is also a graph input counts as constant: its default value is what the
+    compiled model holds.
+    """
+    constants = set(graph.initializers.values())
+    for node in graph:
+        if is_deterministic(node) and all(v in constants for v in consumed_values(node)):
+            constants.update(node.outputs)
+    return constants
+
+
+def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:
+    """The ops that some chip must run, in graph order.
+
+    A constant node is placed only if it makes a graph output, which some chip has to send.
+    """
+    constants = constant_values(graph)
+    outputs = set(graph.outputs)
+    return [
+        node
+        for node in graph
+        if not node.outputs
+        or any(v not in constants or v in outputs for v in node.outputs if v.name or v.uses())
+    ]
+
+
+def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
+    inner: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
+    for node in graph:
+        inner.update(node.outputs)
+    for node in graph:
+        for value in consumed_values(node):
+            if value not in inner:
+                yield value
+    for value in graph.outputs:
+        if value not in inner:
+            yield value

@@ -1,0 +1,44 @@
+"""What holds of every model between two passes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+
+def check_invariants(model: ir.Model) -> list[str]:
+    """The invariants that `model` breaks, one sentence each; empty where all hold.
+
+    1. Every node of the main graph has a name, and no two share one.
+    2. Nodes stand in topological order.
+    3. No two values of the main graph share a name.
+    """
+    broken: list[str] = []
+    node_names: set[str] = set()
+    value_names: set[str] = set()
+    defined: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.values()}
+    for value in defined:
+        value_names.add(value.name or "")
+    for node in model.graph:
+        if not node.name:
+            broken.append(f"a node of type '{node.op_type}' has no name")
+        elif node.name in node_names:
+            broken.append(f"two nodes are named '{node.name}'")
+        node_names.add(node.name or "")
+        broken += [
+            f"node '{node.name}' reads '{value.name}' before it is produced"
+            for value in node.inputs
+            if value is not None and value not in defined
+        ]
+        for value in node.outputs:
+            defined.add(value)
+            if not value.name:
+                continue
+            if value.name in value_names:
+                broken.append(f"two values are named '{value.name}'")
+            value_names.add(value.name)
+    broken += [
+        f"graph output '{value.name}' is never produced"
+        for value in model.graph.outputs
+        if value not in defined
+    ]
+    return broken

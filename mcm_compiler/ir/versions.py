@@ -1,0 +1,95 @@
+"""IR versions and opsets: what onnxruntime, the functional judge, can load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import onnx
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.execution import open_session
+
+MIN_OPSET = 7
+"""The oldest opset of the default domain that onnxruntime guarantees to run."""
+
+
+@cache
+def newest_opset() -> int:
+    """The newest opset of the default domain that the installed onnxruntime loads."""
+    return _newest(range(onnx.defs.onnx_opset_version(), MIN_OPSET, -1), lambda n: _probe(8, n))
+
+
+@cache
+def newest_ir_version() -> int:
+    """The newest IR version that the installed onnxruntime loads."""
+    return _newest(range(int(onnx.IR_VERSION), 7, -1), lambda n: _probe(n, 13))
+
+
+def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
+    """Checks the versions of `proto`, and lowers an IR version that onnxruntime does not load yet.
+
+    IR versions only add fields, so that lowering one keeps the meaning of what onnxruntime knows.
+
+    Returns:
+        MCM-I005 for an opset outside what runs, MCM-I007 for a missing one, the note MCM-I043
+        for a lowered IR version.
+    """
+    found: list[Diagnostic] = []
+    versions = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
+    opset = versions.get("ai.onnx")
+    uses_default = any(node.domain in ("", "ai.onnx") for node in proto.graph.node)
+    if opset is None:
+        if uses_default:
+            found.append(
+                Diagnostic(
+                    "MCM-I007",
+                    "the model imports no opset of the default domain, but uses its ops",
+                    hint="export again, or set opset_import",
+                )
+            )
+    elif opset < MIN_OPSET or (opset > 20 and opset > newest_opset()):
+        found.append(
+            Diagnostic(
+                "MCM-I005",
+                f"the model needs opset {opset}; the installed onnxruntime runs {MIN_OPSET} to "
+                f"{newest_opset()}",
+                hint="export with another opset_version, or convert with onnx.version_converter",
+            )
+        )
+    if proto.ir_version > 10 and proto.ir_version > newest_ir_version():
+        found.append(
+            Diagnostic(
+                "MCM-I043",
+                f"IR version {proto.ir_version} is newer than the installed onnxruntime loads; "
+                f"emitted models say {newest_ir_version()}",
+                severity=Severity.NOTE,
+            )
+        )
+        proto.ir_version = newest_ir_version()
+    return found
+
+
+def _newest(candidates: range, loads: Callable[[int], bool]) -> int:
+    for number in candidates:
+        if loads(number):
+            return number
+    return candidates[-1]
+
+
+def _probe(ir_version: int, opset: int) -> bool:
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["y"])],
+        "probe",
+        [value("x", onnx.TensorProto.FLOAT, [1])],
+        [value("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    model = onnx.helper.make_model(
+        graph, ir_version=ir_version, opset_imports=[onnx.helper.make_opsetid("", opset)]
+    )
+    try:
+        open_session(model)
+    except CompileError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""Writing models: protobuf with weights inline or streamed into one external data file.
+
+Weights pass through tensor by tensor (mapped files by a copy inside the kernel), so that writing
+takes no more memory than the largest lazy tensor. The bytes depend on the model alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+ALIGNMENT = 4096
+"""Offsets of large tensors in external data: a page, so that the runtime can map them."""
+
+ALIGN_FROM_BYTES = 4096
+EXTERNAL_FROM_BYTES = 1024
+"""Tensors of at least this size go into the external data file, where there is one."""
+
+INLINE_LIMIT_BYTES = 1 << 28
+"""Total size of weights up to which `write_model` keeps them inline.
+
+Protobuf ends at 2 GiB, and a message takes several times its size in memory while it is written.
+"""
+
+
+@dataclass(frozen=True)
+class DataLocation:
+    """Where a tensor lies in an external data file.
+
+    Attributes:
+        file: name of the file, beside the model.
+        offset: in bytes.
+        length: in bytes.
+    """
+
+    file: str
+    offset: int
+    length: int
+
+
+def initializers_of(model: ir.Model) -> Iterator[ir.Value]:
+    """Initializers of the main graph and of all subgraphs, in order."""
+    for graph in model.graphs():
+        yield from graph.initializers.values()
+
+
+def total_tensor_bytes(model: ir.Model) -> int:
+    """Bytes of all initializers as stored in ONNX."""
+    return sum(v.const_value.nbytes for v in initializers_of(model) if v.const_value is not None)
+
+
+def write_model(model: ir.Model, path: Path) -> None:
+    """Writes `model` to `path`, and more than `INLINE_LIMIT_BYTES` of weights to `<name>.data`.
+
+    Both files are written under temporary names and then renamed.
+
+    Raises:
+        OSError: if the files cannot be written.
+    """
+    data_name = f"{path.name}.data" if total_tensor_bytes(model) > INLINE_LIMIT_BYTES else None
+    with tempfile.TemporaryDirectory(prefix=".mcmc-", dir=path.absolute().parent) as folder:
+        staged = Path(folder) / path.name
+        write_with_data(model, staged, data_name)
+        if data_name is not None:
+            os.replace(Path(folder) / data_name, path.parent / data_name)
+        os.replace(staged, path)
+
+
+def write_with_data(
+    model: ir.Model,
+    path: Path,
+    data_name: str | None,
+    shared: dict[int, DataLocation] | None = None,
+) -> dict[int, DataLocation]:
+    """Writes `model` to `path`, its large weights to `data_name` in the same folder.
+
+    Args:
+        model: left unchanged.
+        path: the ONNX file.
+        data_name: name of the external data file; None keeps all weights inline. It is created
+            only if a weight goes there.
+        shared: tensors (by `id`) that lie in other data files of the folder already; they are
+            referred to, not written again.
+
+    Returns:
+        Where each tensor (by `id`) that was written externally lies.
+    """
+    written: dict[int, DataLocation] = {}
+    if data_name is not None:
+        known = shared or {}
+        data_path = path.parent / data_name
+        pending = [
+            v.const_value
+            for v in initializers_of(model)
+            if v.const_value is not None
+            and id(v.const_value) not in known
+            and v.const_value.dtype is not ir.DataType.STRING
+            and v.const_value.nbytes >= EXTERNAL_FROM_BYTES
+        ]
+        if pending:
+            written = _write_data(pending, data_path)
+    places = {**(shared or {}), **written}
+    _write_proto(model, path, places)
+    return written
+
+
+def _write_data(tensors: list[ir.TensorProtocol], path: Path) -> dict[int, DataLocation]:
+    places: dict[int, DataLocation] = {}
+    with path.open("wb") as file:
+        for tensor in tensors:
+            if id(tensor) in places:
+                continue
+            if tensor.nbytes >= ALIGN_FROM_BYTES:
+                file.write(b"\0" * (-file.tell() % ALIGNMENT))
+            offset = file.tell()
+            tensor.tofile(file)  # pyright: ignore[reportAttributeAccessIssue]
+            places[id(tensor)] = DataLocation(path.name, offset, file.tell() - offset)
+            release(tensor)
+    return places
+
+
+def _write_proto(model: ir.Model, path: Path, places: dict[int, DataLocation]) -> None:
+    """Serialises with the tensors in `places` replaced by references, then puts them back."""
+    moved: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    try:
+        for value in initializers_of(model):
+            tensor = value.const_value
+            place = places.get(id(tensor))
+            if tensor is None or place is None:
+                continue
+            moved.append((value, tensor))
+            value.const_value = ir.ExternalTensor(
+                place.file,
+                place.offset,
+                place.length,
+                tensor.dtype,
+                shape=ir.Shape(tensor.shape.numpy()),
+                name=value.name or "",
+            )
+        proto = ir.to_proto(model)
+    finally:
+        for value, tensor in moved:
+            value.const_value = tensor
+    for entry, value in zip(
+        proto.graph.initializer, model.graph.initializers.values(), strict=True
+    ):
+        entry.name = value.name or ""
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def release(tensor: ir.TensorProtocol) -> None:
+    """Lets go of the pages of a memory-mapped tensor; it maps them again when asked."""
+    if isinstance(tensor, ir.ExternalTensor):
+        tensor.release()

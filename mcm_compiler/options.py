@@ -1,0 +1,80 @@
+"""What a user can ask of a compile, validated once at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast, get_args
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.target import Routing
+
+DEFAULT_PIPELINE = (
+    "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate,"
+    "emit,verify"
+)
+"""The pass pipeline of `mcmc compile` where `--passes` does not give another."""
+
+
+def _no_dims() -> Mapping[str, int]:
+    return {}
+
+
+def _no_shapes() -> Mapping[str, tuple[int, ...]]:
+    return {}
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Options of one compile.
+
+    Attributes:
+        passes: pipeline text, such as `simplify,fuse{max_group=8},...`.
+        partitioner: partition strategy, such as `dp` or `dp{orders=4}`.
+        routing: see `mcm_compiler.target.Routing`.
+        seed: seed of everything random.
+        dims: sizes of symbolic dimensions by name.
+        shapes: full shapes of graph inputs by input name; wins over `dims`.
+        samples: most partitions that a strategy may evaluate.
+        budget_s: wall-time limit of the strategy in seconds, or None; results under a limit need
+            not be reproducible.
+        inferences: inferences in the simulation.
+        verify_seeds: number of random inputs that `verify` compares.
+
+    Raises:
+        CompileError: MCM-U004 with one diagnostic per value out of range.
+    """
+
+    passes: str = DEFAULT_PIPELINE
+    partitioner: str = "dp"
+    routing: Routing = "relay"
+    seed: int = 0
+    dims: Mapping[str, int] = field(default_factory=_no_dims)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=_no_shapes)
+    samples: int = 10_000
+    budget_s: float | None = None
+    inferences: int = 64
+    verify_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} is {value}, not at least 1"
+            for name in ("samples", "inferences", "verify_seeds")
+            if (value := cast("int", getattr(self, name))) < 1
+        ]
+        if self.routing not in get_args(Routing):
+            faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
+        if not 0 <= self.seed < 2**63:
+            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
+        if self.inferences > 100_000:
+            faults.append(f"inferences is {self.inferences}, more than 100000")
+        if self.budget_s is not None and not 0 < self.budget_s < float("inf"):
+            faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
+        faults += [f"dim '{k}' is {v}, not at least 1" for k, v in self.dims.items() if v < 1]
+        faults += [
+            f"shape of '{name}' is {','.join(map(str, shape))}; each dim must be at least 0"
+            for name, shape in self.shapes.items()
+            if any(dim < 0 for dim in shape)
+        ]
+        if faults:
+            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])

@@ -1,0 +1,211 @@
+"""The contract of partitioning: the problem as arrays, the answer, and the strategies between.
+
+A strategy never sees ONNX. The problem's nodes are *placement units*: single ops, or ops that
+stay together (a fusion group, ops that share state). Constants are not nodes; they live where
+they are used. Cheap producers that can be recomputed are nodes marked `clonable`: they live on
+every chip that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.target import PackageLimits, Routing
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionProblem:
+    """Where shall N units go on C chips? All arrays are read-only.
+
+    A tensor is a hyperedge: it is sent once to each chip that needs it, not once per consumer.
+    Tensors are in CSR form: the consumers of tensor t are
+    `tensor_consumers[tensor_ptr[t]:tensor_ptr[t + 1]]`; weights likewise.
+
+    Attributes:
+        names: `[N]`, name of each unit. Units are in a topological order.
+        members: `[N]`, names of the ONNX nodes of each unit.
+        compute_s: `[N]`, seconds of each unit on a chip.
+        clonable: `[N]`, True where a unit is copied to each chip that reads it. All that such a
+            unit reads comes from the host or from other clonable units.
+        pinned_chip: `[N]`, the chip that the user wants, or -1.
+        tensor_names: `[T]`.
+        tensor_bytes: `[T]`, bytes on a link and in SRAM.
+        tensor_producer: `[T]`, unit that makes it, or -1 for a graph input.
+        tensor_ptr: `[T + 1]`.
+        tensor_consumers: distinct units that read each tensor, ascending.
+        tensor_to_host: `[T]`, True for graph outputs.
+        relay_s: `[T]`, seconds of one relay (Identity) of the tensor on a chip.
+        weight_names: `[W]`.
+        weight_bytes: `[W]`; a weight used on two chips is stored on both.
+        weight_ptr: `[W + 1]`.
+        weight_users: distinct units that use each weight, ascending.
+        limits: numbers of the package.
+        routing: the rule for long dependencies.
+    """
+
+    names: tuple[str, ...]
+    members: tuple[tuple[str, ...], ...]
+    compute_s: Floats
+    clonable: Bools
+    pinned_chip: Ints
+    tensor_names: tuple[str, ...]
+    tensor_bytes: Longs
+    tensor_producer: Ints
+    tensor_ptr: Longs
+    tensor_consumers: Ints
+    tensor_to_host: Bools
+    relay_s: Floats
+    weight_names: tuple[str, ...]
+    weight_bytes: Longs
+    weight_ptr: Longs
+    weight_users: Ints
+    limits: PackageLimits
+    routing: Routing
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_units(self) -> int:
+        """N."""
+        return len(self.names)
+
+    @property
+    def num_chips(self) -> int:
+        """C."""
+        return self.limits.num_chips
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A proven lower bound on the period of every valid partition.
+
+    Attributes:
+        seconds: the bound.
+        argument: why it holds, in a few words with the numbers (`heaviest unit 'fc1'`).
+    """
+
+    seconds: float
+    argument: str
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """An answer with its certificate.
+
+    Attributes:
+        chip_of: `[N]`, chip of each unit; for a clonable unit the first chip that holds a copy.
+        period_s: period under the fast model, clones and relays included.
+        bound: proven under the same model.
+        strategy: text form of the strategy that found it.
+        routing: the rule it is valid under.
+        cost_model: name of the model that `period_s` and `bound` come from.
+    """
+
+    chip_of: Ints
+    period_s: float
+    bound: LowerBound
+    strategy: str
+    routing: Routing
+    cost_model: str
+
+    @property
+    def gap(self) -> float:
+        """`period / bound - 1`: how far from optimal it can be at most, under the fast model."""
+        return self.period_s / self.bound.seconds - 1.0
+
+    @property
+    def num_chips_used(self) -> int:
+        """Chips with at least one unit."""
+        return int(self.chip_of.max()) + 1
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a strategy may spend.
+
+    Attributes:
+        evaluations: most partitions it may evaluate; deterministic.
+        seconds: wall time after which it returns its best so far; None for no limit. A result
+            found under a time limit need not be reproducible.
+    """
+
+    evaluations: int = 10_000
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a strategy found.
+
+    Attributes:
+        chip_of: `[N]`, its best valid partition, or None if it found none.
+        evaluations: partitions it evaluated.
+        reason: why it found none, for the diagnostic; empty otherwise.
+        bound: a lower bound that it proved on the way, or None.
+    """
+
+    chip_of: Ints | None
+    evaluations: int
+    reason: str = ""
+    bound: LowerBound | None = None
+
+
+Evaluate = Callable[[Ints], float]
+"""Period in seconds of one partition `chip_of[N]`; infinite where it breaks a constraint."""
+
+
+class PartitionStrategy(Protocol):
+    """A way to search for partitions: a frozen dataclass whose fields are its options.
+
+    Pure: no I/O, no logging, no clock except the budget's.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches for the partition with the smallest period."""
+        ...
+
+
+@dataclass(frozen=True)
+class Legalization:
+    """What legalisation added to make the partition executable.
+
+    Attributes:
+        clones: `(original node, clone, chip)` for each copied op.
+        relays: `(tensor, relay node, chip)` for each inserted Identity.
+    """
+
+    clones: tuple[tuple[str, str, int], ...] = field(default=())
+    relays: tuple[tuple[str, str, int], ...] = field(default=())
+
+
+PARTITION_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey("partition_problem")
+PARTITION: AnnotationKey[Partition] = AnnotationKey("partition")
+LEGALIZATION: AnnotationKey[Legalization] = AnnotationKey("legalization")
+CHIP: AnnotationKey[int] = AnnotationKey("chip", on="node")
+"""Chip of each op, once the graph is legal."""

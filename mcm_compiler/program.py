@@ -1,0 +1,197 @@
+"""The contract of lowering: what each chip executes, with times, addresses and transfers.
+
+A simulator runs a `LoweredProgram`, never a graph. It is plain data with a JSON form
+(`program.json` in the output folder), so a compiled folder can be simulated without its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from mcm_compiler.ir.annotations import AnnotationKey
+
+BufferKind = Literal["weight", "activation", "receive", "send"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch on a chip's compute engine: an op, or a fused group.
+
+    Attributes:
+        name: the op's or group's name.
+        nodes: names of the ONNX nodes that it computes, in order.
+        duration_s: time on the engine, launch overhead included.
+        reads: indices into `LoweredProgram.transfers` that must have arrived.
+        writes: indices into `LoweredProgram.transfers` that it makes ready to send.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    duration_s: float
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A range of a chip's SRAM and the kernels during which it is taken.
+
+    Attributes:
+        name: tensor name, with the slot where a channel has several.
+        kind: weights and channel buffers are taken all the time, activations from `first` to
+            `last`.
+        address: offset in SRAM, bytes.
+        size_bytes: length, alignment included.
+        first: index of the kernel from whose start the buffer is taken.
+        last: index of the kernel after whose end it is free.
+    """
+
+    name: str
+    kind: BufferKind
+    address: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One tensor on its way, once per inference and receiving chip.
+
+    Attributes:
+        tensor: its name.
+        source: sending chip, or -1 for the host.
+        destination: receiving chip, or -1 for the host.
+        size_bytes: bytes on the wire.
+        slots: receive buffers at the destination; the sender waits while all are full.
+    """
+
+    tensor: str
+    source: int
+    destination: int
+    size_bytes: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class ChipProgram:
+    """What one chip does for one inference.
+
+    Attributes:
+        chip: index on the ring.
+        kernels: in execution order.
+        buffers: the memory plan; no two that are taken at once overlap.
+        high_water_bytes: end of the highest buffer, that is, the SRAM that the plan needs.
+        weight_bytes: SRAM held by weights.
+    """
+
+    chip: int
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[Buffer, ...]
+    high_water_bytes: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryOverflow:
+    """A chip whose program does not fit.
+
+    Attributes:
+        chip: which one.
+        demand_bytes: SRAM that its plan needs.
+        limit_bytes: SRAM that it has.
+        largest: its largest buffers, `(name, bytes)`, descending, at most five.
+    """
+
+    chip: int
+    demand_bytes: int
+    limit_bytes: int
+    largest: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """The programs of all used chips.
+
+    Attributes:
+        target: name of the package.
+        chips: one program per used chip, ascending.
+        transfers: all transfers; kernels refer to them by index.
+        overflows: chips that need more SRAM than they have; empty where everything fits.
+    """
+
+    target: str
+    chips: tuple[ChipProgram, ...]
+    transfers: tuple[Transfer, ...]
+    overflows: tuple[MemoryOverflow, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LoweredProgram:
+        """Reads the JSON form back.
+
+        Raises:
+            KeyError, TypeError, ValueError: where a field is missing or of another kind; the
+                reader of the output folder turns these into a diagnostic.
+        """
+        return cls(
+            target=str(data["target"]),
+            chips=tuple(_chip_from(chip) for chip in data["chips"]),
+            transfers=tuple(
+                Transfer(
+                    str(t["tensor"]),
+                    int(t["source"]),
+                    int(t["destination"]),
+                    int(t["size_bytes"]),
+                    int(t["slots"]),
+                )
+                for t in data["transfers"]
+            ),
+            overflows=tuple(
+                MemoryOverflow(
+                    int(o["chip"]),
+                    int(o["demand_bytes"]),
+                    int(o["limit_bytes"]),
+                    tuple((str(name), int(size)) for name, size in o["largest"]),
+                )
+                for o in data["overflows"]
+            ),
+        )
+
+
+def _chip_from(data: Mapping[str, Any]) -> ChipProgram:
+    return ChipProgram(
+        chip=int(data["chip"]),
+        kernels=tuple(
+            Kernel(
+                str(k["name"]),
+                tuple(map(str, k["nodes"])),
+                float(k["duration_s"]),
+                tuple(map(int, k["reads"])),
+                tuple(map(int, k["writes"])),
+            )
+            for k in data["kernels"]
+        ),
+        buffers=tuple(
+            Buffer(
+                str(b["name"]),
+                b["kind"],
+                int(b["address"]),
+                int(b["size_bytes"]),
+                int(b["first"]),
+                int(b["last"]),
+            )
+            for b in data["buffers"]
+        ),
+        high_water_bytes=int(data["high_water_bytes"]),
+        weight_bytes=int(data["weight_bytes"]),
+    )
+
+
+PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey("lowered_program")
+"""The lowered program of the model."""

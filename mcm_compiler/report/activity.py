@@ -1,0 +1,107 @@
+"""What each chip and each link does for one inference, as rows of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram
+from mcm_compiler.simulation import SimulationResult
+
+Row = dict[str, Any]
+"""One object of a JSON array of the report."""
+
+
+def chip_rows(
+    simulation: SimulationResult | None,
+    program: LoweredProgram | None,
+    ops_of: Mapping[int, int],
+    sram_bytes: Sequence[int] | None,
+) -> list[Row]:
+    """One row per used chip, ascending; entries are None where nothing computed them.
+
+    Args:
+        simulation: gives busy and stall times.
+        program: gives kernels and memory.
+        ops_of: placed ops by chip, from the split models; empty where the graph was not split.
+        sram_bytes: `[num_chips]`, SRAM of each chip, or None where the target is unknown.
+    """
+    activities = {chip.chip: chip for chip in simulation.chips} if simulation else {}
+    programs = {chip.chip: chip for chip in program.chips} if program else {}
+    rows: list[Row] = []
+    for chip in sorted({*activities, *programs, *ops_of}):
+        activity, lowered = activities.get(chip), programs.get(chip)
+        high_water = lowered.high_water_bytes if lowered else None
+        if high_water is None and activity is not None:
+            high_water = activity.high_water_bytes
+        rows.append(
+            {
+                "chip": chip,
+                "ops": ops_of[chip] if chip in ops_of else _ops_of_kernels(lowered),
+                "kernels": len(lowered.kernels) if lowered else None,
+                "busy_s": activity.busy_s if activity else None,
+                "utilisation": share(activity.busy_s, simulation)
+                if activity and simulation
+                else None,
+                "stall_s": dict(sorted(activity.stall_s.items())) if activity else None,
+                "weight_bytes": lowered.weight_bytes if lowered else None,
+                "sram_high_water_bytes": high_water,
+                "sram_bytes": sram_bytes[chip] if sram_bytes and chip < len(sram_bytes) else None,
+                "heaviest_op": next(iter(heaviest_ops(lowered, 1)), None),
+            }
+        )
+    return rows
+
+
+def link_rows(simulation: SimulationResult) -> list[Row]:
+    """One row per used link, host links included, in ring order."""
+    return [
+        {
+            "source": link.source,
+            "destination": link.destination,
+            "busy_s": link.busy_s,
+            "utilisation": share(link.busy_s, simulation),
+            "bytes_per_inference": link.bytes_per_inference,
+        }
+        for link in sorted(simulation.links, key=lambda link: (link.source, link.destination))
+    ]
+
+
+def share(busy_s: float, simulation: SimulationResult) -> float | None:
+    """The part of the period that a resource is busy; None for a period of no length."""
+    return busy_s / simulation.period_s if simulation.period_s > 0 else None
+
+
+def heaviest_ops(program: ChipProgram | None, count: int) -> list[Row]:
+    """The kernels that take a chip's time, longest first; ties in program order."""
+    if program is None:
+        return []
+
+    def longest_first(kernel: Kernel) -> float:
+        return -kernel.duration_s
+
+    kernels = sorted(program.kernels, key=longest_first)[:count]
+    return [{"name": kernel.name, "seconds": kernel.duration_s} for kernel in kernels]
+
+
+def heaviest_tensors(
+    program: LoweredProgram | None, source: int, destination: int, count: int
+) -> list[Row]:
+    """The tensors that load a link most, largest first.
+
+    A transfer between chips that are not neighbours loads every link on its way.
+    """
+    if program is None:
+        return []
+    on_the_link = [
+        t
+        for t in program.transfers
+        if (t.source, t.destination) == (source, destination)
+        or (0 <= t.source <= source < destination <= t.destination)
+    ]
+    largest = sorted(on_the_link, key=lambda t: -t.size_bytes)[:count]
+    return [{"name": t.tensor, "bytes": t.size_bytes} for t in largest]
+
+
+def _ops_of_kernels(program: ChipProgram | None) -> int | None:
+    return sum(len(kernel.nodes) for kernel in program.kernels) if program else None

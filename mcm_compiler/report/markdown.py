@@ -1,0 +1,168 @@
+"""The report as Markdown: `report.md` in the output folder, or a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mcm_compiler.report.printable import printable_data
+from mcm_compiler.report.sentences import (
+    bound_sentence,
+    changes_sentence,
+    gap_sentence,
+    place_name,
+    verification_sentence,
+)
+from mcm_compiler.report.units import (
+    UNKNOWN,
+    bytes_text,
+    count_text,
+    percent_text,
+    rate_text,
+    seconds_text,
+)
+
+LISTED = 50
+"""Clones, relays and sharded operators that are listed; `report.json` has all."""
+
+_ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
+
+
+def render_markdown(report: dict[str, Any]) -> str:
+    """The report as GitHub-flavoured Markdown that ends in a newline.
+
+    Args:
+        report: as from `build_report`. Names in it may be hostile: what Markdown or HTML would
+            act on is escaped.
+    """
+    report = printable_data(report)
+    model, target = report["model"], report["target"]
+    lines = [f"# {_text(model['name'])} on {_text(target['name'])}", ""]
+    lines += _table(("", ""), _summary(report))
+    if (bottleneck := report["bottleneck"]) is not None:
+        lines += ["", "## Bottleneck", "", _text(bottleneck["text"]), ""]
+        ops = [(_text(o["name"]), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
+        tensors = [
+            (_text(t["name"]), bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]
+        ]
+        lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
+    if report["chips"]:
+        lines += ["", "## Chips", ""]
+        lines += _table(
+            ("chip", "busy", "time", "waits", "SRAM", "of", "ops", "heaviest op"),
+            [_chip(row) for row in report["chips"]],
+        )
+    if report["links"]:
+        lines += ["", "## Links", ""]
+        rows = [
+            (
+                place_name(link["source"]),
+                place_name(link["destination"]),
+                percent_text(link["utilisation"]),
+                seconds_text(link["busy_s"]),
+                bytes_text(link["bytes_per_inference"]),
+            )
+            for link in report["links"]
+        ]
+        lines += _table(("from", "to", "busy", "time", "per inference"), rows)
+    lines += _changes(report)
+    if report["diagnostics"]:
+        lines += ["", "## Diagnostics", ""]
+        lines += [_diagnostic(d) for d in report["diagnostics"]]
+    lines += ["", "## Made with", ""]
+    lines += _table(
+        ("", "version"),
+        [(_text(name), _text(version or UNKNOWN)) for name, version in report["versions"].items()],
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
+    model, target = report["model"], report["target"]
+    simulator = _text(report["period_model"] or UNKNOWN)
+    shape_only = ", placeholders" if model["shape_only"] else ""
+    weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
+    chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
+    return [
+        ("throughput", f"**{rate_text(report['throughput_per_s'])}**"),
+        ("period", f"{seconds_text(report['period_s'])} (simulator {simulator})"),
+        ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
+        ("lower bound", _text(bound_sentence(report))),
+        ("gap", gap_sentence(report)),
+        ("verified", _text(verification_sentence(report["verification"]))),
+        ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
+        ("target", chips),
+        ("strategy", f"{_text(report['strategy'] or UNKNOWN)}, {_text(report['routing'])} routing"),
+        ("seed", str(report["seed"])),
+        ("passes", _text(report["pipeline"])),
+        ("added", changes_sentence(report)),
+        ("model SHA-256", f"`{model['sha256']}`"),
+        ("target SHA-256", f"`{target['sha256']}`"),
+    ]
+
+
+def _chip(row: dict[str, Any]) -> tuple[str, ...]:
+    stalls = row["stall_s"] or {}
+    waits = ", ".join(f"{_text(k)} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
+    heaviest = row["heaviest_op"]
+    return (
+        str(row["chip"]),
+        percent_text(row["utilisation"]),
+        seconds_text(row["busy_s"]),
+        waits or UNKNOWN,
+        bytes_text(row["sram_high_water_bytes"]),
+        bytes_text(row["sram_bytes"]),
+        _count(row["ops"]),
+        f"{_text(heaviest['name'])} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
+    )
+
+
+def _changes(report: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    if clones := report["clones"]:
+        rows = [(_text(c["node"]), _text(c["clone"]), str(c["chip"])) for c in clones[:LISTED]]
+        lines += ["", "## Cloned ops", "", *_table(("op", "clone", "chip"), rows)]
+        lines += _more(len(clones))
+    if relays := report["relays"]:
+        rows = [(_text(r["tensor"]), _text(r["relay"]), str(r["chip"])) for r in relays[:LISTED]]
+        lines += ["", "## Relays", "", *_table(("tensor", "relay", "chip"), rows)]
+        lines += _more(len(relays))
+    if sharded := report["sharded_operators"]:
+        rows = [
+            (_text(o["node"]), _text(o["weight"]), bytes_text(o["weight_bytes"]), str(o["axis"]),
+             str(len(o["pieces"])))
+            for o in sharded[:LISTED]
+        ]  # fmt: skip
+        heads = ("op", "weight", "size", "axis", "pieces")
+        lines += ["", "## Sharded operators", "", *_table(heads, rows), *_more(len(sharded))]
+    return lines
+
+
+def _more(total: int) -> list[str]:
+    return ["", f"{total - LISTED} more are in `report.json`."] if total > LISTED else []
+
+
+def _diagnostic(diagnostic: dict[str, Any]) -> str:
+    line = f"- {_text(diagnostic['severity'])}\\[{_text(diagnostic['code'])}\\]: "
+    line += _text(diagnostic["message"])
+    if diagnostic["at"] is not None:
+        line += f" At {_text(diagnostic['at'])}."
+    if diagnostic["hint"] is not None:
+        line += f" Hint: {_text(diagnostic['hint'])}."
+    return line
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _text(text: str) -> str:
+    """`text` with everything that Markdown or HTML would act on escaped."""
+    return _ACTIVE.sub(r"\\\1", text)
+
+
+def _count(count: int | None) -> str:
+    return UNKNOWN if count is None else f"{count:,}"

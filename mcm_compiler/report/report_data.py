@@ -1,0 +1,204 @@
+"""From a compile's result to the report: plain data with a published schema.
+
+The report says nothing that differs between two runs of the same input: no times of the
+compiler's own, no paths of the machine. `docs/schema/report.schema.json` describes every field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
+from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.versions import versions
+from mcm_compiler.sharding import SHARDING_PLAN, ShardingPlan
+from mcm_compiler.target import Target
+from mcm_compiler.verification import Verification
+
+if TYPE_CHECKING:
+    from mcm_compiler.api import CompileResult
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes its meaning or goes; new fields leave it alone."""
+
+Report = dict[str, Any]
+"""The report as JSON-able data; `docs/schema/report.schema.json` is its type."""
+
+
+def build_report(result: CompileResult) -> Report:
+    """The report of `result`. Equal inputs, options and versions give equal reports.
+
+    Fields are None where the pipeline did not compute them.
+    """
+    simulation, partition = result.simulation, result.partition
+    period_s = simulation.period_s if simulation else None
+    bound_s = partition.bound.seconds if partition else None
+    analytic_s = partition.period_s if partition else None
+    ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
+    legalization = LEGALIZATION.find(result.model)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": _model_facts(result.source),
+        "target": _target_facts(result.target),
+        "strategy": partition.strategy if partition else None,
+        "routing": result.options.routing,
+        "seed": result.options.seed,
+        "pipeline": result.pipeline,
+        "throughput_per_s": 1.0 / period_s if period_s else None,
+        "period_s": _finite(period_s),
+        "latency_s": _finite(simulation.latency_s) if simulation else None,
+        "period_model": simulation.simulator if simulation else None,
+        "inferences": simulation.inferences if simulation else None,
+        "analytic_period_s": _finite(analytic_s),
+        "cost_model": partition.cost_model if partition else None,
+        "lower_bound_s": _finite(bound_s),
+        "bound_argument": partition.bound.argument if partition else None,
+        "gap": _gap(period_s, bound_s),
+        "analytic_gap": _gap(analytic_s, bound_s),
+        "bottleneck": find_bottleneck(simulation, result.program) if simulation else None,
+        "chips_used": _chips_used(result.chips is not None, ops_of, partition),
+        "chips": chip_rows(simulation, result.program, ops_of, result.target.limits.sram_bytes),
+        "links": link_rows(simulation) if simulation else None,
+        "clones": _clones(legalization),
+        "relays": _relays(legalization),
+        "sharded_operators": _sharded(SHARDING_PLAN.find(result.model)),
+        "verification": verification_data(result.verification) if result.verification else None,
+        "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
+        "versions": versions(),
+    }
+
+
+def verification_data(verification: Verification) -> dict[str, Any]:
+    """A verdict of onnxruntime as JSON-able data; an error that is not finite becomes None."""
+    return {
+        "holds": verification.holds,
+        "skipped": verification.skipped,
+        "seeds": list(verification.seeds),
+        "outputs": [
+            {
+                "output": o.output,
+                "holds": o.holds,
+                "bit_equal": o.bit_equal,
+                "max_abs_error": _finite(o.max_abs_error),
+                "tolerance": o.tolerance,
+            }
+            for o in verification.outputs
+        ],
+        "constant_outputs": list(verification.constant_outputs),
+    }
+
+
+def _model_facts(source: SourceModel) -> dict[str, Any]:
+    graph = source.original.graph
+    nodes = placeable_nodes(graph)
+    constants = constant_values(graph)
+    weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    defaults = set(graph.initializers.values())
+    return {
+        "name": source.name if source.name.startswith("zoo:") else PurePath(source.name).name,
+        "sha256": source.sha256,
+        "ops": len(nodes),
+        "weight_bytes": sum(map(_value_bytes, weights)),
+        "inputs": [_tensor_facts(v) for v in graph.inputs if v not in defaults],
+        "outputs": [_tensor_facts(v) for v in graph.outputs],
+        "dims": dict(sorted(source.dims.items())),
+        "shape_only": source.shape_only,
+    }
+
+
+def _target_facts(target: Target) -> dict[str, Any]:
+    return {
+        "name": target.name,
+        "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),
+        "chips": target.limits.num_chips,
+        "sram_bytes": list(target.limits.sram_bytes),
+    }
+
+
+def _tensor_facts(value: ir.Value) -> dict[str, Any]:
+    shape = value.shape
+    return {
+        "name": value.name,
+        "type": value.dtype.name.lower() if value.dtype is not None else None,
+        "shape": [d if isinstance(d, int) else d.value for d in shape] if shape else _scalar(shape),
+    }
+
+
+def _scalar(shape: ir.Shape | None) -> list[int] | None:
+    return None if shape is None else []
+
+
+def _value_bytes(value: ir.Value) -> int:
+    """Bytes of a constant in the file's own type; 0 where its size is not known."""
+    if value.const_value is not None:
+        return value.const_value.nbytes
+    if value.dtype in (None, ir.DataType.UNDEFINED, ir.DataType.STRING) or value.shape is None:
+        return 0
+    if any(not isinstance(dim, int) for dim in value.shape):
+        return 0
+    return math.ceil(math.prod(value.shape.numpy()) * value.dtype.itemsize)
+
+
+def _chips_used(split: bool, ops_of: dict[int, int], partition: Partition | None) -> int | None:
+    if split:
+        return len(ops_of)
+    return partition.num_chips_used if partition else None
+
+
+def _clones(legalization: Legalization | None) -> list[dict[str, Any]] | None:
+    if legalization is None:
+        return None
+    return [{"node": n, "clone": clone, "chip": chip} for n, clone, chip in legalization.clones]
+
+
+def _relays(legalization: Legalization | None) -> list[dict[str, Any]] | None:
+    if legalization is None:
+        return None
+    return [{"tensor": t, "relay": relay, "chip": chip} for t, relay, chip in legalization.relays]
+
+
+def _sharded(plan: ShardingPlan | None) -> list[dict[str, Any]] | None:
+    if plan is None:
+        return None
+    return [
+        {
+            "node": o.node,
+            "weight": o.weight,
+            "weight_bytes": o.weight_bytes,
+            "axis": o.axis,
+            "pieces": list(o.pieces),
+        }
+        for o in plan.operators
+    ]
+
+
+def _gap(period_s: float | None, bound_s: float | None) -> float | None:
+    if period_s is None or bound_s is None or not bound_s > 0:
+        return None
+    return _finite(period_s / bound_s - 1.0)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _without_paths(diagnostic: Diagnostic, source: SourceModel) -> dict[str, str | None]:
+    """The diagnostic with the model's path cut to its name, because folders differ by machine."""
+    data = diagnostic.to_dict()
+    if source.path is None:
+        return data
+    for path in (str(source.path.absolute()), str(source.path)):
+        data = {
+            key: text.replace(path, source.path.name) if text is not None else None
+            for key, text in data.items()
+        }
+    return data

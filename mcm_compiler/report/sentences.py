@@ -1,0 +1,83 @@
+"""Sentences that the Markdown and the terminal report share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcm_compiler.report.units import count_text, percent_text, seconds_text
+
+
+def gap_sentence(report: dict[str, Any]) -> str:
+    """How far the period is from the proven bound, under both models."""
+    parts: list[str] = []
+    if report["gap"] is not None:
+        parts.append(f"{percent_text(report['gap'])} simulated")
+    if report["analytic_gap"] is not None:
+        parts.append(f"{percent_text(report['analytic_gap'])} under the model of the bound")
+    return ", ".join(parts) or "-"
+
+
+def bound_sentence(report: dict[str, Any]) -> str:
+    """The bound with its argument and the model that it is proven under."""
+    if report["lower_bound_s"] is None:
+        return "-"
+    text = f"{seconds_text(report['lower_bound_s'])}: {report['bound_argument']}"
+    return f"{text} (cost model {report['cost_model']})"
+
+
+def verification_sentence(verification: dict[str, Any] | None) -> str:
+    """The verdict of onnxruntime."""
+    if verification is None:
+        return "not run"
+    if verification["skipped"] is not None:
+        return f"skipped: {verification['skipped']}"
+    outputs = verification["outputs"]
+    seeds = count_text(len(verification["seeds"]), "random input")
+    if not verification["holds"]:
+        wrong = [o for o in outputs if not o["holds"]]
+        return (
+            f"FAILS: {len(wrong)} of {count_text(len(outputs), 'output')} differ on {seeds}, "
+            f"first '{wrong[0]['output']}' by {_error(wrong[0])}"
+        )
+    exact = sum(1 for o in outputs if o["bit_equal"])
+    if exact == len(outputs):
+        text = f"{count_text(exact, 'output')} equal to the bit in onnxruntime on {seeds}"
+    else:
+        worst = max((o["max_abs_error"] or 0.0 for o in outputs), default=0.0)
+        text = (
+            f"{count_text(len(outputs), 'output')} equal in onnxruntime on {seeds}, "
+            f"{exact} to the bit, the others within {worst:.3g}"
+        )
+    if verification["constant_outputs"]:
+        text += f"; {len(verification['constant_outputs'])} did not change with the input"
+    return text
+
+
+def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:
+    """How many warnings and notes there are."""
+    warnings = sum(1 for d in diagnostics if d["severity"] == "warning")
+    notes = sum(1 for d in diagnostics if d["severity"] == "note")
+    parts = [count_text(warnings, "warning")] if warnings else []
+    parts += [count_text(notes, "note")] if notes else []
+    return ", ".join(parts) or "none"
+
+
+def changes_sentence(report: dict[str, Any]) -> str:
+    """What was added to the graph to make the partition executable."""
+    rows = (
+        ("clones", "cloned op", "cloned ops"),
+        ("relays", "relay", "relays"),
+        ("sharded_operators", "sharded operator", "sharded operators"),
+    )
+    parts = [count_text(len(report[k]), one, many) for k, one, many in rows if report[k]]
+    return ", ".join(parts) or "none"
+
+
+def place_name(chip: int) -> str:
+    """An end of a link."""
+    return "host" if chip < 0 else f"chip {chip}"
+
+
+def _error(output: dict[str, Any]) -> str:
+    error = output["max_abs_error"]
+    return "more than any number" if error is None else f"{error:.3g}"

@@ -1,0 +1,141 @@
+"""The report for a terminal: what matters first, then one line with bars per chip."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from mcm_compiler.report.chip_bars import chip_table, host_links_line
+from mcm_compiler.report.printable import printable_data
+from mcm_compiler.report.sentences import (
+    bound_sentence,
+    changes_sentence,
+    diagnostics_sentence,
+    gap_sentence,
+    verification_sentence,
+)
+from mcm_compiler.report.units import bytes_text, count_text, rate_text, seconds_text
+
+PLAIN_WIDTH = 100
+"""Columns where the output is not a terminal."""
+
+MAX_WIDTH = 120
+"""Wider terminals leave the rest blank: longer bars say nothing more."""
+
+
+def report_text(report: dict[str, Any], *, ascii_only: bool = False) -> str:
+    """The report as plain text: no colours, no control characters, `PLAIN_WIDTH` columns.
+
+    Args:
+        report: as from `build_report`. Names in it may be hostile: what does not print is escaped.
+        ascii_only: for outputs that cannot encode more; other characters are escaped.
+    """
+    return plain_text(report_view(report, ascii_only=ascii_only), ascii_only=ascii_only)
+
+
+def print_report(report: dict[str, Any], console: Console) -> None:
+    """Prints the report to a terminal, in colour where it has any."""
+    view = report_view(report, ascii_only=console.options.ascii_only)
+    console.print(view, width=min(console.width, MAX_WIDTH))
+
+
+def plain_text(view: RenderableType, *, ascii_only: bool = False) -> str:
+    """A renderable as plain text without trailing blanks."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=PLAIN_WIDTH,
+        force_terminal=False,
+        color_system=None,
+        legacy_windows=False,
+        _environ={},
+    )
+    console.print(view)
+    text = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return text.encode("ascii", "backslashreplace").decode("ascii") if ascii_only else text
+
+
+def report_view(report: dict[str, Any], *, ascii_only: bool = False) -> RenderableType:
+    """The report as a `rich` renderable."""
+    report = printable_data(report)
+    parts: list[RenderableType] = [_header(report, ascii_only), _facts(report)]
+    if report["chips"]:
+        parts.append(Text())
+        parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], ascii_only))
+    if (hosts := host_links_line(report["links"], report["bottleneck"])) is not None:
+        parts.append(hosts)
+    return Group(*parts)
+
+
+def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
+    model, target = report["model"], report["target"]
+    title = Text.assemble((model["name"], "bold"), " on ", (target["name"], "bold"))
+    used = report["chips_used"]
+    chips = count_text(target["chips"], "chip")
+    if used is not None:
+        chips = f"{used} of {chips} used"
+    weights = f"{bytes_text(model['weight_bytes'])} of weights"
+    if model["shape_only"]:
+        weights += " (placeholders)"
+    facts = [
+        f"{count_text(model['ops'], 'op')}, {weights}",
+        f"{chips}, {_sram(target['sram_bytes'])}",
+        f"strategy {report['strategy'] or '-'}, {report['routing']} routing, seed {report['seed']}",
+    ]
+    return Panel(
+        Group(title, *(Text(fact, style="dim") for fact in facts)),
+        box=box.ASCII if ascii_only else box.ROUNDED,
+        border_style="cyan",
+        padding=(0, 1),
+    )
+
+
+def _facts(report: dict[str, Any]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    judge = report["period_model"]
+    source = f" (simulator {judge}, {report['inferences']} inferences)" if judge else ""
+    period = seconds_text(report["period_s"])
+    if judge is None and report["analytic_period_s"] is not None:
+        period = f"{seconds_text(report['analytic_period_s'])} (cost model {report['cost_model']})"
+    rows: list[tuple[str, Text]] = [
+        ("throughput", Text(rate_text(report["throughput_per_s"]), style="bold green")),
+        ("period", Text(period + source)),
+        ("latency", Text(seconds_text(report["latency_s"]))),
+    ]
+    if (bottleneck := report["bottleneck"]) is not None:
+        rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
+    rows += [
+        ("lower bound", Text(bound_sentence(report))),
+        ("gap", Text(gap_sentence(report))),
+        ("verified", _verdict(report["verification"])),
+        ("added", Text(changes_sentence(report))),
+    ]
+    if report["diagnostics"]:
+        rows.append(("diagnostics", Text(diagnostics_sentence(report["diagnostics"]), "yellow")))
+    for label, text in rows:
+        grid.add_row(f" {label}", text)
+    return grid
+
+
+def _verdict(verification: dict[str, Any] | None) -> Text:
+    text = verification_sentence(verification)
+    if verification is None or verification["skipped"] is not None:
+        return Text(text, style="yellow")
+    return Text(text, style="green" if verification["holds"] else "bold red")
+
+
+def _sram(sram_bytes: list[int]) -> str:
+    if not sram_bytes:
+        return "no SRAM"
+    least, most = min(sram_bytes), max(sram_bytes)
+    if least == most:
+        return f"{bytes_text(least)} of SRAM each"
+    return f"{bytes_text(least)} to {bytes_text(most)} of SRAM each"

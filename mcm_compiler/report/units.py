@@ -1,0 +1,59 @@
+"""Numbers for people: three significant digits, a unit that fits, and `-` for what is unknown."""
+
+from __future__ import annotations
+
+UNKNOWN = "-"
+"""Stands where the pipeline computed nothing."""
+
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Such as `123 us` or `4.10 ms`."""
+    if seconds is None:
+        return UNKNOWN
+    for scale, unit in _SECONDS:
+        # 999.6 us rounds to 1000 us, which reads better as 1.00 ms.
+        if abs(seconds) >= scale * 0.9995:
+            return f"{_three_digits(seconds / scale)} {unit}"
+    return "0 s" if seconds == 0 else f"{seconds:.3g} s"
+
+
+def bytes_text(size_bytes: float | None) -> str:
+    """Such as `512 B`, `41.2 MiB`."""
+    if size_bytes is None:
+        return UNKNOWN
+    for scale, unit in _BYTES:
+        if size_bytes >= scale * 0.9995:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def rate_text(per_s: float | None) -> str:
+    """Such as `8,124 inferences/s`."""
+    if per_s is None:
+        return UNKNOWN
+    number = f"{per_s:,.0f}" if per_s >= 1000 else _three_digits(per_s)
+    return f"{number} inferences/s"
+
+
+def percent_text(share: float | None) -> str:
+    """Such as `87.2 %` for 0.872."""
+    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+
+
+def count_text(count: int | None, singular: str, plural: str | None = None) -> str:
+    """Such as `1 op` or `2,115 ops`."""
+    if count is None:
+        return f"{UNKNOWN} {plural or singular + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def _three_digits(number: float) -> str:
+    size = abs(number)
+    if size >= 99.95:
+        return f"{number:.0f}"
+    if size >= 9.995:
+        return f"{number:.1f}"
+    return f"{number:.2f}" if size >= 0.01 or size == 0 else f"{number:.3g}"

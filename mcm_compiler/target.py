@@ -1,0 +1,137 @@
+"""The contract of targets: a package of chips as passes see it.
+
+Passes never import hardware. What they need to know of a package stands in `PackageLimits`;
+what needs code (costs, lowering, simulation) is behind the `Target` protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.simulation import Simulator
+
+HostIo = Literal["any", "ends"]
+"""Where the host reaches the ring: at every chip, or only at the first and the last one."""
+
+Routing = Literal["strict", "relay"]
+"""How long dependencies are ruled: `strict` is the paper's chip-triangle rule on the graph as it
+is after cloning (MCM, Eq. 4); `relay` passes a tensor on from neighbour to neighbour."""
+
+
+@dataclass(frozen=True)
+class PackageLimits:
+    """The numbers of a ring package that partitioning needs.
+
+    Chip c reaches chip c+1 over link c; the ring runs one way, from chip 0 to the last.
+
+    Attributes:
+        num_chips: chips on the ring.
+        sram_bytes: `[num_chips]`, SRAM of each chip.
+        link_bytes_per_s: rate of each link.
+        hop_latency_s: delay of one hop.
+        host_io: see `HostIo`.
+        host_bytes_per_s: rate between the host and each chip that it reaches.
+        channel_slots: receive buffers per tensor (2 is double buffering).
+    """
+
+    num_chips: int
+    sram_bytes: tuple[int, ...]
+    link_bytes_per_s: float
+    hop_latency_s: float
+    host_io: HostIo
+    host_bytes_per_s: float
+    channel_slots: int = 2
+
+
+@dataclass(frozen=True)
+class ChipModel:
+    """The part of a model that one chip runs, as a complete ONNX model.
+
+    Attributes:
+        chip: index on the ring.
+        model: the subgraph with its weights; node order is execution order. Nodes carry
+            `metadata_props["mcm.group"]` where they belong to a fusion group.
+        inputs: names of tensors that arrive, from the host or from the previous chip.
+        outputs: names of tensors that leave, to the host or to the next chip.
+    """
+
+    chip: int
+    model: ir.Model
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One tensor that travels between chips or between a chip and the host.
+
+    Attributes:
+        tensor: its name; the same at both ends.
+        source: sending chip, or `HOST`.
+        destinations: receiving chips in ascending order, or `(HOST,)`.
+    """
+
+    tensor: str
+    source: int
+    destinations: tuple[int, ...]
+
+
+HOST = -1
+"""The host's place in `Wire`s and transfers."""
+
+
+class Target(Protocol):
+    """A package that models can be compiled for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        ...
+
+    @property
+    def limits(self) -> PackageLimits: ...
+
+    @property
+    def source_text(self) -> str:
+        """The description that the target was made from (TOML); stored beside compiled models."""
+        ...
+
+    def cost_model(self) -> CostModel:
+        """The fast analytic model of one chip."""
+        ...
+
+    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
+        """Schedules each chip's ops, plans its memory and its transfers.
+
+        Never fails for lack of memory: what does not fit is data in
+        `LoweredProgram.overflows`, which is the dynamic constraint H(G, f) of MCM, Eq. 5.
+        """
+        ...
+
+    def simulator(self) -> Simulator:
+        """The judge of lowered programs for this package."""
+        ...
+
+
+class TargetFamily(Protocol):
+    """Code that turns a description file of one family into a `Target`.
+
+    Registered under `mcm_compiler.target_families` by the `family` key of the file.
+    """
+
+    def __call__(self, name: str, text: str) -> Target:
+        """Makes the target.
+
+        Raises:
+            CompileError: with one diagnostic per fault of the description.
+        """
+        ...

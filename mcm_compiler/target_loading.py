@@ -1,0 +1,71 @@
+"""Finding a target: by its registered name, or by the path of a description file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import cast
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
+from mcm_compiler.target import Target, TargetFamily
+
+MAX_DESCRIPTION_BYTES = 1 << 20
+
+
+def load_target(name_or_path: str) -> Target:
+    """The target `mcm36`, or the one described by the file `./mine.toml`.
+
+    Anything that ends in `.toml` or holds a path separator is a path.
+
+    Raises:
+        CompileError: MCM-U003 for an unknown name, MCM-T001 for a file that cannot be read,
+            MCM-T### for faults of a description.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml" and len(path.parts) < 2:
+        return cast("Target", TARGETS.get(name_or_path)())
+    try:
+        if path.stat().st_size > MAX_DESCRIPTION_BYTES:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-T001",
+                    f"the target file has {path.stat().st_size} bytes, more than "
+                    f"{MAX_DESCRIPTION_BYTES}",
+                    at=name_or_path,
+                )
+            )
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CompileError(
+            Diagnostic("MCM-T001", f"the target file cannot be read: {reason}", at=name_or_path)
+        ) from error
+    return target_from_text(path.stem, text)
+
+
+def target_from_text(name: str, text: str) -> Target:
+    """Makes a target from a TOML description; its `family` key picks the code.
+
+    Raises:
+        CompileError: MCM-T002 if it is not TOML, MCM-T003 if it names no family, MCM-U003 for an
+            unknown family, MCM-T### for faults of the description.
+    """
+    try:
+        family = tomllib.loads(text).get("family")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CompileError(
+            Diagnostic("MCM-T002", f"the target description is not TOML: {error}", at=quote(name))
+        ) from error
+    if not isinstance(family, str):
+        known = ", ".join(r.name for r in TARGET_FAMILIES.registrations())
+        raise CompileError(
+            Diagnostic(
+                "MCM-T003",
+                "the target description has no family",
+                at=quote(name),
+                hint=f'add family = "..." with one of: {known}',
+            )
+        )
+    make = cast("TargetFamily", TARGET_FAMILIES.get(family))
+    return make(name, text)

@@ -1,0 +1,44 @@
+"""The contract of a zoo model: a named builder that makes an ONNX model from its options.
+
+A builder is a frozen dataclass registered under the entry-point group `mcm_compiler.zoo`.
+Its fields are its options, so `zoo:bert{layers=48}` on the command line sets them the way
+`fuse{max_group=8}` sets those of a pass.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+import onnx_ir as ir
+
+WEIGHTS_KEY = "mcm.weights"
+"""Key in `model.metadata_props` that tells how the weights came about."""
+
+SHAPE_ONLY = "shape-only"
+"""Value of `WEIGHTS_KEY`: weights have shapes but no meaningful values."""
+
+
+@runtime_checkable
+class ModelBuilder(Protocol):
+    """Builds one model of the zoo.
+
+    Attributes:
+        name: the name after `zoo:`.
+        summary: one line for `mcmc zoo`.
+        seed: seed of the random weights; same seed, same bytes.
+        shape_only: weights become `ConstantOfShape` nodes, so the file stays tiny and the
+            model is marked with `WEIGHTS_KEY = SHAPE_ONLY`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def shape_only(self) -> bool: ...
+
+    def build(self) -> ir.Model:
+        """Makes the model. Weights are lazy tensors: nothing large is in memory yet."""
+        ...

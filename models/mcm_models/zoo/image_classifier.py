@@ -1,0 +1,59 @@
+"""What all image classifiers of the zoo share: options, input and output."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_models.zoo.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.option_checks import require_at_least
+
+
+@dataclass(frozen=True)
+class ImageClassifier(ABC):
+    """A network from images to logits; the softmax is left to whoever reads them.
+
+    Attributes:
+        batch: images per inference.
+        image_size: height and width in pixels.
+        classes: number of logits.
+        seed: seed of the random weights.
+        shape_only: leave out the weights' values.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    smallest_image: ClassVar[int] = 32
+    """Pixels below which the last feature map would be empty."""
+
+    batch: int = 1
+    image_size: int = 224
+    classes: int = 1000
+    seed: int = 0
+    shape_only: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(1, batch=self.batch, classes=self.classes)
+        require_at_least(self.smallest_image, image_size=self.image_size)
+        require_at_least(0, seed=self.seed)
+
+    def build(self) -> ir.Model:
+        """Makes the model: `input` `[batch, 3, size, size]` to `logits` `[batch, classes]`."""
+        graph = GraphBuilder(
+            self.name, opset=13, ir_version=8, seed=self.seed, shape_only=self.shape_only
+        )
+        extents = [self.batch, 3, self.image_size, self.image_size]
+        image = graph.input("input", ir.DataType.FLOAT, extents)
+        logits = self.layers(graph.root, image)
+        graph.output(logits, "logits", ir.DataType.FLOAT, [self.batch, self.classes])
+        return graph.model()
+
+    @abstractmethod
+    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+        """Builds the network and returns its logits."""

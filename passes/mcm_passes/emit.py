@@ -1,0 +1,39 @@
+"""The pass `emit`: writes the chips' models beside the final output folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact.emit import write_chips
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.partition import CHIP
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.program import PROGRAM
+from mcm_compiler.verification import EMITTED
+
+
+@dataclass(frozen=True)
+class Emit(Pass):
+    """Writes chip models, annotated model, target and program to the staging folder."""
+
+    name: ClassVar[str] = "emit"
+    summary: ClassVar[str] = "write the chips' models and the annotated model"
+    requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP, CHIP_MODELS, WIRES)
+    provides: ClassVar[tuple[AnyKey, ...]] = (EMITTED,)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Sets `EMITTED` to the names of the files, sorted."""
+        folder = context.staging.path
+        write_chips(
+            folder,
+            SOURCE.get(model),
+            model,
+            CHIP_MODELS.get(model),
+            context.target,
+            PROGRAM.find(model),
+        )
+        EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))

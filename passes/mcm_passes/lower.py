@@ -1,0 +1,48 @@
+"""The pass `lower`: schedules, memory plans and transfers for every chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.program import PROGRAM, MemoryOverflow
+
+MIB = float(1 << 20)
+
+
+@dataclass(frozen=True)
+class Lower(Pass):
+    """Lowers the chips' models to the target, and refuses what does not fit."""
+
+    name: ClassVar[str] = "lower"
+    summary: ClassVar[str] = "schedule ops, plan memory and transfers for each chip"
+    requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
+    provides: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Sets `PROGRAM`.
+
+        Raises:
+            CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit.
+        """
+        target = context.target
+        program = target.lower(CHIP_MODELS.get(model), WIRES.get(model))
+        if program.overflows:
+            raise CompileError([_explain(o, target.name) for o in program.overflows])
+        PROGRAM.set(model, program)
+
+
+def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:
+    largest = ", ".join(f"{quote(n)} {size / MIB:.1f} MiB" for n, size in overflow.largest)
+    return Diagnostic(
+        "MCM-P020",
+        f"the memory plan of chip {overflow.chip} needs {overflow.demand_bytes / MIB:.1f} MiB, "
+        f"{quote(target)} has {overflow.limit_bytes / MIB:.1f} MiB per chip",
+        at=f"largest buffers: {largest}",
+        hint="choose another partitioner, a smaller batch, or a target with more memory",
+    )

@@ -1,0 +1,28 @@
+"""The pass `simulate`: the target's judge runs the lowered program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.program import PROGRAM
+from mcm_compiler.simulation import SIMULATION
+
+
+@dataclass(frozen=True)
+class Simulate(Pass):
+    """Measures period, latency and load of the lowered program."""
+
+    name: ClassVar[str] = "simulate"
+    summary: ClassVar[str] = "run the lowered program in the target's simulator"
+    requires: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
+    provides: ClassVar[tuple[AnyKey, ...]] = (SIMULATION,)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Sets `SIMULATION`."""
+        simulator = context.target.simulator()
+        result = simulator.run(PROGRAM.get(model), context.options.inferences)
+        SIMULATION.set(model, result)

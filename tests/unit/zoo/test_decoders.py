@@ -1,0 +1,69 @@
+"""Causal masks, padding and tied weights of GPT-2 and T5."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_models.zoo.gpt2 import Gpt2, Gpt2Tiny
+from mcm_models.zoo.relative_position import relative_bucket
+from mcm_models.zoo.t5 import T5
+
+_T5 = T5(layers=2, decoder_layers=2, hidden=32, heads=2, vocab=50, seq=10, decoder_seq=8)
+
+
+def test_gpt2_reads_no_later_token(run):
+    model = Gpt2(layers=2, hidden=32, heads=2, intermediate=64, vocab=50, seq=8).build()
+    ids = np.arange(8)[np.newaxis]
+    later = ids.copy()
+    later[0, 5:] = 40
+    one, other = run(model, {"input_ids": ids})[0], run(model, {"input_ids": later})[0]
+    np.testing.assert_array_equal(one[:, :5], other[:, :5])
+    assert not np.allclose(one[:, 5:], other[:, 5:], atol=1e-3)
+
+
+def test_t5_decoder_reads_no_later_token_and_no_padding(run):
+    model = _T5.build()
+    mask = np.ones((1, 10), dtype=np.int64)
+    mask[0, 7:] = 0
+    ids, decoder_ids = np.arange(10)[np.newaxis], np.arange(8)[np.newaxis]
+    feeds = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": decoder_ids}
+    (one,) = run(model, feeds)
+
+    padding, later = ids.copy(), decoder_ids.copy()
+    padding[0, 7:] = 40
+    later[0, 5:] = 40
+    (other,) = run(model, feeds | {"input_ids": padding, "decoder_input_ids": later})
+    np.testing.assert_array_equal(one[:, :5], other[:, :5])
+
+    source = ids.copy()
+    source[0, 0] = 40
+    (moved,) = run(model, feeds | {"input_ids": source})
+    assert not np.allclose(one, moved, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("builder", "table", "readers"),
+    [(Gpt2Tiny(), "transformer.wte.weight", 2), (_T5, "shared.weight", 3)],
+    ids=["gpt2", "t5"],
+)
+def test_head_is_tied_to_the_embedding(builder, table, readers):
+    weight = builder.build().graph.initializers[table]
+    read_by = sorted(use.node.op_type for use in weight.uses())
+    assert read_by == ["Gather"] * (readers - 1) + ["Gemm"]
+
+
+def test_bidirectional_buckets():
+    bucket = relative_bucket(200, 32, 128, bidirectional=True)
+    # From the released code: distances below 8 are exact, later keys start at 16.
+    assert [bucket[150, 150 - d] for d in (0, 1, 7, 8, 16, 64, 128, 150)] == [
+        0, 1, 7, 8, 10, 14, 15, 15,
+    ]  # fmt: skip
+    assert [bucket[0, d] for d in (1, 7, 8, 128)] == [17, 23, 24, 31]
+
+
+def test_causal_buckets():
+    bucket = relative_bucket(200, 32, 128, bidirectional=False)
+    assert [bucket[150, 150 - d] for d in (0, 1, 15, 16, 64, 150)] == [0, 1, 15, 16, 26, 31]
+    assert (bucket[np.triu_indices(200)] == 0).all()
+    assert (np.diff(bucket[199]) <= 0).all()
