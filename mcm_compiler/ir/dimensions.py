@@ -43,15 +43,17 @@ def bind_dimensions(
             if isinstance(value.type, ir.TensorType):
                 open_dims.setdefault("", []).append(value.name or "")
             continue
-        for axis, dim in enumerate(value.shape):
+        sizes = list(value.shape)
+        for axis, dim in enumerate(sizes):
             if isinstance(dim, int) and dim >= 0:
                 continue
             symbol = str(dim.value or "") if isinstance(dim, ir.SymbolicDim) else ""
             if symbol in bound:
-                value.shape[axis] = bound[symbol]
+                sizes[axis] = bound[symbol]
                 used.add(symbol)
             else:
                 open_dims.setdefault(symbol, []).append(value.name or "")
+        value.shape = ir.Shape(sizes)
     known = sorted({*used, *open_dims} - {""})
     given = [name for name in dims if name not in used]
     faults += [_unknown("dimension", name, known, "--dim") for name in given]

@@ -1,0 +1,259 @@
+"""The output folder: complete, deterministic, tamper-evident, whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.artifact.emit import finish_folder
+from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.artifact.run import run_folder
+from mcm_compiler.artifact.simulate import simulate_folder
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution import run_model, same_bits
+from mcm_compiler.inputs import random_inputs
+
+MODEL = "zoo:bert-tiny"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rehash(folder, *names):
+    """What an attacker would do who knows about the hashes."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in names:
+        manifest["files"][name] = sha256_file(folder / name)
+    path.write_text(json.dumps(manifest))
+
+
+def failed_steps(folder):
+    report = check_folder(folder)
+    assert not report.holds
+    assert report.diagnostics
+    return [step.name for step in report.steps if not step.holds]
+
+
+@pytest.fixture
+def folder(compile_to, workspace):
+    compile_to(MODEL, "mcm4")
+    return workspace / "out"
+
+
+def test_files(folder):
+    manifest = read_manifest(folder)
+    chips = [chip.file for chip in manifest.chips]
+    expected = {
+        "manifest.json", "annotated.onnx", "program.json", "report.json", "report.md",
+        "target.toml", *chips, *(f"{name}.data" for name in chips),
+    }  # fmt: skip
+    assert {path.name for path in folder.iterdir()} - {"annotated.onnx.data"} == expected
+    assert len(chips) > 1
+
+
+def test_same_input_and_seed_give_the_same_bytes(compile_to, workspace):
+    for name in ("one", "two"):
+        compile_to(MODEL, "mcm4", name=name, seed=7)
+    assert contents(workspace / "one") == contents(workspace / "two")
+
+
+def test_another_process_gives_the_same_bytes(folder, workspace):
+    command = [sys.executable, "-m", "mcm_compiler", "compile", MODEL]
+    again = workspace / "again"
+    subprocess.run([*command, "--target", "mcm4", "-o", str(again)], check=True)
+    assert contents(folder) == contents(again)
+
+
+def test_annotated_model_is_the_source_with_standard_fields(folder):
+    path = folder / "annotated.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    onnx.checker.check_model(str(path))
+    assert proto.ir_version >= 11
+    (configuration,) = proto.configuration
+    assert configuration.num_devices == 4
+    staged = [node for node in proto.graph.node if node.device_configurations]
+    assert len(staged) > 50
+    for node in staged:
+        chip = {p.key: p.value for p in node.metadata_props}["mcm.chip"]
+        assert node.device_configurations[0].pipeline_stage == int(chip.split(",")[0])
+
+
+def test_run_gives_what_the_source_gives(folder):
+    import onnx_ir as ir
+
+    feeds = random_inputs(ir.load(folder / "annotated.onnx"), seed=3)
+    expected = run_model(folder / "annotated.onnx", feeds)
+    actual = run_folder(folder, feeds)
+    assert expected.keys() == actual.keys()
+    assert all(same_bits(expected[name], actual[name]) for name in expected)
+    short = {name: array[:, :5] for name, array in feeds.items()}
+    with pytest.raises(CompileError) as caught:
+        run_folder(folder, {**short, "ghost": np.zeros(1)})
+    assert {d.code for d in caught.value.diagnostics} == {"MCM-V010"}
+    assert len(caught.value.diagnostics) == len(feeds) + 1
+
+
+def test_simulate_agrees_with_the_report(folder):
+    report = json.loads((folder / "report.json").read_text())
+    assert simulate_folder(folder, report["inferences"]).period_s == report["period_s"]
+
+
+def test_tampered_weights_inside_a_chip_fail(folder):
+    data = folder / "chip_01.onnx.data"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    data.write_bytes(content)
+    assert failed_steps(folder) == ["files"]
+
+
+def test_tampered_weights_fail_even_with_a_new_hash(folder):
+    path = folder / "chip_01.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    weight = next(
+        t
+        for t in proto.graph.initializer
+        if t.data_type == onnx.TensorProto.FLOAT and list(t.dims) == [128]
+    )
+    changed = numpy_helper.from_array(np.full(128, 0.5, np.float32), weight.name)
+    weight.CopyFrom(changed)
+    path.write_bytes(proto.SerializeToString())
+    rehash(folder, path.name)
+    assert "equality" in failed_steps(folder)
+
+
+def test_tampered_wire_in_the_manifest_fails(folder):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    wires = [w for w in manifest["wires"] if w["source"] >= 0 and w["destinations"] != [-1]]
+    wires[0]["tensor"] += "_x"
+    path.write_text(json.dumps(manifest))
+    assert failed_steps(folder) == ["structure"]
+
+
+def test_tampered_wire_inside_a_chip_fails_even_with_a_new_hash(folder):
+    path = folder / "chip_01.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    add = next(n for n in proto.graph.node if n.op_type == "Sub" and n.input[0] != n.input[1])
+    add.input[0], add.input[1] = add.input[1], add.input[0]
+    path.write_bytes(proto.SerializeToString())
+    rehash(folder, path.name)
+    assert "equality" in failed_steps(folder)
+
+
+def test_tampered_program_fails_even_with_a_new_hash(folder):
+    path = folder / "program.json"
+    program = json.loads(path.read_text())
+    slowest = max(program["chips"][0]["kernels"], key=lambda kernel: kernel["duration_s"])
+    slowest["duration_s"] /= 2
+    path.write_text(json.dumps(program))
+    rehash(folder, path.name)
+    assert "memory" in failed_steps(folder)
+
+
+def test_overlapping_buffers_fail(folder):
+    path = folder / "program.json"
+    program = json.loads(path.read_text())
+    first, second = program["chips"][0]["buffers"][:2]
+    second["address"] = first["address"]
+    path.write_text(json.dumps(program))
+    rehash(folder, path.name)
+    report = check_folder(folder)
+    assert "MCM-V040" in [d.code for d in report.diagnostics]
+
+
+@pytest.mark.parametrize("name", ["chip_00.onnx", "annotated.onnx", "target.toml"])
+def test_missing_and_extra_files_fail(folder, name):
+    shutil.move(folder / name, folder / "elsewhere")
+    codes = [d.code for d in check_folder(folder).diagnostics]
+    assert codes == ["MCM-A006", "MCM-A007"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"schema_version": 99}',
+        b'{"schema_version": 1}',
+        b"[" * 100_000,
+    ],
+)
+def test_damaged_manifest(folder, damage):
+    (folder / "manifest.json").write_bytes(damage)
+    with pytest.raises(CompileError) as caught:
+        check_folder(folder)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A005"]
+
+
+def test_manifest_may_not_name_files_outside(folder):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["files"]["../secret"] = "0"
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CompileError) as caught:
+        check_folder(folder)
+    assert caught.value.diagnostics[0].code == "MCM-A005"
+
+
+def test_not_an_output_folder(workspace):
+    with pytest.raises(CompileError) as caught:
+        check_folder(workspace)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A004"]
+
+
+def test_existing_folder_is_refused_and_forced(folder, compile_to):
+    before = contents(folder)
+    with pytest.raises(CompileError) as caught:
+        compile_to(MODEL, "mcm4")
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A001"]
+    assert contents(folder) == before
+    compile_to(MODEL, "mcm4", force=True)
+    assert contents(folder) == before
+
+
+def test_force_replaces_nothing_that_is_not_ours(compile_to, workspace):
+    (workspace / "out").mkdir()
+    (workspace / "out" / "thesis.txt").write_text("years of work")
+    with pytest.raises(CompileError) as caught:
+        compile_to(MODEL, "mcm4", force=True)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A003"]
+    assert (workspace / "out" / "thesis.txt").read_text() == "years of work"
+
+
+def test_full_disk_leaves_nothing(compile_to, workspace, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("mcm_compiler.api.finish_folder", full)
+    assert finish_folder is not full
+    with pytest.raises(CompileError) as caught:
+        compile_to(MODEL, "mcm4")
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A002"]
+    assert "No space left" in caught.value.diagnostics[0].message
+    assert list(workspace.iterdir()) == []
+
+
+def test_kill_leaves_no_output_folder(workspace):
+    out = workspace / "out"
+    command = [sys.executable, "-m", "mcm_compiler", "compile", "zoo:bert-base"]
+    process = subprocess.Popen([*command, "-o", str(out)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(workspace.glob(".mcmc-*/chip_*.onnx")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not out.exists()

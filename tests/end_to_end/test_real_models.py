@@ -1,0 +1,50 @@
+"""Every model of the zoo and every light model of the onnx package, compiled and proven equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.registry import ZOO
+from mcm_models.refilled_weights import refill_weights
+
+LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+LIGHT = sorted(path.stem for path in LIGHT_FOLDER.glob("light_*.onnx"))
+ZOO_NAMES = [registration.name for registration in ZOO.registrations()]
+
+
+def prove(result, folder):
+    report = check_folder(folder, seeds=(0, 1))
+    assert report.holds, report.diagnostics
+    assert report.verification.outputs
+    assert all(o.bit_equal for o in report.verification.outputs)
+    assert report.verification.constant_outputs == ()
+    assert result.simulation.period_s >= result.partition.bound.seconds
+
+
+def test_all_nine_light_models_are_here():
+    assert len(LIGHT) == 9
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_model(name, compile_to, workspace):
+    model = ir.load(LIGHT_FOLDER / f"{name}.onnx")
+    assert refill_weights(model) > 10
+    prove(compile_to(model), workspace / "out")
+
+
+@pytest.mark.parametrize("name", ZOO_NAMES)
+def test_zoo_model(name, compile_to, workspace):
+    prove(compile_to(f"zoo:{name}"), workspace / "out")
+
+
+@pytest.mark.parametrize("name", ZOO_NAMES)
+def test_shape_only_zoo_model(name, compile_to, workspace):
+    compile_to(f"zoo:{name}{{shape_only=true}}")
+    report = check_folder(workspace / "out")
+    assert report.holds, report.diagnostics
+    assert report.verification.skipped == "shape-only weights"

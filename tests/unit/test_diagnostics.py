@@ -1,0 +1,93 @@
+"""Diagnostics, their catalogue, and the page made from it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.diagnostic_catalog import catalog, usage
+from mcm_compiler.diagnostics import MAX_QUOTED, CompileError, Diagnostic, Severity, quote
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("mcm_compiler", "passes/mcm_passes", "hardware/mcm_hardware", "models/mcm_models")
+CODE = re.compile(r"MCM-[A-Z]\d{3}")
+
+
+def _codes_in_sources() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.parent.name == "diagnostic_catalog":
+                continue
+            for code in sorted(set(CODE.findall(path.read_text(encoding="utf-8")))):
+                found.setdefault(code, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_every_code_of_the_sources_is_in_the_catalogue() -> None:
+    known = catalog()
+    assert {c: places for c, places in _codes_in_sources().items() if c not in known} == {}
+
+
+def test_every_code_of_the_catalogue_is_in_the_sources() -> None:
+    assert sorted(catalog().keys() - _codes_in_sources().keys()) == []
+
+
+def test_entries_explain_themselves() -> None:
+    for code, entry in catalog().items():
+        assert CODE.fullmatch(code)
+        assert entry.title
+        assert not entry.title.endswith(".")
+        assert len(entry.explanation) > len(entry.title)
+
+
+def test_a_code_defined_twice_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "ENTRIES", usage.ENTRIES * 2)
+    with pytest.raises(ValueError, match="defined twice"):
+        catalog()
+
+
+def test_the_page_of_the_documentation_is_up_to_date() -> None:
+    path = ROOT / "tools" / "render_diagnostics.py"
+    spec = importlib.util.spec_from_file_location("render_diagnostics", path)
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    page = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+    assert page == tool.render(), "run: python tools/render_diagnostics.py"
+
+
+def test_text_and_json_forms() -> None:
+    full = Diagnostic("MCM-P003", "too big", "node 'x'", "shard it")
+    assert str(full) == "error[MCM-P003]: too big\n  at: node 'x'\n  hint: shard it"
+    bare = Diagnostic("MCM-P010", "odd", severity=Severity.WARNING)
+    assert str(bare) == "warning[MCM-P010]: odd"
+    assert full.to_dict() == {
+        "severity": "error",
+        "code": "MCM-P003",
+        "message": "too big",
+        "at": "node 'x'",
+        "hint": "shard it",
+    }
+
+
+def test_a_compile_error_carries_all_diagnostics_and_at_least_one_error() -> None:
+    error = Diagnostic("MCM-U001", "first")
+    note = Diagnostic("MCM-U002", "second", severity=Severity.NOTE)
+    assert CompileError(error).diagnostics == (error,)
+    assert CompileError(iter([note, error])).diagnostics == (note, error)
+    assert str(CompileError([error, note])) == "error[MCM-U001]: first\nnote[MCM-U002]: second"
+    with pytest.raises(ValueError, match="at least one"):
+        CompileError([note])
+
+
+def test_foreign_names_are_quoted_safely() -> None:
+    assert quote("conv1") == "'conv1'"
+    assert quote("a\x1b[0m\n\u202e") == r"'a\x1b[0m\n\u202e'"
+    assert quote("x" * MAX_QUOTED) == "'" + "x" * MAX_QUOTED + "'"
+    assert quote("x" * (MAX_QUOTED + 1)) == "'" + "x" * (MAX_QUOTED - 3) + "...'"
+    assert quote("\ud800").isascii()

@@ -1,0 +1,208 @@
+"""The contract of passes, and the manager of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.source import SOURCE, SourceModel
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.passes import (
+    Pass,
+    PassContext,
+    PassManager,
+    parse_pipeline,
+    print_pipeline,
+)
+from mcm_compiler.registry import PASSES
+from mcm_compiler.staging import StagingFolder
+from tests.unit.report.example_result import ExampleTarget, example_model
+
+FACT: AnnotationKey[int] = AnnotationKey("test_fact")
+NODE_FACT: AnnotationKey[int] = AnnotationKey("test_node_fact", on="node")
+
+
+@dataclass(frozen=True)
+class Give(Pass):
+    name: ClassVar[str] = "test_give"
+    summary: ClassVar[str] = "provides the facts"
+    provides: ClassVar[tuple[Any, ...]] = (FACT, NODE_FACT)
+    value: int = 1
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        FACT.set(model, self.value)
+        for node in model.graph:
+            NODE_FACT.set(node, self.value)
+
+
+@dataclass(frozen=True)
+class Need(Pass):
+    name: ClassVar[str] = "test_need"
+    summary: ClassVar[str] = "requires the facts"
+    requires: ClassVar[tuple[Any, ...]] = (FACT, NODE_FACT)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        context.report(Diagnostic("TEST-001", f"fact {FACT.get(model)}"))
+
+
+@dataclass(frozen=True)
+class Forget(Pass):
+    name: ClassVar[str] = "test_forget"
+    summary: ClassVar[str] = "invalidates the facts"
+    invalidates: ClassVar[tuple[Any, ...]] = (FACT, NODE_FACT)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Break(Pass):
+    name: ClassVar[str] = "test_break"
+    summary: ClassVar[str] = "breaks an invariant, or raises"
+    how: str = "name"
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        nodes = list(model.graph)
+        if self.how == "name":
+            nodes[0].name = nodes[1].name
+        elif self.how == "order":
+            model.graph.remove(nodes[0])
+            model.graph.append(nodes[0])
+        elif self.how == "value":
+            nodes[0].outputs[0].name = nodes[1].outputs[0].name
+        elif self.how == "unnamed":
+            nodes[0].name = None
+        else:
+            raise RuntimeError(self.how)
+
+
+@dataclass(frozen=True)
+class Liar(Pass):
+    name: ClassVar[str] = "test_liar"
+    summary: ClassVar[str] = "does not provide what it declares"
+    provides: ClassVar[tuple[Any, ...]] = (FACT,)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Generator[None]:
+    passes = (Give, Need, Forget, Break, Liar)
+    for cls in passes:
+        PASSES.add(cls.name, cls, __file__)
+    yield
+    for cls in passes:
+        PASSES.remove(cls.name)
+
+
+@pytest.fixture
+def model() -> ir.Model:
+    made = example_model()
+    SOURCE.set(made, SourceModel("m", None, "0" * 64, made, {}))
+    return made
+
+
+def _context(found: list[Diagnostic], lines: list[str] | None = None, seed: int = 0) -> PassContext:
+    show = lines.append if lines is not None else lambda _line: None
+    stage = StagingFolder(Path("unused"), None)
+    return PassContext(ExampleTarget(), CompileOptions(seed=seed), stage, found.append, show)
+
+
+def _codes(caught: pytest.ExceptionInfo[CompileError]) -> list[str]:
+    return [d.code for d in caught.value.diagnostics]
+
+
+def test_pipelines_print_and_parse() -> None:
+    text = "test_give{value=5},test_need,test_break{how=order}"
+    passes = parse_pipeline(text)
+    assert passes == (Give(5), Need(), Break("order"))
+    assert print_pipeline(passes) == text
+
+
+def test_passes_run_in_order_with_progress_timings_and_a_hook(model: ir.Model) -> None:
+    found: list[Diagnostic] = []
+    lines: list[str] = []
+    after: list[tuple[str, int | None]] = []
+    manager = PassManager(
+        parse_pipeline("test_give{value=2},test_need"),
+        lambda step, m: after.append((str(step), FACT.find(m))),
+    )
+    manager.run(model, _context(found, lines))
+    assert [d.message for d in found] == ["fact 2"]
+    assert lines == ["test_give", "test_need"]
+    assert after == [("test_give{value=2}", 2), ("test_need", 2)]
+    assert [name for name, _ in manager.timings] == ["test_give", "test_need"]
+    assert all(seconds >= 0 for _, seconds in manager.timings)
+
+
+def test_missing_facts_are_found_before_anything_runs(model: ir.Model) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager(parse_pipeline("test_break{how=raise},test_need")).run(model, _context([]))
+    assert _codes(caught) == ["MCM-X002", "MCM-X002"]
+    assert all(d.hint and "test_give" in d.hint for d in caught.value.diagnostics)
+
+
+def test_an_invalidated_fact_is_missing_and_dropped(model: ir.Model) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager(parse_pipeline("test_give,test_forget,test_need")).check()
+    assert _codes(caught) == ["MCM-X002", "MCM-X002"]
+    PassManager(parse_pipeline("test_give,test_forget")).run(model, _context([]))
+    assert not FACT.present(model)
+    assert not NODE_FACT.present(model)
+
+
+def test_facts_that_the_model_has_already_count(model: ir.Model) -> None:
+    PassManager((Give(3),)).run(model, _context([]))
+    found: list[Diagnostic] = []
+    PassManager((Need(),)).run(model, _context(found))
+    assert [d.message for d in found] == ["fact 3"]
+
+
+@pytest.mark.parametrize(
+    ("how", "part"),
+    [
+        ("name", "two nodes are named 'relu'"),
+        ("order", "reads 'h' before it is produced"),
+        ("value", "two values are named 'y'"),
+        ("unnamed", "a node of type 'MatMul' has no name"),
+    ],
+)
+def test_a_pass_that_breaks_an_invariant_is_named(model: ir.Model, how: str, part: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((Break(how),)).run(model, _context([]))
+    assert set(_codes(caught)) == {"MCM-X005"}
+    assert "pass 'test_break'" in str(caught.value)
+    assert part in str(caught.value)
+
+
+def test_a_pass_that_does_not_provide_what_it_declares_is_named(model: ir.Model) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((Liar(),)).run(model, _context([]))
+    assert _codes(caught) == ["MCM-X005"]
+    assert "pass 'test_liar'" in str(caught.value)
+
+
+def test_a_pass_that_raises_is_named(model: ir.Model) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((Break("boom"),)).run(model, _context([]))
+    assert _codes(caught) == ["MCM-X006"]
+    assert "RuntimeError: boom" in str(caught.value)
+
+
+def test_random_streams_depend_on_seed_and_purpose_alone() -> None:
+    def draw(seed: int, purpose: str) -> list[int]:
+        return _context([], seed=seed).rng(purpose).integers(0, 2**60, 4).tolist()
+
+    assert draw(1, "a") == draw(1, "a")
+    assert draw(1, "a") != draw(1, "b")
+    assert draw(1, "a") != draw(2, "a")
+    assert isinstance(_context([]).rng("a"), np.random.Generator)
