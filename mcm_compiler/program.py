@@ -65,7 +65,10 @@ class Transfer:
         source: sending chip, or -1 for the host.
         destination: receiving chip, or -1 for the host.
         size_bytes: bytes on the wire.
-        slots: receive buffers at the destination; the sender waits while all are full.
+        slots: receive buffers at the destination; the sender waits while all are full. The
+            kernel that makes the tensor has as many send buffers.
+        after: index of the transfer that this one passes on from the receive buffer of its
+            `source`, or -1 where a kernel made the tensor.
     """
 
     tensor: str
@@ -73,6 +76,7 @@ class Transfer:
     destination: int
     size_bytes: int
     slots: int
+    after: int = -1
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ class LoweredProgram:
                     int(t["destination"]),
                     int(t["size_bytes"]),
                     int(t["slots"]),
+                    int(t.get("after", -1)),
                 )
                 for t in data["transfers"]
             ),

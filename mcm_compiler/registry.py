@@ -81,7 +81,12 @@ class Registry(Generic[T]):
             hint = f"did you mean {', '.join(near)}?" if near else None
             known = ", ".join(sorted(self._registered)) or "none"
             raise CompileError(
-                Diagnostic("MCM-U003", f"unknown {self.kind} '{name}'; known: {known}", hint=hint)
+                Diagnostic(
+                    "MCM-U003",
+                    f"unknown {self.kind} '{name}'; known: {known}",
+                    at=f"{self.kind} '{name}'",
+                    hint=hint or f"take a known one, or install the plug-in that has '{name}'",
+                )
             )
         try:
             return registration.load()

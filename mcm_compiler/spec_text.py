@@ -178,16 +178,19 @@ def _refused(spec: Spec, message: str, hint: str | None) -> CompileError:
 
 
 def _print_value(value: object) -> str:
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, tuple):
-        text = ";".join(_print_value(item) for item in typing.cast("Sequence[object]", value))
-    else:
-        text = "none" if value is None else str(value)
+    text = _unquoted(value)
     if _BARE.fullmatch(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _unquoted(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ";".join(_unquoted(item) for item in typing.cast("Sequence[object]", value))
+    return "none" if value is None else str(value)
 
 
 def _convert(text: str, hint: Any) -> Any:

@@ -4,4 +4,69 @@ from __future__ import annotations
 
 from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
 
-ENTRIES: tuple[CatalogEntry, ...] = ()
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-A001",
+        "output folder exists",
+        "A compile never mixes its files with others, so that the output folder must not exist.\n"
+        "Choose another one with -o, or give --force to replace it. The old folder stays\n"
+        "untouched until the new one is complete.",
+    ),
+    CatalogEntry(
+        "MCM-A002",
+        "output cannot be written",
+        "The system refused a write: the disk is full, the folder is read-only, or its parent\n"
+        "does not exist. Output is written aside and moved into place when it is complete, so\n"
+        "nothing half-written is left behind.",
+    ),
+    CatalogEntry(
+        "MCM-A003",
+        "refused to replace a foreign folder",
+        "--force replaces output folders of this compiler, which it knows by their manifest.json,\n"
+        "and empty folders. Anything else stays: remove it yourself if it is in the way.",
+    ),
+    CatalogEntry(
+        "MCM-A004",
+        "not an output folder",
+        "The folder has no manifest.json, or does not exist. Name the folder that mcmc compile\n"
+        "wrote, not a file in it.",
+    ),
+    CatalogEntry(
+        "MCM-A005",
+        "damaged file in the output folder",
+        "A file of the folder is missing, cannot be read, is of another schema version, or holds\n"
+        "something else than it should. The folder was changed, or copied in part, or written by\n"
+        "another version. Compile again.",
+    ),
+    CatalogEntry(
+        "MCM-A006",
+        "file missing from the output folder",
+        "The manifest lists a file that is not there or is not a plain file, or it does not list\n"
+        "one that every output folder has. The folder was copied in part. Compile again.",
+    ),
+    CatalogEntry(
+        "MCM-A007",
+        "unknown file in the output folder",
+        "A file is in the folder that the manifest does not list. The check vouches for every\n"
+        "file of the folder, so it accepts none that it knows nothing about. Move it elsewhere.",
+    ),
+    CatalogEntry(
+        "MCM-A008",
+        "changed file in the output folder",
+        "The SHA-256 of a file is not the one in the manifest: it was changed after the compile.\n"
+        "If the change was meant, compile the changed model; otherwise compile again.",
+    ),
+    CatalogEntry(
+        "MCM-A010",
+        "chip file differs from the manifest",
+        "The inputs, outputs, weights or node order of a chip's model are not what the manifest\n"
+        "says. Whoever deploys by the manifest would wire the chips wrongly. Compile again.",
+    ),
+    CatalogEntry(
+        "MCM-A011",
+        "wire without a matching end",
+        "A tensor in the manifest's wiring is not an output of its sender or not an input of its\n"
+        "receiver, or its type or shape differs between them. The chain of chips cannot run.\n"
+        "Compile again.",
+    ),
+)

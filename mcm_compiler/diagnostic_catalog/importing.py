@@ -8,33 +8,33 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I001",
         "model file not readable",
-        "The path does not exist, is a folder, or may not be read. A model is named by the path of\n"
-        "its .onnx file, or by zoo:NAME.",
+        "The path does not exist, is a folder, or may not be read. A model is named by\n"
+        "the path of its .onnx file, or by zoo:NAME.",
     ),
     CatalogEntry(
         "MCM-I002",
         "empty model file",
-        "The file has 0 bytes. As protobuf that is a valid, empty message, so most tools load it\n"
-        "without complaint; it usually means that an export or a copy broke off.",
+        "The file has 0 bytes. As protobuf that is a valid, empty message, so most tools\n"
+        "load it without complaint; it usually means that an export or a copy broke off.",
     ),
     CatalogEntry(
         "MCM-I003",
         "not an ONNX model",
-        "The file is not binary protobuf, is cut short, or holds a message of another kind. Text\n"
-        "formats are not read; convert them with onnx.load and onnx.save.",
+        "The file is not binary protobuf, is cut short, or holds a message of another\n"
+        "kind. Text formats are not read; convert them with onnx.load and onnx.save.",
     ),
     CatalogEntry(
         "MCM-I004",
         "nothing to place",
-        "The graph has no node, or no node that depends on an input or makes an output. There is\n"
-        "no work to distribute over chips.",
+        "The graph has no node, or no node that depends on an input or makes an output.\n"
+        "There is no work to distribute over chips.",
     ),
     CatalogEntry(
         "MCM-I005",
         "opset out of range",
-        "Chips' models must run in stock onnxruntime, so that the opset of the default domain must\n"
-        "be one that the installed onnxruntime loads. Export with another opset_version, or\n"
-        "convert with onnx.version_converter.",
+        "Chips' models must run in stock onnxruntime, so that the opset of the default\n"
+        "domain must be one that the installed onnxruntime loads. Export with another\n"
+        "opset_version, or convert with onnx.version_converter.",
     ),
     CatalogEntry(
         "MCM-I006",
@@ -45,25 +45,25 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I007",
         "missing opset import",
-        "Nodes of the default domain occur, but the model does not say which opset they follow.",
+        "Nodes of the default domain occur, but the model does not say which opset they\nfollow.",
     ),
     CatalogEntry(
         "MCM-I010",
         "value produced twice",
-        "ONNX graphs are in single-assignment form: each value is a graph input, an initializer, or\n"
-        "the output of one node.",
+        "ONNX graphs are in single-assignment form: each value is a graph input, an\n"
+        "initializer, or the output of one node.",
     ),
     CatalogEntry(
         "MCM-I011",
         "undefined value",
-        "A node reads a name that no node, initializer or graph input defines. The hint names the\n"
-        "nearest defined name.",
+        "A node reads a name that no node, initializer or graph input defines. The hint\n"
+        "names the nearest defined name.",
     ),
     CatalogEntry(
         "MCM-I012",
         "cycle",
-        "Some nodes depend on each other in a circle, so that none can run first. Recurrence is\n"
-        "written with Loop, Scan or the recurrent ops.",
+        "Some nodes depend on each other in a circle, so that none can run first.\n"
+        "Recurrence is written with Loop, Scan or the recurrent ops.",
     ),
     CatalogEntry(
         "MCM-I013",
@@ -73,19 +73,19 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I014",
         "subgraphs nested too deep",
-        "If, Loop and Scan may nest, but protobuf readers give up at about a hundred messages.",
+        "If, Loop and Scan may nest, but protobuf readers give up at about a hundred\nmessages.",
     ),
     CatalogEntry(
         "MCM-I020",
         "missing external data",
-        "The model keeps weights in a file beside it, and that file is not there. Copy the data\n"
-        "file together with the model.",
+        "The model keeps weights in a file beside it, and that file is not there. Copy\n"
+        "the data file together with the model.",
     ),
     CatalogEntry(
         "MCM-I021",
         "external data outside the model's folder",
-        "Models are untrusted: a location may not leave the folder of the model, neither by '..' or\n"
-        "an absolute path nor through a symbolic or hard link.",
+        "Models are untrusted: a location may not leave the folder of the model, neither\n"
+        "by '..' or an absolute path nor through a symbolic or hard link.",
     ),
     CatalogEntry(
         "MCM-I022",
@@ -95,49 +95,53 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I023",
         "tensor size and shape disagree",
-        "The bytes or elements that the file holds for a tensor are not what its shape and type\n"
-        "call for. This is checked before any memory is taken.",
+        "The bytes or elements that the file holds for a tensor are not what its shape\n"
+        "and type call for. This is checked before any memory is taken.",
     ),
     CatalogEntry(
         "MCM-I024",
         "NaN in weights",
-        "A weight holds NaN, so that outputs would mean nothing and equality could not be shown.\n"
-        "Scalars are exempt, because some exporters use NaN as a sentinel.",
+        "A weight holds NaN, so that outputs would mean nothing and equality could not be\n"
+        "shown. Scalars are exempt, because some exporters use NaN as a sentinel.",
     ),
     CatalogEntry(
         "MCM-I030",
         "dimension without a size",
-        "Chips are compiled for fixed shapes. Give a named dimension a size with --dim NAME=N, and\n"
-        "an unnamed one by the whole shape of its input with --shape INPUT=1,128.",
+        "Chips are compiled for fixed shapes. Give a named dimension a size with --dim\n"
+        "NAME=N, and an unnamed one by the whole shape of its input with --shape\n"
+        "INPUT=1,128.",
     ),
     CatalogEntry(
         "MCM-I031",
         "shape contradicts the model",
-        "A shape given with --shape has another rank than the input, or another size in a dimension\n"
-        "that the model fixes.",
+        "A shape given with --shape has another rank than the input, or another size in a\n"
+        "dimension that the model fixes.",
     ),
     CatalogEntry(
         "MCM-I040",
         "unknown type or shape",
-        "Neither inference nor a run could tell the type or shape of a value. It is placed and\n"
-        "costed as if open dimensions were 1, so that times and memory may be too low.",
+        "Neither inference nor a run could tell the type or shape of a value. It is\n"
+        "placed and costed as if open dimensions were 1, so that times and memory may be\n"
+        "too low.",
     ),
     CatalogEntry(
         "MCM-I041",
         "shapes from a run",
-        "onnx's shape inference did not complete, and the rest was read off one run in onnxruntime\n"
-        "with random inputs. Where a shape depends on data, it is the shape of that run.",
+        "onnx's shape inference did not complete, and the rest was read off one run in\n"
+        "onnxruntime with random inputs. Where a shape depends on data, it is the shape\n"
+        "of that run.",
     ),
     CatalogEntry(
         "MCM-I042",
         "nodes sorted",
-        "The standard wants nodes in topological order; this file has them otherwise, as some\n"
-        "shipped models do. They were sorted.",
+        "The standard wants nodes in topological order; this file has them otherwise, as\n"
+        "some shipped models do. They were sorted.",
     ),
     CatalogEntry(
         "MCM-I043",
         "IR version lowered",
-        "The model's IR version is newer than the installed onnxruntime loads. IR versions only add\n"
-        "fields, so that emitted models say the newest version that does load.",
+        "The model's IR version is newer than the installed onnxruntime loads. IR\n"
+        "versions only add fields, so that emitted models say the newest version that\n"
+        "does load.",
     ),
 )

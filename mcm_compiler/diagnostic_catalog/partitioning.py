@@ -4,4 +4,96 @@ from __future__ import annotations
 
 from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
 
-ENTRIES: tuple[CatalogEntry, ...] = ()
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-P001",
+        "a fusion group is not convex",
+        "The ops of a fusion group run as one kernel, so no path between two of them may\n"
+        "leave the group: one that leaves and comes back makes a cycle once the group is\n"
+        "one unit. This is a fault of the fusion rule that made the group, not of the\n"
+        "model.  Compile without `fuse`, or without the rule, and tell whoever wrote it.",
+    ),
+    CatalogEntry(
+        "MCM-P002",
+        "nothing to place",
+        "All outputs of the model are graph inputs or constants, so there is no op that a\n"
+        "chip would have to run. Often `simplify` has folded a model whose outputs do not\n"
+        "depend on its inputs; check that the model is the one you meant.",
+    ),
+    CatalogEntry(
+        "MCM-P003",
+        "an operator fits no chip",
+        "The weights of one operator take more memory than a chip has, and the operator\n"
+        "cannot be split into operators with a slice of the weights each. Split are\n"
+        "MatMul and Gemm by columns, Gather along axis 0 by the columns of its table, and\n"
+        "Conv with one group by output channels, as long as every piece keeps the bits of\n"
+        "the whole. An LSTM, or an Add with a huge table, is not.  Choose a target with\n"
+        "more memory per chip, narrow the model's data type, or divide the weight in the\n"
+        "model.",
+    ),
+    CatalogEntry(
+        "MCM-P004",
+        "the model's weights exceed the package's memory",
+        "All weights together, counted once each at the target's storage widths, take\n"
+        "more memory than all chips have. No placement can hold them, since weights stay\n"
+        "on the chips.  Choose a target with more chips or more memory, or quantize the\n"
+        "model.",
+    ),
+    CatalogEntry(
+        "MCM-P010",
+        "an op type without a cost formula",
+        "The cost model of the target does not know how much this op computes, so it\n"
+        "counts only the bytes that the op reads and writes. The model still compiles and\n"
+        "runs; the estimate may be too low for an op that computes much, and then its\n"
+        "chip is the real bottleneck.  A cost model of your own can be registered under\n"
+        "the entry points `mcm_compiler.cost_models`.",
+    ),
+    CatalogEntry(
+        "MCM-P011",
+        "an operator was split over chips",
+        "The weights of one operator, with room for its inputs and outputs, take more\n"
+        "memory than a chip has. It was replaced by several operators that hold a slice\n"
+        "of the weights each, and a Concat that puts their outputs together; the result\n"
+        "is equal to the bit. This is a note: nothing is wrong.\n"
+        "`shard_oversized{fraction=...}` sets how much of a chip one operator may fill.",
+    ),
+    CatalogEntry(
+        "MCM-P005",
+        "ops that stay together have more weights than a chip has memory",
+        "An op, or a group of ops that is fused into one kernel, runs on one chip, and\n"
+        "all of its weights must be in that chip's memory.  Let `shard_oversized` split\n"
+        "the op, compile without `fuse` if the ops of a group fit one by one, or choose a\n"
+        "target with more memory per chip.",
+    ),
+    CatalogEntry(
+        "MCM-P007",
+        "an op is pinned to a chip that does not exist",
+        "Chips are numbered from 0 along the ring, and the one that was asked for is not\n"
+        "among those of the target.",
+    ),
+    CatalogEntry(
+        "MCM-P008",
+        "the strategy found no valid partition",
+        "The strategy found nothing that keeps all rules: dataflow in the direction of\n"
+        "the ring, no skipped chip, no chip triangle (under `strict` routing), and the\n"
+        "memory of each chip. Another strategy may still find one; `dp` cuts several\n"
+        "orders of the ops.  Under `strict` routing a tensor that is read far away leaves\n"
+        "few partitions or none. `relay` routing passes such tensors on from chip to\n"
+        "chip.",
+    ),
+    CatalogEntry(
+        "MCM-P009",
+        "a strategy broke its contract",
+        "The partition that the strategy returned breaks a rule of the ring, or\n"
+        "contradicts the lower bound that the strategy claims to have proven. This is a\n"
+        "fault of the strategy, not of the model; built-in strategies are tested against\n"
+        "it, plug-ins may not be.",
+    ),
+    CatalogEntry(
+        "MCM-P012",
+        "a value at a chip's boundary has no type",
+        "A tensor that travels between chips or to the host is an input or output of a\n"
+        "chip's model, and ONNX wants its element type there. Shape inference knows no\n"
+        "type after ops of foreign domains.  Add a value_info with the type to the model.",
+    ),
+)

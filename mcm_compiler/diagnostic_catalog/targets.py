@@ -1,7 +1,82 @@
-"""Codes MCM-T###: target descriptions."""
+"""Codes MCM-T###: target descriptions, and the programs that targets make and play."""
 
 from __future__ import annotations
 
 from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
 
-ENTRIES: tuple[CatalogEntry, ...] = ()
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-T001",
+        "target description is not TOML",
+        """\
+The file given with --target cannot be parsed as TOML. The message has the parser's
+reason, and the place has the line where the parser stopped, which may be after the
+line that is at fault. Start from a built-in description: `mcmc targets` lists them.""",
+    ),
+    CatalogEntry(
+        "MCM-T002",
+        "unknown key in a target description",
+        """\
+The description has a key, or a table, that its family does not know. Unknown keys are
+refused rather than ignored: a misspelt key would otherwise leave its default in force
+without a word. The hint names the nearest key that exists.""",
+    ),
+    CatalogEntry(
+        "MCM-T003",
+        "missing key in a target description",
+        """\
+The description lacks a key that has no default. The numbers of a package have no
+defaults, so that nobody compiles for a chip that they did not describe. The hint says
+which table the key belongs to.""",
+    ),
+    CatalogEntry(
+        "MCM-T004",
+        "wrong type in a target description",
+        """\
+The value of a key is of another type than the key needs: a text where a number belongs,
+a fraction where only whole numbers make sense, or a value where a table belongs.""",
+    ),
+    CatalogEntry(
+        "MCM-T005",
+        "value out of range in a target description",
+        """\
+The value of a key is zero, negative, not finite, not one of the possible words, or
+greater than makes sense for a package of chips (more than 4096 chips, more than 1 TiB
+of SRAM). A value that is a thousand times too large is often in another unit than the
+key's name says: sram_mib is in MiB, clock_mhz in MHz, hop_latency_us in microseconds.""",
+    ),
+    CatalogEntry(
+        "MCM-T006",
+        "unknown element type in [storage_bits]",
+        """\
+The table [storage_bits] says how many bits an element of an ONNX type takes on the chip.
+Its keys are the names of ONNX's TensorProto.DataType, such as FLOAT, FLOAT16, INT8 or
+INT64. Types that are not listed take what ONNX says.""",
+    ),
+    CatalogEntry(
+        "MCM-T010",
+        "lowered program deadlocks",
+        """\
+Kernels and transfers of the program wait for each other in a circle, or a transfer has no
+buffer to arrive in, so that no inference ever ends. Programs of this compiler cannot: the
+order of kernels and links follows the data. It happens where a program file was changed,
+or where a plug-in's lowering is at fault.""",
+    ),
+    CatalogEntry(
+        "MCM-T011",
+        "lowered program does not fit",
+        """\
+The memory plan of a chip (weights, channel buffers and activations by lifetime) ends above
+the chip's SRAM, so the program cannot be loaded and is not simulated. The message has
+demand and limit, the place has the largest buffers. More chips, sharding of the largest
+weights, or a target with more memory per chip help.""",
+    ),
+    CatalogEntry(
+        "MCM-T012",
+        "lowered program contradicts itself",
+        """\
+The program refers to chips or transfers that do not exist, lets a kernel read what goes to
+another chip, or holds a time or size that is negative or not finite. It was changed after
+it was written, or a plug-in's lowering is at fault. Compile the model again.""",
+    ),
+)

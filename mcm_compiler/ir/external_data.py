@@ -96,12 +96,22 @@ def _check_external(
         return Diagnostic(size.code, size.message, place, size.hint)
     declared = _declared_bytes(tensor)
     if declared is None:
-        return Diagnostic("MCM-I023", "external data holds a type without a fixed width", at=place)
+        return Diagnostic(
+            "MCM-I023",
+            "external data holds a type without a fixed width",
+            at=place,
+            hint="store strings inside the model file",
+        )
     try:
         offset = int(entries.get("offset", "0"))
         length = int(entries["length"]) if "length" in entries else declared
     except ValueError:
-        return Diagnostic("MCM-I022", "offset or length is not a number", at=place)
+        return Diagnostic(
+            "MCM-I022",
+            "offset or length is not a number",
+            at=place,
+            hint="the file is damaged; export again",
+        )
     if offset < 0 or length < 0 or offset + length > size:
         return Diagnostic(
             "MCM-I022",
@@ -155,6 +165,7 @@ def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
                 f"the shape {list(tensor.dims)} calls for {elements} elements, the file holds "
                 f"{held}",
                 at=f"tensor {quote(tensor.name)}",
+                hint="the file is damaged; export again",
             )
         return None
     declared = _declared_bytes(tensor)

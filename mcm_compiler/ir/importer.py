@@ -63,6 +63,7 @@ def import_onnx(
                 "MCM-I003",
                 f"the graph cannot be read: {' '.join(str(error).split())[:300]}",
                 at=str(path),
+                hint="the file is damaged; export it again",
             )
         ) from error
     del proto
@@ -130,6 +131,7 @@ def _prepare(
                 "MCM-I004",
                 "no node depends on an input or makes an output, so there is nothing to place",
                 at=name,
+                hint="the export folded everything into constants, or lost its inputs",
             )
         )
     shape_only = model.metadata_props.get(WEIGHTS_KEY) == SHAPE_ONLY
@@ -142,7 +144,11 @@ def _parse(path: Path) -> onnx.ModelProto:
         return CompileError(Diagnostic(code, message, at=str(path), hint=hint))
 
     if not path.exists():
-        raise refuse("MCM-I001", "the model file does not exist")
+        raise refuse(
+            "MCM-I001",
+            "the model file does not exist",
+            "name an .onnx file, or zoo:NAME; `mcmc zoo` lists the names",
+        )
     if not path.is_file():
         raise refuse("MCM-I001", "the model path is not a file", "name the .onnx file itself")
     try:
@@ -157,7 +163,9 @@ def _parse(path: Path) -> onnx.ModelProto:
             )
         data = path.read_bytes()
     except OSError as error:
-        raise refuse("MCM-I001", f"the model file cannot be read: {error.strerror}") from error
+        raise refuse(
+            "MCM-I001", f"the model file cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)

@@ -34,6 +34,7 @@ def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
                 "MCM-I004",
                 "the graph has no node, so there is nothing to place",
                 at=f"graph {quote(graph.name)}",
+                hint="check that the export wrote the model that you meant",
             )
         ]
     faults = _check_graph(graph, frozenset(), 0)
@@ -47,6 +48,7 @@ def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], depth: int) -> l
                 "MCM-I014",
                 f"subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} deep",
                 at=f"graph {quote(graph.name)}",
+                hint="inline or merge the inner branches",
             )
         ]
     faults: list[Diagnostic] = []
@@ -77,7 +79,7 @@ def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], depth: int) -> l
                         "MCM-I011",
                         f"the value {quote(name)} is read but never produced",
                         at=_place(node),
-                        hint=f"the nearest name is {quote(near[0])}" if near else None,
+                        hint=f"the nearest name is {quote(near[0])}" if near else "export it again",
                     )
                 )
         for subgraph in _subgraphs(node):
@@ -87,6 +89,7 @@ def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], depth: int) -> l
             "MCM-I013",
             f"the graph output {quote(output.name)} is never produced",
             at=f"graph {quote(graph.name)}",
+            hint="remove the output, or add the node that makes it",
         )
         for output in graph.output
         if output.name not in visible

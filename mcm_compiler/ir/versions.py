@@ -45,6 +45,7 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 Diagnostic(
                     "MCM-I007",
                     "the model imports no opset of the default domain, but uses its ops",
+                    at="opset_import",
                     hint="export again, or set opset_import",
                 )
             )
@@ -54,6 +55,7 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 "MCM-I005",
                 f"the model needs opset {opset}; the installed onnxruntime runs {MIN_OPSET} to "
                 f"{newest_opset()}",
+                at="opset_import",
                 hint="export with another opset_version, or convert with onnx.version_converter",
             )
         )

@@ -81,7 +81,10 @@ def heaviest_ops(program: ChipProgram | None, count: int) -> list[Row]:
         return -kernel.duration_s
 
     kernels = sorted(program.kernels, key=longest_first)[:count]
-    return [{"name": kernel.name, "seconds": kernel.duration_s} for kernel in kernels]
+    return [
+        {"name": kernel.name, "ops": len(kernel.nodes), "seconds": kernel.duration_s}
+        for kernel in kernels
+    ]
 
 
 def heaviest_tensors(

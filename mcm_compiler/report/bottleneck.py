@@ -74,6 +74,13 @@ def _name(resource: ChipActivity | LinkActivity) -> str:
     return resource_name(resource.source, resource.destination)
 
 
+def _op_name(op: Row) -> str:
+    """A fused group has the name of its last op, which need not be the one that takes long."""
+    if op["ops"] > 1:
+        return f"{op['ops']} fused ops up to {quote(op['name'])}"
+    return quote(op["name"])
+
+
 def _sentence(
     found: dict[str, Any],
     worst: ChipActivity | LinkActivity,
@@ -87,7 +94,7 @@ def _sentence(
     ops: list[Row] = found["heaviest_ops"]
     tensors: list[Row] = found["heaviest_tensors"]
     if ops:
-        text += f", {seconds_text(ops[0]['seconds'])} of it in {quote(ops[0]['name'])}"
+        text += f", {seconds_text(ops[0]['seconds'])} of it in {_op_name(ops[0])}"
     if tensors:
         text += f", {bytes_text(tensors[0]['bytes'])} of its load is {quote(tensors[0]['name'])}"
     if part is not None and part < NEARLY_FULL and isinstance(worst, ChipActivity):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -9,11 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from mcm_compiler.report.units import UNKNOWN, bytes_text, percent_text
-
-BUSY_CELLS = 24
-SRAM_CELLS = 8
-LINK_CELLS = 8
-"""Characters of a full bar."""
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""
@@ -23,11 +19,27 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 _Row = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class BarStyle:
+    """Lengths of full bars in characters, and what they are drawn with."""
+
+    busy_cells: int = 24
+    small_cells: int = 6
+    ascii_only: bool = False
+
+    @classmethod
+    def for_width(cls, width: int, ascii_only: bool) -> BarStyle:
+        """Bars with which the table fits `width` columns, from 72 on."""
+        if width >= 98:
+            return cls(24, 6, ascii_only)
+        return cls(max(4, min(24, width - 66)), 3, ascii_only)
+
+
 def chip_table(
     chips: list[_Row],
     links: list[_Row] | None,
     bottleneck: _Row | None,
-    ascii_only: bool = False,
+    style: BarStyle,
 ) -> Table:
     """The chips as a table with bars, in ring order.
 
@@ -35,7 +47,7 @@ def chip_table(
         chips: `chips` of the report.
         links: `links` of the report, or None.
         bottleneck: `bottleneck` of the report, or None; its chip or link stands out.
-        ascii_only: bars of `#`.
+        style: lengths of the bars.
     """
     to_next = {
         link["source"]: link
@@ -46,7 +58,7 @@ def chip_table(
     shown = _busiest(chips)
     left_out = len(chips) - len(shown)
     table = Table(
-        box=box.ASCII2 if ascii_only else box.SIMPLE_HEAD,
+        box=box.ASCII2 if style.ascii_only else box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=True,
         padding=(0, 1),
@@ -66,10 +78,10 @@ def chip_table(
         )
         table.add_row(
             Text(str(row["chip"]), style="bold red" if is_worst else ""),
-            _bar(row["utilisation"], BUSY_CELLS, _busy_style(is_worst), ascii_only),
-            _sram(row, ascii_only),
+            _bar(row["utilisation"], style.busy_cells, _busy_colour(is_worst), style),
+            _sram(row, style),
             Text(UNKNOWN if row["ops"] is None else f"{row['ops']:,}"),
-            _link(link, link_worst, ascii_only),
+            _link(link, link_worst, style),
         )
     return table
 
@@ -98,35 +110,35 @@ def _busiest(chips: list[_Row]) -> list[_Row]:
     return sorted(ranked[:MAX_CHIPS], key=lambda row: row["chip"])
 
 
-def _sram(row: _Row, ascii_only: bool) -> Text:
+def _sram(row: _Row, style: BarStyle) -> Text:
     used, limit = row["sram_high_water_bytes"], row["sram_bytes"]
     share = used / limit if used is not None and limit else None
-    style = "red" if share is not None and share > 1 else "blue"
-    return Text.assemble(_cells(share, SRAM_CELLS, style, ascii_only), f" {bytes_text(used):>10}")
+    colour = "red" if share is not None and share > 1 else "blue"
+    return Text.assemble(_cells(share, style.small_cells, colour, style), f" {bytes_text(used):>9}")
 
 
-def _link(link: _Row | None, is_worst: bool, ascii_only: bool) -> Text:
+def _link(link: _Row | None, is_worst: bool, style: BarStyle) -> Text:
     if link is None:
         return Text()
-    bar = _bar(link["utilisation"], LINK_CELLS, _busy_style(is_worst, "magenta"), ascii_only)
-    return Text.assemble(bar, f" {bytes_text(link['bytes_per_inference']):>10}")
+    colour = _busy_colour(is_worst, "magenta")
+    bar = _bar(link["utilisation"], style.small_cells, colour, style)
+    return Text.assemble(bar, f" {bytes_text(link['bytes_per_inference']):>9}")
 
 
-def _busy_style(is_worst: bool, otherwise: str = "green") -> str:
+def _busy_colour(is_worst: bool, otherwise: str = "green") -> str:
     return "bold red" if is_worst else otherwise
 
 
-def _bar(share: float | None, cells: int, style: str, ascii_only: bool) -> Text:
-    return Text.assemble(_cells(share, cells, style, ascii_only), f" {percent_text(share):>7}")
+def _bar(share: float | None, cells: int, colour: str, style: BarStyle) -> Text:
+    return Text.assemble(_cells(share, cells, colour, style), f" {percent_text(share):>7}")
 
 
-def _cells(share: float | None, cells: int, style: str, ascii_only: bool) -> Text:
+def _cells(share: float | None, cells: int, colour: str, style: BarStyle) -> Text:
     """A bar of fixed width; a share above 1 fills it."""
     part = min(max(share or 0.0, 0.0), 1.0) * cells
-    if ascii_only:
+    if style.ascii_only:
         full = round(part)
-        return Text.assemble(("#" * full, style), ("." * (cells - full), "dim"))
-    eighths = round(part * 8)
-    full, rest = divmod(eighths, 8)
+        return Text.assemble(("#" * full, colour), ("." * (cells - full), "dim"))
+    full, rest = divmod(round(part * 8), 8)
     drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
-    return Text.assemble((drawn, style), (" " * (cells - len(drawn)), ""))
+    return Text.assemble((drawn, colour), (" " * (cells - len(drawn)), ""))

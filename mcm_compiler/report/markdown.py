@@ -37,13 +37,13 @@ def render_markdown(report: dict[str, Any]) -> str:
     """
     report = printable_data(report)
     model, target = report["model"], report["target"]
-    lines = [f"# {_text(model['name'])} on {_text(target['name'])}", ""]
+    lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", ""]
     lines += _table(("", ""), _summary(report))
     if (bottleneck := report["bottleneck"]) is not None:
-        lines += ["", "## Bottleneck", "", _text(bottleneck["text"]), ""]
-        ops = [(_text(o["name"]), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
+        lines += ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
+        ops = [(escaped(o["name"]), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
         tensors = [
-            (_text(t["name"]), bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]
+            (escaped(t["name"]), bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]
         ]
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
     if report["chips"]:
@@ -72,14 +72,17 @@ def render_markdown(report: dict[str, Any]) -> str:
     lines += ["", "## Made with", ""]
     lines += _table(
         ("", "version"),
-        [(_text(name), _text(version or UNKNOWN)) for name, version in report["versions"].items()],
+        [
+            (escaped(name), escaped(version or UNKNOWN))
+            for name, version in report["versions"].items()
+        ],
     )
     return "\n".join(lines) + "\n"
 
 
 def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
     model, target = report["model"], report["target"]
-    simulator = _text(report["period_model"] or UNKNOWN)
+    simulator = escaped(report["period_model"] or UNKNOWN)
     shape_only = ", placeholders" if model["shape_only"] else ""
     weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
     chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
@@ -87,14 +90,17 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("throughput", f"**{rate_text(report['throughput_per_s'])}**"),
         ("period", f"{seconds_text(report['period_s'])} (simulator {simulator})"),
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
-        ("lower bound", _text(bound_sentence(report))),
+        ("lower bound", escaped(bound_sentence(report))),
         ("gap", gap_sentence(report)),
-        ("verified", _text(verification_sentence(report["verification"]))),
+        ("verified", escaped(verification_sentence(report["verification"]))),
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
         ("target", chips),
-        ("strategy", f"{_text(report['strategy'] or UNKNOWN)}, {_text(report['routing'])} routing"),
+        (
+            "strategy",
+            f"{escaped(report['strategy'] or UNKNOWN)}, {escaped(report['routing'])} routing",
+        ),
         ("seed", str(report["seed"])),
-        ("passes", _text(report["pipeline"])),
+        ("passes", escaped(report["pipeline"])),
         ("added", changes_sentence(report)),
         ("model SHA-256", f"`{model['sha256']}`"),
         ("target SHA-256", f"`{target['sha256']}`"),
@@ -103,7 +109,7 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _chip(row: dict[str, Any]) -> tuple[str, ...]:
     stalls = row["stall_s"] or {}
-    waits = ", ".join(f"{_text(k)} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
+    waits = ", ".join(f"{escaped(k)} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
     heaviest = row["heaviest_op"]
     return (
         str(row["chip"]),
@@ -113,26 +119,33 @@ def _chip(row: dict[str, Any]) -> tuple[str, ...]:
         bytes_text(row["sram_high_water_bytes"]),
         bytes_text(row["sram_bytes"]),
         _count(row["ops"]),
-        f"{_text(heaviest['name'])} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
+        f"{escaped(heaviest['name'])} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
     )
 
 
 def _changes(report: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     if clones := report["clones"]:
-        rows = [(_text(c["node"]), _text(c["clone"]), str(c["chip"])) for c in clones[:LISTED]]
+        rows = [(escaped(c["node"]), escaped(c["clone"]), str(c["chip"])) for c in clones[:LISTED]]
         lines += ["", "## Cloned ops", "", *_table(("op", "clone", "chip"), rows)]
         lines += _more(len(clones))
     if relays := report["relays"]:
-        rows = [(_text(r["tensor"]), _text(r["relay"]), str(r["chip"])) for r in relays[:LISTED]]
+        rows = [
+            (escaped(r["tensor"]), escaped(r["relay"]), str(r["chip"])) for r in relays[:LISTED]
+        ]
         lines += ["", "## Relays", "", *_table(("tensor", "relay", "chip"), rows)]
         lines += _more(len(relays))
     if sharded := report["sharded_operators"]:
         rows = [
-            (_text(o["node"]), _text(o["weight"]), bytes_text(o["weight_bytes"]), str(o["axis"]),
-             str(len(o["pieces"])))
+            (
+                escaped(o["node"]),
+                escaped(o["weight"]),
+                bytes_text(o["weight_bytes"]),
+                str(o["axis"]),
+                str(len(o["pieces"])),
+            )
             for o in sharded[:LISTED]
-        ]  # fmt: skip
+        ]
         heads = ("op", "weight", "size", "axis", "pieces")
         lines += ["", "## Sharded operators", "", *_table(heads, rows), *_more(len(sharded))]
     return lines
@@ -143,12 +156,12 @@ def _more(total: int) -> list[str]:
 
 
 def _diagnostic(diagnostic: dict[str, Any]) -> str:
-    line = f"- {_text(diagnostic['severity'])}\\[{_text(diagnostic['code'])}\\]: "
-    line += _text(diagnostic["message"])
+    line = f"- {escaped(diagnostic['severity'])}\\[{escaped(diagnostic['code'])}\\]: "
+    line += escaped(diagnostic["message"])
     if diagnostic["at"] is not None:
-        line += f" At {_text(diagnostic['at'])}."
+        line += f" At {escaped(diagnostic['at'])}."
     if diagnostic["hint"] is not None:
-        line += f" Hint: {_text(diagnostic['hint'])}."
+        line += f" Hint: {escaped(diagnostic['hint'])}."
     return line
 
 
@@ -159,7 +172,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` with everything that Markdown or HTML would act on escaped."""
     return _ACTIVE.sub(r"\\\1", text)
 

@@ -36,7 +36,7 @@ def verification_sentence(verification: dict[str, Any] | None) -> str:
     if not verification["holds"]:
         wrong = [o for o in outputs if not o["holds"]]
         return (
-            f"FAILS: {len(wrong)} of {count_text(len(outputs), 'output')} differ on {seeds}, "
+            f"FAILS: {len(wrong)} of {len(outputs)} outputs wrong on {seeds}, "
             f"first '{wrong[0]['output']}' by {_error(wrong[0])}"
         )
     exact = sum(1 for o in outputs if o["bit_equal"])

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.report.chip_bars import chip_table, host_links_line
+from mcm_compiler.report.chip_bars import BarStyle, chip_table, host_links_line
 from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
@@ -39,12 +39,6 @@ def report_text(report: dict[str, Any], *, ascii_only: bool = False) -> str:
     return plain_text(report_view(report, ascii_only=ascii_only), ascii_only=ascii_only)
 
 
-def print_report(report: dict[str, Any], console: Console) -> None:
-    """Prints the report to a terminal, in colour where it has any."""
-    view = report_view(report, ascii_only=console.options.ascii_only)
-    console.print(view, width=min(console.width, MAX_WIDTH))
-
-
 def plain_text(view: RenderableType, *, ascii_only: bool = False) -> str:
     """A renderable as plain text without trailing blanks."""
     stream = io.StringIO()
@@ -61,14 +55,46 @@ def plain_text(view: RenderableType, *, ascii_only: bool = False) -> str:
     return text.encode("ascii", "backslashreplace").decode("ascii") if ascii_only else text
 
 
-def report_view(report: dict[str, Any], *, ascii_only: bool = False) -> RenderableType:
-    """The report as a `rich` renderable."""
+def report_view(
+    report: dict[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
+) -> RenderableType:
+    """The report as a `rich` renderable with bars for `width` columns."""
     report = printable_data(report)
     parts: list[RenderableType] = [_header(report, ascii_only), _facts(report)]
     if report["chips"]:
+        style = BarStyle.for_width(width, ascii_only)
         parts.append(Text())
-        parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], ascii_only))
+        parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], style))
     if (hosts := host_links_line(report["links"], report["bottleneck"])) is not None:
+        parts.append(hosts)
+    return Group(*parts)
+
+
+def simulation_view(
+    simulation: dict[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
+) -> RenderableType:
+    """A simulator's verdict as a `rich` renderable.
+
+    Args:
+        simulation: `simulator`, `inferences`, `throughput_per_s`, `period_s`, `latency_s`,
+            `bottleneck`, `chips` and `links` as in a report.
+        width: columns.
+        ascii_only: for outputs that cannot encode more.
+    """
+    simulation = printable_data(simulation)
+    judge = f" (simulator {simulation['simulator']}, {simulation['inferences']} inferences)"
+    rows = [
+        ("throughput", Text(rate_text(simulation["throughput_per_s"]), style="bold green")),
+        ("period", Text(seconds_text(simulation["period_s"]) + judge)),
+        ("latency", Text(seconds_text(simulation["latency_s"]))),
+    ]
+    if (bottleneck := simulation["bottleneck"]) is not None:
+        rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
+    style = BarStyle.for_width(width, ascii_only)
+    links = simulation["links"]
+    parts: list[RenderableType] = [_labelled(rows), Text()]
+    parts.append(chip_table(simulation["chips"], links, bottleneck, style))
+    if (hosts := host_links_line(links, bottleneck)) is not None:
         parts.append(hosts)
     return Group(*parts)
 
@@ -97,9 +123,6 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
 
 
 def _facts(report: dict[str, Any]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
     judge = report["period_model"]
     source = f" (simulator {judge}, {report['inferences']} inferences)" if judge else ""
     period = seconds_text(report["period_s"])
@@ -120,6 +143,13 @@ def _facts(report: dict[str, Any]) -> Table:
     ]
     if report["diagnostics"]:
         rows.append(("diagnostics", Text(diagnostics_sentence(report["diagnostics"]), "yellow")))
+    return _labelled(rows)
+
+
+def _labelled(rows: list[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
     for label, text in rows:
         grid.add_row(f" {label}", text)
     return grid

@@ -1,0 +1,1 @@
+"""The command line `mcmc`: `main` dispatches, one verb a file."""

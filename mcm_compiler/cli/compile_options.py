@@ -1,0 +1,178 @@
+"""The options of a compile, shared by `mcmc compile` and `mcmc opt`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from mcm_compiler.cli.parameters import (
+    SEED,
+    once_each,
+    parse_dimension,
+    parse_duration,
+    parse_shape,
+    plugin_option,
+)
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from mcm_compiler.options import CompileOptions
+    from mcm_compiler.passes import Pass
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ALL_PASSES = "all"
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file."),
+    click.option("--passes", default=None, help="Pipeline, such as 'simplify,fuse{...},...'."),
+    click.option("--partitioner", default=None, help="Strategy, as listed by mcmc strategies."),
+    click.option(
+        "--routing", type=click.Choice(["relay", "strict"]), default=None,
+        help="Rule for long dependencies: relay them (default), or the strict triangle rule.",
+    ),
+    click.option("--seed", type=SEED, default=None, help="Seed of everything random (0)."),
+    click.option(
+        "--dim", "dims", type=parse_dimension, multiple=True, metavar="NAME=N",
+        help="Size of a symbolic dimension. Repeatable.",
+    ),
+    click.option(
+        "--shape", "shapes", type=parse_shape, multiple=True, metavar="INPUT=N,N",
+        help="Shape of an input; wins over --dim. Repeatable.",
+    ),
+    click.option(
+        "--samples", type=click.IntRange(1), default=None,
+        help="Most partitions that a strategy evaluates.",
+    ),
+    click.option(
+        "--budget", "budget_s", type=parse_duration, default=None, metavar="DURATION",
+        help="Time limit of the search, such as 60s; results need not be reproducible.",
+    ),
+    click.option(
+        "--inferences", type=click.IntRange(1, 100_000), default=None,
+        help="Inferences that are simulated.",
+    ),
+    click.option(
+        "--verify-seeds", type=click.IntRange(1), default=None,
+        help="Random inputs that are compared.",
+    ),
+)  # fmt: skip
+
+
+def compile_options(function: F) -> F:
+    """Adds the options; the verb gets them as one parameter `options: CompileOptions`.
+
+    `target` and `print_after` stay parameters of their own. Plug-ins are loaded before the verb
+    runs.
+    """
+
+    @functools.wraps(function)
+    def verb(
+        *,
+        plugin: tuple[Path, ...],
+        dims: tuple[tuple[str, int], ...],
+        shapes: tuple[tuple[str, tuple[int, ...]], ...],
+        passes: str | None,
+        partitioner: str | None,
+        routing: str | None,
+        seed: int | None,
+        samples: int | None,
+        budget_s: float | None,
+        inferences: int | None,
+        verify_seeds: int | None,
+        **rest: Any,
+    ) -> Any:
+        from mcm_compiler.options import CompileOptions
+        from mcm_compiler.registry import load_plugin
+
+        for path in plugin:
+            load_plugin(path)
+        given: dict[str, Any] = {
+            "passes": passes,
+            "partitioner": partitioner,
+            "routing": routing,
+            "seed": seed,
+            "samples": samples,
+            "budget_s": budget_s,
+            "inferences": inferences,
+            "verify_seeds": verify_seeds,
+        }
+        options = CompileOptions(
+            dims=once_each("--dim", dims),
+            shapes=once_each("--shape", shapes),
+            **{key: value for key, value in given.items() if value is not None},
+        )
+        return function(options=options, **rest)
+
+    command: Any = plugin_option(verb)
+    # Decorators apply from the last to the first.
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return cast("F", command)
+
+
+def printer_after(
+    wanted: tuple[str, ...], options: CompileOptions
+) -> Callable[[Pass, ir.Model], None] | None:
+    """What `--print-after` asks for: prints the model to stderr after the wanted passes.
+
+    Raises:
+        click.BadParameter: if a wanted pass is not in the pipeline.
+        CompileError: MCM-U001 if the pipeline does not parse.
+    """
+    if not wanted:
+        return None
+    from mcm_compiler.ir.printer import print_model
+    from mcm_compiler.spec_text import parse_list
+
+    names = [spec.name for spec in parse_list(options.passes)]
+    for name in wanted:
+        if name not in (*names, ALL_PASSES):
+            raise click.BadParameter(
+                f"'{name}' is not in the pipeline: {', '.join(names)}", param_hint="'--print-after'"
+            )
+
+    def show(step: Pass, model: ir.Model) -> None:
+        if step.name in wanted or ALL_PASSES in wanted:
+            click.echo(f"// after {step}", err=True)
+            click.echo(printable_lines(print_model(model)), err=True, nl=False)
+
+    return show
+
+
+def printable_lines(text: str) -> str:
+    """`text` with everything but line ends escaped that does not print."""
+    from mcm_compiler.report.printable import printable
+
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def show_timings(timings: tuple[tuple[str, float], ...]) -> None:
+    """Prints seconds by stage to stderr."""
+    width = max((len(name) for name, _ in timings), default=0)
+    for name, seconds in (*timings, ("total", sum(seconds for _, seconds in timings))):
+        click.echo(f"{name:<{max(width, 5)}}  {seconds:8.3f} s", err=True)
+
+
+@contextmanager
+def progress_line(quiet: bool = False) -> Generator[Callable[[str], None] | None]:
+    """A status line on stderr while the block runs, if stderr is a terminal; gives None else.
+
+    Args:
+        quiet: no status line, because the verb itself prints to stderr meanwhile.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda line: status.update(Text(line))

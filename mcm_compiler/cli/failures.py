@@ -1,0 +1,95 @@
+"""How a failure reaches the user: diagnostics and an exit code, never a stack trace."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import traceback
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import click
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.report.printable import printable
+
+Format = Literal["text", "json"]
+
+FAILURE_EXIT = 1
+USAGE_EXIT = 2
+
+DEBUG_VARIABLE = "MCMC_DEBUG"
+"""Environment variable that lets the stack trace of an internal error through."""
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+class Verb(click.Command):
+    """A command whose failures are diagnosed in the format that the user asked for."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if _is_clicks_own(error):
+                raise
+            output_format = "json" if ctx.params.get("output_format") == "json" else "text"
+            ctx.exit(report_failure(error, output_format))
+
+
+def report_failure(error: Exception, output_format: Format = "text") -> int:
+    """Tells the user about `error` and gives the exit code.
+
+    Raises:
+        Exception: `error` itself, if it is an internal one and `MCMC_DEBUG` is set.
+    """
+    if isinstance(error, CompileError):
+        if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error.__cause__)
+        diagnostics = error.diagnostics
+    else:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise error
+        diagnostics = (internal_error(error),)
+    if output_format == "json":
+        click.echo(json.dumps({"diagnostics": [d.to_dict() for d in diagnostics]}, indent=2))
+    else:
+        show_diagnostics(diagnostics)
+    return FAILURE_EXIT
+
+
+def internal_error(error: Exception) -> Diagnostic:
+    """The diagnostic for a fault of the compiler itself."""
+    text = str(error)
+    return Diagnostic(
+        "MCM-U099",
+        f"internal error: {type(error).__name__}{': ' if text else ''}{text}",
+        hint=f"run again with {DEBUG_VARIABLE}=1 for the stack trace, and report it",
+    )
+
+
+def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+    """Prints diagnostics to stderr, in colour on a terminal."""
+    colour = False if os.environ.get("NO_COLOR") else None
+    for diagnostic in diagnostics:
+        head, *rest = (printable(line) for line in _lines(diagnostic))
+        label, _, message = head.partition(": ")
+        styled = click.style(label, fg=_COLOURS[diagnostic.severity], bold=True)
+        click.echo("\n".join([f"{styled}: {message}", *rest]), err=True, color=colour)
+
+
+def _lines(diagnostic: Diagnostic) -> list[str]:
+    lines = [f"{diagnostic.severity.value}[{diagnostic.code}]: {diagnostic.message}"]
+    if diagnostic.at is not None:
+        lines.append(f"  at: {diagnostic.at}")
+    if diagnostic.hint is not None:
+        lines.append(f"  hint: {diagnostic.hint}")
+    return lines
+
+
+def _is_clicks_own(error: Exception) -> bool:
+    """Whether click handles `error` itself: wrong usage, an exit, a reader that went away."""
+    if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
+        return True
+    return isinstance(error, OSError) and error.errno == errno.EPIPE

@@ -1,0 +1,85 @@
+"""Lists of registered components, among them those that do not load."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from mcm_compiler.cli.show import aligned, show_json
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.registry import Registry
+from mcm_compiler.report.printable import printable
+
+Row = dict[str, Any]
+
+
+def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row]) -> list[Row]:
+    """One row per registered component: name, summary, origin, and what `describe` adds.
+
+    A component that fails while it loads is a row too, with its fault as summary: one broken
+    plug-in must not hide all others.
+    """
+    rows: list[Row] = []
+    for registration in registry.registrations():
+        row: Row = {"name": registration.name, "summary": "", "origin": registration.origin}
+        try:
+            row |= describe(registration.name, registry.get(registration.name))
+            row["fault"] = None
+        except CompileError as error:
+            row["fault"] = error.diagnostics[0].message
+        except Exception as error:  # a stranger's code may raise anything
+            row["fault"] = f"it cannot be loaded: {type(error).__name__}: {error}"
+        rows.append(row)
+    return rows
+
+
+def show_components(kind: str, rows: list[Row], output_format: str, options: bool = True) -> None:
+    """Writes rows: as a JSON object `{kind: rows}`, or a line each with its options below."""
+    if output_format == "json":
+        show_json({kind: rows})
+        return
+    cells = [(row["name"], row["fault"] or row["summary"], f"[{row['origin']}]") for row in rows]
+    indent = max((len(row["name"]) for row in rows), default=0) + 2
+    for line, row in zip(aligned(cells), rows, strict=True):
+        click.echo(line)
+        if options and row.get("options"):
+            text = printable(f"options: {options_text(row['options'])}")
+            click.echo(f"{'':{indent}}{text}")
+
+
+def option_rows(cls: Any) -> list[Row]:
+    """The options of a component that is a dataclass: name, type and default of each field."""
+    if not dataclasses.is_dataclass(cls):
+        return []
+    return [
+        {"name": field.name, "type": _type_text(field.type), "default": _default_text(field)}
+        for field in dataclasses.fields(cls)
+        if field.init
+    ]
+
+
+def options_text(options: list[Row]) -> str:
+    """Options as they are written in a pipeline: `max_group=8, rules=all`."""
+    return ", ".join(
+        f"{o['name']}={o['default']}" if o["default"] is not None else f"{o['name']}=(required)"
+        for o in options
+    )
+
+
+def _type_text(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+
+
+def _default_text(field: dataclasses.Field[Any]) -> str | None:
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    else:
+        return None
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)

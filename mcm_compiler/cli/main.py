@@ -1,0 +1,102 @@
+"""Dispatches `mcmc VERB`. A verb's module is imported only when the verb runs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mcm_compiler.cli.failures import USAGE_EXIT, report_failure
+
+VERBS = {
+    "compile": "Compile an ONNX model for a package of chips.",
+    "check": "Prove a compiled folder again, from its files alone.",
+    "run": "Run a compiled folder on inputs from an .npz file.",
+    "simulate": "Simulate a compiled folder.",
+    "report": "Show the report of a compiled folder.",
+    "targets": "List the packages of chips.",
+    "passes": "List the passes and their options.",
+    "strategies": "List the partition strategies.",
+    "opt": "Run passes on a model and print what they made of it.",
+    "zoo": "List the models of the zoo, or write one to a file.",
+    "explain": "Explain a diagnostic code.",
+    "version": "Show the versions of the compiler and of what it runs on.",
+}
+"""All verbs with their help line; each is `mcm_compiler.cli.<verb>:command`."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        return importlib.import_module(f"mcm_compiler.cli.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, VERBS, n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"There is no verb '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *_: Any,
+        **extra: Any,
+    ) -> Any:
+        """Runs a verb and exits: 0 for success, 1 for a diagnosed failure, 2 for wrong usage.
+
+        An interrupt exits with 130. No failure shows a stack trace, unless `MCMC_DEBUG` is set.
+        """
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name or "mcmc", **extra)
+        except click.Abort:
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(USAGE_EXIT)
+        except Exception as error:
+            sys.exit(report_failure(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.command(
+    "mcmc",
+    cls=LazyGroup,
+    subcommand_metavar="VERB [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="mcm-compiler", message="mcmc %(version)s")
+def cli() -> None:
+    """Compile ONNX models for multi-chip modules, with a proof.
+
+    `mcmc VERB --help` tells more. Results go to stdout, progress and diagnostics to stderr.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    # Names in foreign models may hold what the terminal's encoding does not.
+    for stream in (sys.stdout, sys.stderr):
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(errors="backslashreplace")
+    cli.main()

@@ -1,0 +1,60 @@
+"""Arrays in `.npz` files, read without trust and written with equal bytes for equal arrays."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.cli.output_files import whole_file
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file by name. Nothing in it is executed (no pickle).
+
+    Raises:
+        CompileError: MCM-U020 if the file is missing, damaged, or holds Python objects.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array without a name")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CompileError(
+            Diagnostic(
+                "MCM-U020",
+                f"the input arrays cannot be read: {reason}",
+                at=str(path),
+                hint="write them with numpy.savez(path, name=array), without object arrays",
+            )
+        ) from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays by name. Strings are stored with a fixed length, as `numpy.load` can read.
+
+    Raises:
+        CompileError: MCM-A002 if the system refuses the write, MCM-U022 if a value is no array.
+    """
+    faults = [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]
+    if faults:
+        raise CompileError(
+            [
+                Diagnostic("MCM-U022", f"output '{name}' is a sequence or a map, not an array")
+                for name in faults
+            ]
+        )
+    with whole_file(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        for name, value in arrays.items():
+            array = value.astype(str) if value.dtype == object else value
+            # A ZipInfo of our own has a fixed date, where ZipFile.open would take today's.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)

@@ -1,0 +1,55 @@
+"""Files that a verb writes: never over another file by accident, never half."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.staging import cannot_write
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Stops a verb before it would write over `path`.
+
+    Raises:
+        CompileError: MCM-U021 if `path` exists and not `force`, or if it is a folder.
+    """
+    if os.path.lexists(path) and (not force or path.is_dir()):
+        hint = "choose another one" if path.is_dir() else "choose another one, or give --force"
+        raise CompileError(
+            Diagnostic("MCM-U021", "the output file exists", at=str(path), hint=hint)
+        )
+
+
+@contextmanager
+def whole_file(path: Path) -> Generator[Path]:
+    """A temporary path beside `path` that takes its place when the block succeeds.
+
+    Raises:
+        CompileError: MCM-A002 if the system refuses the write.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        try:
+            yield partial
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(error, path) from error
+
+
+@contextmanager
+def diagnosed_writes(path: Path) -> Generator[None]:
+    """Turns an `OSError` of the block into a diagnostic about `path`.
+
+    Raises:
+        CompileError: MCM-A002.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(error, path) from error

@@ -1,0 +1,110 @@
+"""Types of command-line values, and the options that many verbs share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
+_SECONDS_OF = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+MAX_SEED = 2**63 - 1
+
+SEED = click.IntRange(0, MAX_SEED)
+FILE = click.Path(path_type=Path)
+
+
+def parse_dimension(text: str) -> tuple[str, int]:
+    """`name=N`: the size of a symbolic dimension.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    name, equals, size = text.rpartition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"'{text}' is not of the form name=N, such as batch=1")
+    if not _is_whole(size) or int(size) < 1:
+        raise click.BadParameter(f"'{size}' in '{text}' is not a whole number of at least 1")
+    return name, int(size)
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`input=1,128`: the full shape of a graph input.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    name, equals, shape = text.rpartition("=")
+    if not equals or not name or not shape:
+        raise click.BadParameter(f"'{text}' is not of the form input=N,N, such as ids=1,128")
+    sizes = shape.split(",")
+    for size in sizes:
+        if not _is_whole(size):
+            raise click.BadParameter(f"'{size}' in '{text}' is not a whole number")
+    return name, tuple(map(int, sizes))
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `60s`, `500ms`, `2m`, `1h`, or of a plain number.
+
+    Raises:
+        click.BadParameter: for anything else, and for nothing at all.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise click.BadParameter(f"'{text}' is not a duration such as 60s, 500ms or 2m")
+    seconds = float(found.group(1)) * _SECONDS_OF[found.group(2)]
+    if not 0 < seconds < float("inf"):
+        raise click.BadParameter(f"'{text}' is not longer than nothing")
+    return seconds
+
+
+def format_option(*further: str) -> Callable[[F], F]:
+    """`--format text|json`, and `further` formats of this verb; parameter `output_format`."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["text", "json", *further]),
+        default="text",
+        show_default=True,
+        help="Form of the result.",
+    )
+
+
+def plugin_option(function: F) -> F:
+    """`--plugin FILE`, repeatable; parameter `plugin`."""
+    return click.option(
+        "--plugin",
+        type=FILE,
+        multiple=True,
+        help="Python file whose decorators register passes. Repeatable.",
+    )(function)
+
+
+def force_option(function: F) -> F:
+    """`--force`; parameter `force`."""
+    return click.option("--force", is_flag=True, help="Replace what is there already.")(function)
+
+
+def once_each(flag: str, pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The pairs of a repeatable option as a mapping.
+
+    Raises:
+        click.BadParameter: if a name is given twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.BadParameter(f"'{name}' is given twice", param_hint=f"'{flag}'")
+        found[name] = value
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18

@@ -1,0 +1,34 @@
+"""`mcmc passes`: the passes that a pipeline can name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.parameters import format_option, plugin_option
+
+
+@click.command(cls=Verb)
+@plugin_option
+@format_option()
+def command(plugin: tuple[Path, ...], output_format: str) -> None:
+    """List the passes, their options with defaults, and the distribution they come from."""
+    from mcm_compiler.cli.listing import component_rows, option_rows, show_components
+    from mcm_compiler.registry import PASSES, load_plugin
+
+    for path in plugin:
+        load_plugin(path)
+
+    def describe(_name: str, cls: Any) -> dict[str, Any]:
+        return {
+            "summary": cls.summary,
+            "options": option_rows(cls),
+            "requires": [key.name for key in cls.requires],
+            "provides": [key.name for key in cls.provides],
+            "invalidates": [key.name for key in cls.invalidates],
+        }
+
+    show_components("passes", component_rows(PASSES, describe), output_format)

@@ -1,0 +1,1 @@
+"""The built-in passes, and the algorithms behind them."""

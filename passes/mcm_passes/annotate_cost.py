@@ -1,0 +1,49 @@
+"""Estimates what each op costs on one chip of the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+
+
+@dataclass(frozen=True)
+class AnnotateCost(Pass):
+    """Asks the target's cost model for the cost of every op that chips run.
+
+    Op types without a formula are costed by the bytes that they move, and reported once each
+    (MCM-P010).
+    """
+
+    name: ClassVar[str] = "annotate_cost"
+    summary: ClassVar[str] = "estimate flops, bytes and seconds of every op"
+    provides: ClassVar[tuple[AnyKey, ...]] = (NODE_COST,)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """See the class."""
+        cost_model = context.target.cost_model()
+        unmodelled: dict[tuple[str, str], list[ir.Node]] = {}
+        NODE_COST.drop(model)
+        for node in placeable_nodes(model.graph):
+            cost = cost_model.node_cost(node)
+            NODE_COST.set(node, cost)
+            if not cost.modelled:
+                unmodelled.setdefault((node.domain, node.op_type), []).append(node)
+        for (domain, op_type), nodes in unmodelled.items():
+            op = quote(f"{domain}.{op_type}" if domain else op_type)
+            count = "1 op" if len(nodes) == 1 else f"{len(nodes)} ops"
+            context.report(
+                Diagnostic(
+                    "MCM-P010",
+                    f"'{cost_model.name}' has no formula for {op}: {count} costed by bytes moved",
+                    at=f"node {quote(nodes[0].name or '')}",
+                    hint="the partition treats these ops as if they only copied memory",
+                    severity=Severity.WARNING,
+                )
+            )

@@ -1,0 +1,78 @@
+"""Decides which ops run as one kernel; the graph stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.partition import PARTITION
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_passes.fusion_rules import RULES
+from mcm_passes.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.fusion_rules.grouping import Grouping
+
+_RULE_NAMES = tuple(rule.name for rule in RULES)
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Groups ops that share a kernel launch and keep their intermediate results on the engine.
+
+    Attributes:
+        max_group: most ops of a group; 1 makes no groups.
+        rules: names of the rules to apply; their order is fixed.
+
+    Raises:
+        ValueError: if `max_group` is below 1, or a rule is unknown.
+    """
+
+    name: ClassVar[str] = "fuse"
+    summary: ClassVar[str] = "plan which ops run as one kernel"
+    provides: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = (PARTITION,)
+
+    max_group: int = 64
+    rules: tuple[str, ...] = _RULE_NAMES
+
+    def __post_init__(self) -> None:
+        if self.max_group < 1:
+            raise ValueError(f"max_group is {self.max_group}, not at least 1")
+        unknown = [name for name in self.rules if name not in _RULE_NAMES]
+        if unknown:
+            raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(_RULE_NAMES)}")
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """See the class."""
+        FUSION_PLAN.set(model, plan_fusion(model.graph, self.max_group, self.rules))
+
+
+def plan_fusion(
+    graph: ir.Graph, max_group: int = 64, rules: tuple[str, ...] = _RULE_NAMES
+) -> FusionPlan:
+    """Finds the groups of `graph`.
+
+    Groups are disjoint and convex, and contracted they leave the graph acyclic; see
+    `mcm_passes.fusion_rules.grouping`. Time is linear in the size of the graph.
+
+    Args:
+        graph: every node named, in topological order; left unchanged.
+        max_group: most ops of a group.
+        rules: names of the rules to apply.
+    """
+    fusion_graph = FusionGraph(graph)
+    grouping = Grouping(fusion_graph, max_group)
+    for rule in RULES:
+        if rule.name in rules:
+            rule.apply(grouping)
+    names = [node.name or "" for node in fusion_graph.nodes]
+    return FusionPlan(
+        tuple(
+            FusionGroup(
+                names[group.exit], group.kind, tuple(names[i] for i in sorted(group.members))
+            )
+            for group in grouping.groups()
+        )
+    )

@@ -1,0 +1,91 @@
+"""The core of scaled dot-product attention (Vaswani et al. 2017, section 3.2.1).
+
+`softmax(scale * Q K^T + mask) V`: from the product of queries and keys to that with the values.
+Scaling, masking (added, or selected with `Where`), casts, soft caps, dropout and the guard
+against rows without any score may stand in between.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from mcm_passes.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.fusion_rules.grouping import Grouping
+from mcm_passes.fusion_rules.rule import FusionRule
+
+_ON_SCORES = frozenset({"Add", "Cast", "Clip", "Div", "Max", "Mul", "Sub", "Tanh", "Where"})
+_ON_PROBABILITIES = frozenset({"Cast", "Dropout", "Mul", "Where"})
+_MAX_STEPS = 8
+_MAX_SEARCHED = 32
+
+
+def _match(grouping: Grouping, anchor: int) -> set[int] | None:
+    graph = grouping.graph
+    if len(graph.operands(anchor)) != 2:
+        return None
+    probabilities = graph.nodes[anchor].inputs[0]
+    members = {anchor}
+    for _ in range(_MAX_STEPS):
+        position = graph.producer(probabilities) if probabilities is not None else None
+        if position is None:
+            return None
+        softmax = _softmax(grouping, position)
+        if softmax is not None:
+            ops, scores = softmax
+            path = _path_to_product(graph, scores, ops)
+            return members | ops | path if path is not None else None
+        if graph.op(position) not in _ON_PROBABILITIES:
+            return None
+        members.add(position)
+        operands = graph.operands(position)
+        if graph.op(position) == "Where":
+            guard = graph.producer_of(operands[0], "IsNaN")
+            if guard is not None:
+                members.add(guard)
+                operands = operands[1:]
+        if len(operands) != 1:
+            return None
+        probabilities = operands[0]
+    return None
+
+
+def _softmax(grouping: Grouping, position: int) -> tuple[set[int], ir.Value] | None:
+    """The ops of a softmax that ends at `position`, and its scores."""
+    graph = grouping.graph
+    if graph.op(position) == "Softmax":
+        return {position}, graph.operands(position)[0]
+    group = grouping.group_of(position)
+    if group is None or group.kind != "softmax" or group.exit != position:
+        return None
+    first = min(group.members)
+    return set(group.members), graph.operands(first)[0]
+
+
+def _path_to_product(graph: FusionGraph, scores: ir.Value, softmax: set[int]) -> set[int] | None:
+    """The ops from the nearest `MatMul` of two activations to `scores`, which `softmax` reads."""
+    # A mask is an operand as well; the scores are the one that leads to a product. All ops on the
+    # way have one reader (or the softmax in parts), so that the search runs over a tree.
+    reader_of: dict[int, int | None] = {}
+    pending: list[tuple[ir.Value, int | None]] = [(scores, None)]
+    while pending and len(reader_of) < _MAX_SEARCHED:
+        value, reader = pending.pop()
+        position = graph.producer(value)
+        if position is None:
+            continue
+        readers = graph.readers[position]
+        if len(readers) != 1 and not softmax.issuperset(readers):
+            continue
+        operands = graph.operands(position)
+        if graph.op(position) == "MatMul" and len(operands) == 2:
+            path = {position}
+            while reader is not None:
+                path.add(reader)
+                reader = reader_of[reader]
+            return path
+        if graph.op(position) in _ON_SCORES and position not in reader_of:
+            reader_of[position] = reader
+            pending += [(operand, position) for operand in reversed(operands)]
+    return None
+
+
+ATTENTION = FusionRule("attention", frozenset({"MatMul"}), _match)

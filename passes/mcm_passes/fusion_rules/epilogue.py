@@ -1,0 +1,71 @@
+"""What a kernel applies to its result before it writes it."""
+
+from __future__ import annotations
+
+from mcm_passes.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.fusion_rules.grouping import Group, Grouping
+from mcm_passes.fusion_rules.op_classes import ELEMENTWISE_OPS, VIEW_OPS
+
+_WHOLE_GROUPS = frozenset({"gelu", "swish"})
+
+
+def with_epilogue(grouping: Grouping, start: int) -> list[int]:
+    """`start` and the elementwise ops that follow it one by one.
+
+    Taken up are batch normalisations, elementwise ops whose result has as many elements (bias,
+    residual, activation), whole groups of an activation in parts, and views between and behind
+    these. Every op on the way is the only reader of the one before.
+    """
+    graph = grouping.graph
+    members = [start]
+    views: list[int] = []
+    end = start
+    while len(members) + len(views) < grouping.max_group:
+        group = _activation_group(grouping, end)
+        if group is not None:
+            if len(members) + len(views) + len(group.members) > grouping.max_group:
+                break
+            members += [*views, *sorted(group.members)]
+            views, end = [], group.exit
+            continue
+        reader = graph.only_reader(end)
+        if reader is None or not grouping.is_free(reader):
+            break
+        if graph.op(reader) in VIEW_OPS:
+            views.append(reader)
+        elif _applies_in_place(graph, end, reader):
+            members += [*views, reader]
+            views = []
+        else:
+            break
+        end = reader
+    return members + views
+
+
+def _activation_group(grouping: Grouping, end: int) -> Group | None:
+    """The group of an activation that all readers of `end` belong to."""
+    readers = grouping.graph.readers[end]
+    group = grouping.group_of(readers[0]) if readers else None
+    if group is None or group.kind not in _WHOLE_GROUPS:
+        return None
+    return group if all(reader in group.members for reader in readers) else None
+
+
+def _applies_in_place(graph: FusionGraph, end: int, reader: int) -> bool:
+    if graph.op(reader) == "BatchNormalization":
+        statistics = graph.nodes[reader].outputs[1:]
+        return not any(value.uses() or value.is_graph_output() for value in statistics)
+    if graph.op(reader) not in ELEMENTWISE_OPS:
+        return False
+    before, after = graph.output(end).shape, graph.output(reader).shape
+    if before is None or after is None or not (before.is_static() and after.is_static()):
+        return before == after
+    # A result that broadcasts this one is as large as another operand: no part of this kernel.
+    return _elements(before.numpy()) == _elements(after.numpy())
+
+
+def _elements(extents: tuple[int, ...]) -> int:
+    count = 1
+    for extent in extents:
+        count *= extent
+    return count

@@ -1,0 +1,101 @@
+"""The main graph as fusion rules see it: numbered ops, their readers, and their operands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Set
+
+import onnx_ir as ir
+
+from mcm_compiler.ir.constants import constant_values, placeable_nodes, subgraphs
+
+OUTSIDE = -1
+"""Stands among an op's readers for a graph output and for a subgraph."""
+
+
+class FusionGraph:
+    """Ops by their position in the graph, which is a topological order.
+
+    Attributes:
+        nodes: `[N]`, all ops of the main graph.
+        readers: `[N]`, positions of the distinct ops that read an output of each op, ascending;
+            the first is `OUTSIDE` where an output leaves the main graph's ops.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.nodes: list[ir.Node] = list(graph)
+        self._constants = constant_values(graph)
+        self._position = {node: i for i, node in enumerate(self.nodes)}
+        placeable = set(placeable_nodes(graph))
+        self._fusible = [
+            node in placeable and not any(True for _ in subgraphs(node)) for node in self.nodes
+        ]
+        self.readers: list[tuple[int, ...]] = [self._readers(node) for node in self.nodes]
+        self._positions: defaultdict[str, list[int]] = defaultdict(list)
+        for position in range(len(self.nodes)):
+            self._positions[self.op(position)].append(position)
+
+    def positions_of(self, ops: Iterable[str]) -> list[int]:
+        """Positions of all ops of the given types, ascending."""
+        return sorted(position for op in ops for position in self._positions.get(op, ()))
+
+    def fusible(self, position: int) -> bool:
+        """Whether the op may join a group: it is placed on a chip and holds no subgraph."""
+        return self._fusible[position]
+
+    def op(self, position: int) -> str:
+        """Type of the op, with its domain in front if that is not the default one."""
+        node = self.nodes[position]
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        return domain + node.op_type
+
+    def is_constant(self, value: ir.Value) -> bool:
+        """Whether `value` does not depend on a graph input."""
+        return value in self._constants
+
+    def operands(self, position: int) -> list[ir.Value]:
+        """Distinct inputs of the op that are not constant."""
+        inputs = dict.fromkeys(v for v in self.nodes[position].inputs if v is not None)
+        return [v for v in inputs if v not in self._constants]
+
+    def producer(self, value: ir.Value) -> int | None:
+        """Position of the fusible op that makes `value`, if there is one."""
+        node = value.producer()
+        position = self._position.get(node) if node is not None else None
+        return position if position is not None and self._fusible[position] else None
+
+    def producer_of(self, value: ir.Value, *ops: str) -> int | None:
+        """As `producer`, if the op is one of `ops`."""
+        position = self.producer(value)
+        return position if position is not None and self.op(position) in ops else None
+
+    def output(self, position: int) -> ir.Value:
+        """The first output of the op."""
+        return self.nodes[position].outputs[0]
+
+    def only_reader(self, position: int) -> int | None:
+        """The one fusible op that reads the outputs of the op, if there is just one reader."""
+        readers = self.readers[position]
+        if len(readers) == 1 and readers[0] != OUTSIDE and self._fusible[readers[0]]:
+            return readers[0]
+        return None
+
+    def exits(self, members: Set[int]) -> list[int]:
+        """Members whose outputs are read by others than members, or by nobody; at most two."""
+        found: list[int] = []
+        for member in sorted(members):
+            readers = self.readers[member]
+            if not readers or any(reader not in members for reader in readers):
+                found.append(member)
+                if len(found) == 2:
+                    break
+        return found
+
+    def _readers(self, node: ir.Node) -> tuple[int, ...]:
+        found: set[int] = set()
+        for value in node.outputs:
+            if value.is_graph_output():
+                found.add(OUTSIDE)
+            for use in value.uses():
+                found.add(self._position.get(use.node, OUTSIDE))
+        return tuple(sorted(found))

@@ -1,0 +1,136 @@
+"""Splits operators with more weights than a chip can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.partition import PARTITION
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
+from mcm_compiler.target import Target
+from mcm_passes.sharding.oversized import OperatorSharder, Oversized, WeightDemand, weight_demand
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ShardOversized(Pass):
+    """Replaces each operator whose weights do not fit a chip by operators with a slice each.
+
+    The result is equal to the bit. Weights are sliced when they are written, not here.
+
+    Attributes:
+        fraction: part of a chip's SRAM that the weights of one operator and its buffers may take.
+
+    Raises:
+        ValueError: if `fraction` is not between 0.3 and 1.
+    """
+
+    name: ClassVar[str] = "shard_oversized"
+    summary: ClassVar[str] = "split operators with more weights than a chip can hold"
+    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN,)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = (PARTITION,)
+
+    fraction: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0.3 <= self.fraction <= 1:
+            raise ValueError(f"fraction is {self.fraction}, not between 0.3 and 1")
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """See the class.
+
+        Raises:
+            CompileError: MCM-P003 for each operator that fits no chip and cannot be split,
+                MCM-P004 if the package has less memory than the model has weights.
+        """
+        target = context.target
+        cost_model = target.cost_model()
+        demand = weight_demand(model.graph, cost_model, target.limits, self.fraction)
+        faults = _faults(demand, target)
+        if faults:
+            raise CompileError(faults)
+        costed = NODE_COST.present(model)
+        plan = FUSION_PLAN.find(model)
+        earlier = SHARDING_PLAN.find(model)
+        records: list[OperatorSharding] = list(earlier.operators) if earlier is not None else []
+        if plan is not None and demand.oversized:
+            FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
+        sharder = OperatorSharder(model.graph)
+        for found in demand.oversized:
+            record, nodes = sharder.shard(found)
+            records.append(record)
+            if costed:
+                for node in nodes:
+                    NODE_COST.set(node, cost_model.node_cost(node))
+            context.report(_note(record, found, target))
+        SHARDING_PLAN.set(model, ShardingPlan(tuple(records)))
+
+
+def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
+    """The fusion plan once `nodes` are taken out of their groups.
+
+    A group whose other ops do not feed the node stays convex without it, since no path can enter
+    the node from the group; and no cycle of groups arises, since one through the node would have
+    been a path that leaves the group and comes back. Any other group is given up, and so is one
+    that loses several ops.
+    """
+    left: dict[str, FusionGroup | None] = {}
+    for node in nodes:
+        group = plan.group_of.get(node.name or "")
+        if group is None:
+            continue
+        producers = {value.producer() for value in node.inputs if value is not None}
+        names = {producer.name for producer in producers if producer is not None}
+        rest = tuple(name for name in group.nodes if name != node.name)
+        keep = len(rest) > 1 and group.name != node.name and not names.intersection(rest)
+        again = group.name in left
+        left[group.name] = replace(group, nodes=rest) if keep and not again else None
+    groups = (left.get(group.name, group) for group in plan.groups)
+    return FusionPlan(tuple(group for group in groups if group is not None))
+
+
+def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
+    limits = target.limits
+    faults = [
+        Diagnostic(
+            "MCM-P003",
+            f"node {quote(found.node.name or '')} needs {found.weight_bytes / _MIB:.1f} MiB of "
+            f"weights, a chip of {quote(target.name)} has {max(limits.sram_bytes) / _MIB:.1f} MiB",
+            at=f"node {quote(found.node.name or '')} ({quote(found.node.op_type)}, weight "
+            f"{quote(found.weight.name or '')})",
+            hint="this operator cannot be split over chips; choose a target with more memory per "
+            "chip, or divide the weight in the model",
+        )
+        for found in demand.oversized
+        if found.cut is None
+    ]
+    if demand.total_bytes > sum(limits.sram_bytes):
+        faults.append(
+            Diagnostic(
+                "MCM-P004",
+                f"the weights take {demand.total_bytes / _MIB:.1f} MiB, the {limits.num_chips} "
+                f"chips of {quote(target.name)} have {sum(limits.sram_bytes) / _MIB:.1f} MiB",
+                hint="choose a target with more chips or more memory, or quantize the model",
+            )
+        )
+    return faults
+
+
+def _note(record: OperatorSharding, found: Oversized, target: Target) -> Diagnostic:
+    largest = max(target.limits.sram_bytes)
+    return Diagnostic(
+        "MCM-P011",
+        f"{record.weight_bytes / _MIB:.1f} MiB of weights do not fit a chip of "
+        f"{largest / _MIB:.1f} MiB: split into {len(record.pieces)} pieces along axis "
+        f"{record.axis} of {quote(record.weight)}",
+        at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
+        severity=Severity.NOTE,
+    )

@@ -1,0 +1,1 @@
+"""Splitting operators over chips."""

@@ -1,0 +1,235 @@
+"""Replaces operators whose weights do not fit a chip by operators that hold a slice each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.sharding import OperatorSharding
+from mcm_compiler.target import PackageLimits
+from mcm_passes.sharding.weight_cuts import WeightCut, piece_bounds, static_shape, weight_cut
+from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
+
+_MOST_FOR_ACTIVATIONS = 0.25
+
+
+@dataclass(frozen=True)
+class Oversized:
+    """An operator that is too large for a chip.
+
+    Attributes:
+        node: the operator.
+        weight: its largest weight.
+        weight_bytes: bytes of all its weights, as the chip stores them.
+        cut: how it is cut, or None where it cannot be.
+        pieces: bounds of the pieces along the cut; empty where `cut` is None.
+    """
+
+    node: ir.Node
+    weight: ir.Value
+    weight_bytes: int
+    cut: WeightCut | None
+    pieces: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class WeightDemand:
+    """What the weights of a graph ask of the chips.
+
+    Attributes:
+        total_bytes: all distinct weights that placed operators read.
+        oversized: operators that are too large for a chip, in graph order.
+    """
+
+    total_bytes: int
+    oversized: tuple[Oversized, ...]
+
+
+def weight_demand(
+    graph: ir.Graph, cost_model: CostModel, limits: PackageLimits, fraction: float
+) -> WeightDemand:
+    """Finds the operators whose weights leave no room for anything else on the largest chip.
+
+    An operator counts as too large if its weights take more than `fraction` of the SRAM less the
+    buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
+    One that cannot be cut, but whose weights alone fit, is left to the memory plan.
+    """
+    constants = constant_values(graph)
+    sizes: dict[ir.Value, int] = {}
+    oversized: list[Oversized] = []
+    for node in placeable_nodes(graph):
+        read = consumed_values(node)
+        weights = [value for value in read if value in constants]
+        for value in weights:
+            if value not in sizes:
+                sizes[value] = cost_model.storage_bytes(value)
+        demand = sum(sizes[value] for value in weights)
+        if demand <= (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes):
+            continue
+        inputs = sum(cost_model.storage_bytes(v) for v in read if v not in constants)
+        outputs = sum(cost_model.storage_bytes(v) for v in node.outputs if v.name)
+        room = _Room(inputs, outputs, limits, fraction)
+        if demand <= room.for_weights(1):
+            continue
+        largest = max(weights, key=lambda value: sizes[value])
+        found = _cut(node, largest, [sizes[v] for v in weights], constants, room)
+        if found is not None:
+            cut, pieces = found
+            oversized.append(Oversized(node, largest, demand, cut, pieces))
+        elif demand > max(limits.sram_bytes):
+            oversized.append(Oversized(node, largest, demand, None, ()))
+    return WeightDemand(sum(sizes.values()), tuple(oversized))
+
+
+@dataclass(frozen=True)
+class _Room:
+    inputs: int
+    outputs: int
+    limits: PackageLimits
+    fraction: float
+
+    def for_weights(self, share: float) -> float:
+        """Bytes for weights where `share` of the outputs is computed."""
+        sram = max(self.limits.sram_bytes)
+        buffers = self.limits.channel_slots * (self.inputs + share * self.outputs)
+        return self.fraction * sram - min(buffers, _MOST_FOR_ACTIVATIONS * sram)
+
+
+def _cut(
+    node: ir.Node,
+    weight: ir.Value,
+    sizes: Sequence[int],
+    constants: set[ir.Value],
+    room: _Room,
+) -> tuple[WeightCut, tuple[tuple[int, int], ...]] | None:
+    """The cut into as few pieces as fit."""
+    cut = weight_cut(node)
+    shape = static_shape(weight)
+    if cut is None or shape is None or node.inputs[cut.operand] is not weight:
+        return None
+    if len(node.outputs) != 1 or node.inputs.count(weight) != 1 or not can_slice(weight):
+        return None
+    if cut.bias is not None:
+        bias = node.inputs[cut.bias]
+        if bias is None or bias not in constants or not can_slice(bias):
+            return None
+    extent = shape[cut.axis]
+    rest = sum(sizes) - max(sizes)
+    for count in range(2, min(extent, room.limits.num_chips) + 1):
+        bounds = piece_bounds(extent, count)
+        extents = [stop - start for start, stop in bounds]
+        if min(extents) < cut.min_extent:
+            return None
+        share = max(extents) / extent
+        if rest + share * max(sizes) <= room.for_weights(share):
+            return cut, tuple(bounds)
+    return None
+
+
+class OperatorSharder:
+    """Rewrites operators of one graph.
+
+    Args:
+        graph: changed in place.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+        self._names: set[str] = set()
+        for value in (*graph.inputs, *graph.initializers.values()):
+            self._names.add(value.name or "")
+        for node in graph:
+            self._names.add(node.name or "")
+            self._names.update(value.name or "" for value in node.outputs)
+        self._slicer = WeightSlicer(graph, self._unused)
+
+    def shard(self, found: Oversized) -> tuple[OperatorSharding, list[ir.Node]]:
+        """Replaces an operator by its pieces and a `Concat` that makes the same value.
+
+        Weights that nothing reads any more are dropped.
+
+        Returns:
+            The record for the sharding plan, and the new operators (the `Concat` last).
+        """
+        node, cut = found.node, found.cut
+        assert cut is not None
+        result = node.outputs[0]
+        pieces = [
+            self._piece(found, cut, index, bounds) for index, bounds in enumerate(found.pieces)
+        ]
+        concat = ir.Node(
+            "",
+            "Concat",
+            [piece.outputs[0] for piece in pieces],
+            [ir.AttrInt64("axis", cut.output_axis)],
+            outputs=[ir.Value(name=result.name, type=result.type, shape=result.shape)],
+            name=self._unused(f"{node.name}/concat"),
+            metadata_props=dict(node.metadata_props),
+        )
+        self._graph.insert_before(node, [*pieces, concat])
+        result.replace_all_uses_with(concat.outputs[0], replace_graph_outputs=True)
+        operands = [value for value in node.inputs if value is not None]
+        record = OperatorSharding(
+            node.name or "",
+            found.weight.name or "",
+            found.weight_bytes,
+            cut.axis,
+            tuple(piece.name or "" for piece in pieces),
+        )
+        self._graph.remove(node, safe=True)
+        self._drop_unused(operands)
+        return record, [*pieces, concat]
+
+    def _piece(
+        self, found: Oversized, cut: WeightCut, index: int, bounds: tuple[int, int]
+    ) -> ir.Node:
+        node = found.node
+        inputs = list(node.inputs)
+        inputs[cut.operand] = self._slicer.part(found.weight, Slice(cut.axis, *bounds), node)
+        bias = inputs[cut.bias] if cut.bias is not None else None
+        if cut.bias is not None and bias is not None:
+            assert bias.shape is not None
+            part = Slice(len(bias.shape) - 1, *bounds)
+            inputs[cut.bias] = self._slicer.part(bias, part, node)
+        name = self._unused(f"{node.name}/shard_{index}")
+        result = node.outputs[0]
+        assert result.shape is not None
+        shape = Slice(cut.output_axis, *bounds).of_shape(result.shape.numpy())
+        value = ir.Value(
+            name=self._unused(f"{result.name}/shard_{index}"),
+            type=result.type,
+            shape=ir.Shape(shape),
+        )
+        return ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            node.attributes.values(),
+            outputs=[value],
+            name=name,
+            metadata_props=dict(node.metadata_props),
+        )
+
+    def _drop_unused(self, values: Sequence[ir.Value]) -> None:
+        pending = list(values)
+        while pending:
+            value = pending.pop()
+            if value.uses() or value.is_graph_output() or value.is_graph_input():
+                continue
+            producer = value.producer()
+            if producer is None:
+                self._graph.initializers.pop(value.name or "", None)
+            elif producer.graph is self._graph and not any(v.uses() for v in producer.outputs):
+                pending += [operand for operand in producer.inputs if operand is not None]
+                self._graph.remove(producer, safe=True)
+
+    def _unused(self, wanted: str) -> str:
+        name, suffix = wanted, 1
+        while name in self._names:
+            name, suffix = f"{wanted}_{suffix}", suffix + 1
+        self._names.add(name)
+        return name

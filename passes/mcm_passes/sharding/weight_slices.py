@@ -1,0 +1,173 @@
+"""Slices of weights that are read only when they are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.ir.writer import release
+
+_SAME_AXES = frozenset({"Cast", "Identity"})
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of a weight along one of its axes.
+
+    Attributes:
+        axis: index of the axis, not negative.
+        start: first element.
+        stop: one past the last.
+    """
+
+    axis: int
+    start: int
+    stop: int
+
+    @property
+    def extent(self) -> int:
+        """Elements along the axis."""
+        return self.stop - self.start
+
+    def of_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the part of something of `shape`."""
+        return (*shape[: self.axis], self.extent, *shape[self.axis + 1 :])
+
+
+def can_slice(value: ir.Value) -> bool:
+    """Whether `WeightSlicer.part` knows how to cut the constant `value`, along any axis."""
+    while (node := value.producer()) is not None:
+        source = node.inputs[0] if node.inputs else None
+        static = value.shape is not None and value.shape.is_static()
+        if source is None or not static or node.domain not in ("", "ai.onnx"):
+            return False
+        if node.op_type == "ConstantOfShape":
+            return True
+        if node.op_type != "Transpose" and node.op_type not in _SAME_AXES:
+            return False
+        value = source
+    return value.const_value is not None and value.const_value.dtype is not ir.DataType.STRING
+
+
+class WeightSlicer:
+    """Makes parts of the weights of one graph; equal parts are made once.
+
+    A part of a computed weight (`Transpose`, `Cast`, `ConstantOfShape`) is computed from a part of
+    what the weight is computed from.
+
+    Args:
+        graph: where new initializers are registered.
+        unused_name: gives a free name near a wanted one.
+    """
+
+    def __init__(self, graph: ir.Graph, unused_name: Callable[[str], str]) -> None:
+        self._graph = graph
+        self._unused_name = unused_name
+        self._parts: dict[tuple[ir.Value, Slice], ir.Value] = {}
+
+    def part(self, value: ir.Value, cut: Slice, before: ir.Node) -> ir.Value:
+        """The part `cut` of `value`, for which `can_slice` holds.
+
+        Args:
+            value: an initializer or a computed weight, of static shape.
+            cut: which part.
+            before: the node before which new nodes go.
+        """
+        known = self._parts.get((value, cut))
+        if known is not None:
+            return known
+        node = value.producer()
+        part = self._initializer(value, cut) if node is None else self._computed(node, cut, before)
+        self._parts[value, cut] = part
+        return part
+
+    def _computed(self, node: ir.Node, cut: Slice, before: ir.Node) -> ir.Value:
+        source = node.inputs[0]
+        assert source is not None
+        if node.op_type == "ConstantOfShape":
+            part = self._extents(node, cut)
+        elif node.op_type == "Transpose":
+            axis = _permutation(node)[cut.axis]
+            part = self.part(source, Slice(axis, cut.start, cut.stop), before)
+        else:
+            part = self.part(source, cut, before)
+        result = node.outputs[0]
+        assert result.shape is not None
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            [part, *node.inputs[1:]],
+            node.attributes.values(),
+            outputs=[
+                ir.Value(
+                    name=self._part_name(result, cut),
+                    type=result.type,
+                    shape=ir.Shape(cut.of_shape(result.shape.numpy())),
+                )
+            ],
+            name=self._part_name(node, cut),
+            metadata_props=dict(node.metadata_props),
+        )
+        self._graph.insert_before(before, copy)
+        return copy.outputs[0]
+
+    def _extents(self, node: ir.Node, cut: Slice) -> ir.Value:
+        result = node.outputs[0]
+        assert result.shape is not None
+        extents = np.array(cut.of_shape(result.shape.numpy()), dtype=np.int64)
+        name = self._part_name(node, cut, "/shape")
+        return self._register(ir.Tensor(extents, name=name))
+
+    def _initializer(self, value: ir.Value, cut: Slice) -> ir.Value:
+        tensor = value.const_value
+        assert tensor is not None
+        return self._register(slice_tensor(tensor, cut, self._part_name(value, cut)))
+
+    def _register(self, tensor: ir.TensorProtocol) -> ir.Value:
+        value = ir.Value(
+            name=tensor.name,
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(tensor.shape.numpy()),
+            const_value=tensor,
+        )
+        self._graph.register_initializer(value)
+        return value
+
+    def _part_name(self, whole: ir.Value | ir.Node, cut: Slice, suffix: str = "") -> str:
+        return self._unused_name(f"{whole.name}/{cut.axis}_{cut.start}_{cut.stop}{suffix}")
+
+
+def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorProtocol:
+    """A part of `tensor` as a tensor that takes no memory until it is read.
+
+    Rows of a file are a place in the same file; everything else is copied when asked for.
+    """
+    shape = ir.Shape(cut.of_shape(tuple(tensor.shape.numpy())))
+    if isinstance(tensor, ir.ExternalTensor) and cut.axis == 0 and tensor.dtype.bitwidth % 8 == 0:
+        row_bytes = tensor.nbytes // max(1, tensor.shape.numpy()[0])
+        return ir.ExternalTensor(
+            tensor.location,
+            (tensor.offset or 0) + cut.start * row_bytes,
+            cut.extent * row_bytes,
+            tensor.dtype,
+            shape=shape,
+            name=name,
+            base_dir=tensor.base_dir,
+        )
+
+    def read() -> ir.TensorProtocol:
+        index = (slice(None),) * cut.axis + (slice(cut.start, cut.stop),)
+        part = np.array(tensor.numpy()[index], order="C")
+        release(tensor)
+        return ir.Tensor(part, dtype=tensor.dtype, name=name)
+
+    return ir.LazyTensor(read, tensor.dtype, shape, cache=False, name=name)
+
+
+def _permutation(node: ir.Node) -> tuple[int, ...]:
+    result = node.outputs[0]
+    assert result.shape is not None
+    return tuple(node.attributes.get_ints("perm", range(len(result.shape))[::-1]))

@@ -1,0 +1,1 @@
+"""Graph simplifications that leave every output bit as it is."""

@@ -1,0 +1,70 @@
+"""Makes the graph smaller without changing a bit of its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.partition import PARTITION
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.sharding import SHARDING_PLAN
+from mcm_passes.simplification.common_subexpressions import merge_common_subexpressions
+from mcm_passes.simplification.constant_folding import fold_constants, fold_static_shapes
+from mcm_passes.simplification.dead_code import remove_dead_code
+from mcm_passes.simplification.duplicate_weights import merge_duplicate_weights
+from mcm_passes.simplification.identities import remove_identities
+
+MAX_ROUNDS = 8
+"""Rounds until nothing changes are two or three; more only where folding ran out of its limits."""
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Folds constants, merges duplicates, and removes identities and dead code.
+
+    Exact: onnxruntime with graph optimisations off gives the same bits before and after.
+
+    Attributes:
+        max_fold_bytes: no constant above this size is computed or compared, so that no weight is
+            ever turned into a changed copy of itself.
+
+    Raises:
+        ValueError: if `max_fold_bytes` is negative.
+    """
+
+    name: ClassVar[str] = "simplify"
+    summary: ClassVar[str] = "fold constants, merge duplicates, drop identities and dead code"
+    invalidates: ClassVar[tuple[AnyKey, ...]] = (
+        FUSION_PLAN,
+        NODE_COST,
+        SHARDING_PLAN,
+        PARTITION,
+        CHIP_MODELS,
+        WIRES,
+    )
+
+    max_fold_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        if self.max_fold_bytes < 0:
+            raise ValueError(f"max_fold_bytes is {self.max_fold_bytes}, not at least 0")
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """See the class."""
+        source = SOURCE.find(model)
+        shape_only = source is not None and source.shape_only
+        for _ in range(MAX_ROUNDS):
+            changes = remove_identities(model.graph)
+            changes += fold_static_shapes(model.graph)
+            changes += fold_constants(model, self.max_fold_bytes, keep_placeholders=shape_only)
+            changes += remove_dead_code(model.graph)
+            changes += merge_duplicate_weights(model.graph, self.max_fold_bytes)
+            changes += merge_common_subexpressions(model.graph)
+            if not changes:
+                break

@@ -1,0 +1,218 @@
+"""Dispatch, exit codes, and what a user never sees: a stack trace."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli import version
+from mcm_compiler.cli.main import VERBS, cli
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+
+HEAVY = ("onnx", "onnx_ir", "onnxruntime", "numpy", "numba", "rich", "jsonschema")
+
+
+def _invoke(*args: str, **extra: Any) -> Any:
+    return CliRunner().invoke(cli, list(args), **extra)
+
+
+def _fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("mcm_compiler.report.versions.versions", fail)
+
+
+@pytest.mark.parametrize("args", [["--help"], [], ["--version"], ["nonsense"]])
+def test_dispatch_imports_nothing_heavy(args: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from mcm_compiler.cli.main import main\n"
+        f"sys.argv = ['mcmc', *{args!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_lists_all_verbs() -> None:
+    result = _invoke("--help")
+    assert result.exit_code == 0
+    for verb, line in VERBS.items():
+        assert f"  {verb} " in result.stdout
+        assert line in result.stdout
+    assert "Usage: mcmc" in result.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_command_with_help_and_formats(verb: str) -> None:
+    command = importlib.import_module(f"mcm_compiler.cli.{verb}").command
+    assert isinstance(command, click.Command)
+    result = _invoke(verb, "--help")
+    assert result.exit_code == 0
+    assert f"Usage: mcmc {verb}" in result.stdout
+    assert "--format" in result.stdout
+
+
+def test_without_a_verb_the_help_is_shown() -> None:
+    result = _invoke()
+    assert result.exit_code == 2
+    assert "Usage: mcmc" in result.output
+
+
+def test_an_unknown_verb_is_wrong_usage_with_the_nearest_one() -> None:
+    result = _invoke("complie")
+    assert result.exit_code == 2
+    assert "There is no verb 'complie'. Did you mean compile?" in result.stderr
+
+
+@pytest.mark.parametrize("args", [["version", "--nonsense"], ["--nonsense"], ["check"]])
+def test_wrong_usage_exits_with_2(args: list[str]) -> None:
+    result = _invoke(*args)
+    assert result.exit_code == 2
+    assert "Usage: mcmc" in result.stderr
+    assert result.stdout == ""
+
+
+def test_diagnostics_go_to_stderr_and_exit_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_with(
+        monkeypatch,
+        CompileError(
+            [
+                Diagnostic("MCM-P003", "too big", "node 'x'", "shard it"),
+                Diagnostic("MCM-P010", "odd", severity=Severity.WARNING),
+            ]
+        ),
+    )
+    result = _invoke("version")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "error[MCM-P003]: too big\n  at: node 'x'\n  hint: shard it\nwarning[MCM-P010]: odd\n"
+    )
+
+
+def test_diagnostics_as_json_go_to_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Diagnostic("MCM-P003", "too big", "node 'x'", "shard it")
+    _fail_with(monkeypatch, CompileError(found))
+    result = _invoke("version", "--format", "json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {"diagnostics": [found.to_dict()]}
+    assert result.stderr == ""
+
+
+def test_control_characters_in_diagnostics_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_with(monkeypatch, CompileError(Diagnostic("MCM-P003", "a\x1b[2Jb\nerror[X]: c")))
+    assert _invoke("version").stderr == "error[MCM-P003]: a\\x1b[2Jb\\nerror[X]: c\n"
+
+
+def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_with(monkeypatch, CompileError(Diagnostic("MCM-P003", "too big")))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b" not in _invoke("version").stderr
+    assert "\x1b[31m" in _invoke("version", color=True).stderr
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in _invoke("version", color=True).stderr
+
+
+def test_an_internal_error_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    _fail_with(monkeypatch, RuntimeError("lost my mind"))
+    result = _invoke("version")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error[MCM-U099]: internal error: RuntimeError: lost my mind\n")
+    assert "MCMC_DEBUG=1" in result.stderr
+    assert "Traceback" not in result.stderr
+    found = json.loads(_invoke("version", "--format", "json").stdout)
+    assert found["diagnostics"][0]["code"] == "MCM-U099"
+
+
+def test_debug_shows_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCMC_DEBUG", "1")
+    error = RuntimeError("lost my mind")
+    _fail_with(monkeypatch, error)
+    assert _invoke("version").exception is error
+
+
+def test_debug_shows_the_cause_of_a_diagnosed_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCMC_DEBUG", "1")
+    error = CompileError(Diagnostic("MCM-X006", "pass 'p' failed"))
+    error.__cause__ = ZeroDivisionError("by nothing")
+    _fail_with(monkeypatch, error)
+    result = _invoke("version")
+    assert result.exit_code == 1
+    assert "ZeroDivisionError: by nothing" in result.stderr
+    assert "error[MCM-X006]" in result.stderr
+
+
+def test_a_verb_that_cannot_be_imported_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    monkeypatch.setitem(sys.modules, "mcm_compiler.cli.version", None)
+    result = _invoke("version")
+    assert result.exit_code == 1
+    assert "MCM-U099" in result.stderr
+
+
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_with(monkeypatch, KeyboardInterrupt())
+    result = _invoke("version")
+    assert result.exit_code == 130
+    assert result.stderr.split() == ["interrupted"]
+
+
+def test_an_interrupt_by_signal_shows_no_trace() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "import mcm_compiler.report.versions as v\n"
+        "v.versions = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from mcm_compiler.cli.main import main\n"
+        "sys.argv = ['mcmc', 'version']\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.split() == ["interrupted"]
+
+
+def test_a_reader_that_goes_away_is_quiet() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    code = "import sys; from mcm_compiler.cli.main import main; sys.argv[1:] = ['explain']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert done.stderr == ""
+    assert done.returncode != 0
+
+
+def test_names_that_the_terminal_cannot_encode_are_escaped() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "mcm_compiler.cli", "explain", "MCM-é"],
+        capture_output=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"MCM-\\xe9" in done.stderr
+
+
+def test_version_tells_what_a_result_depends_on() -> None:
+    data = json.loads(_invoke("version", "--format", "json").stdout)
+    assert data["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert data["onnxruntime"]
+    lines = _invoke("version").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(data)
+    assert version.command.help

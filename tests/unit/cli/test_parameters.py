@@ -1,0 +1,69 @@
+"""Values on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from mcm_compiler.cli.parameters import once_each, parse_dimension, parse_duration, parse_shape
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("batch=1", ("batch", 1)), ("a=b=3", ("a=b", 3)), ("x.y/z=128", ("x.y/z", 128))],
+)
+def test_dimensions(text: str, value: Any) -> None:
+    assert parse_dimension(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["batch", "=1", "batch=", "batch=0", "batch=-1", "batch=1.5", "batch=²", "b=" + "9" * 30],
+)
+def test_malformed_dimensions(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_dimension(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("ids=1,128", ("ids", (1, 128))), ("x=0", ("x", (0,))), ("a=b=2,3", ("a=b", (2, 3)))],
+)
+def test_shapes(text: str, value: Any) -> None:
+    assert parse_shape(text) == value
+
+
+@pytest.mark.parametrize("text", ["ids", "=1", "ids=", "ids=1,", "ids=1,x", "ids=-1", "ids=1x128"])
+def test_malformed_shapes(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_shape(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("60", 60.0),
+        ("60s", 60.0),
+        ("1.5 s", 1.5),
+        ("500ms", 0.5),
+        ("2m", 120.0),
+        ("2min", 120.0),
+        (".5h", 1800.0),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "0", "-1", "1d", "inf", "nan", "1e3", "9" * 400])
+def test_malformed_durations(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_duration(text)
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    assert once_each("--dim", (("a", 1), ("b", 2))) == {"a": 1, "b": 2}
+    with pytest.raises(click.BadParameter, match="'a' is given twice"):
+        once_each("--dim", (("a", 1), ("a", 2)))

@@ -1,0 +1,154 @@
+"""A small compile result made by hand, for the tests of the report and of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.api import CompileResult
+from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import LEGALIZATION, Legalization, LowerBound, Partition
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
+from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.target import ChipModel, PackageLimits
+from mcm_compiler.verification import OutputComparison, Verification
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ExampleTarget:
+    """A target with numbers only."""
+
+    name: str = "example3"
+    summary: str = "three small chips"
+    source_text: str = 'family = "ring"\n'
+    limits: PackageLimits = field(
+        default_factory=lambda: PackageLimits(3, (64 * MIB,) * 3, 32e9, 1e-6, "any", 16e9)
+    )
+
+    def cost_model(self) -> Any:
+        raise NotImplementedError
+
+    def lower(self, chips: Any, wires: Any) -> Any:
+        raise NotImplementedError
+
+    def simulator(self) -> Any:
+        raise NotImplementedError
+
+
+def example_model() -> ir.Model:
+    """x[1,4] -> MatMul(w) -> Relu -> y; `w` is a 4 x 2 float weight of 32 bytes."""
+    weight = ir.tensor(np.ones((4, 2), np.float32), name="w")
+    w = ir.Value(
+        name="w", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((4, 2)), const_value=weight
+    )
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 4)))
+    h = ir.Value(name="h", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 2)))
+    y = ir.Value(name="y", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 2)))
+    nodes = [
+        ir.Node("", "MatMul", [x, w], outputs=[h], name="fc"),
+        ir.Node("", "Relu", [h], outputs=[y], name="relu"),
+    ]
+    graph = ir.Graph([x], [y], nodes=nodes, initializers=[w], name="g", opset_imports={"": 21})
+    return ir.Model(graph, ir_version=11)
+
+
+def _chip_program(chip: int, durations: tuple[float, ...]) -> ChipProgram:
+    kernels = tuple(
+        Kernel(f"layer{chip}.{i}", (f"layer{chip}.{i}/a", f"layer{chip}.{i}/b"), seconds, (), ())
+        for i, seconds in enumerate(durations)
+    )
+    return ChipProgram(chip, kernels, (), (chip + 1) * 12 * MIB, (chip + 1) * 10 * MIB)
+
+
+def example_result(folder: Path | None = None) -> CompileResult:
+    """Three chips of which the middle one is the bottleneck."""
+    model = example_model()
+    LEGALIZATION.set(
+        model,
+        Legalization(clones=(("mask", "mask/1", 1),), relays=(("skip", "skip/relay/1", 1),)),
+    )
+    SHARDING_PLAN.set(
+        model, ShardingPlan((OperatorSharding("fc9", "w9", 80 * MIB, 1, ("fc9/0", "fc9/1")),))
+    )
+    simulation = SimulationResult(
+        simulator="ring-events",
+        period_s=125e-6,
+        latency_s=340e-6,
+        inferences=64,
+        chips=(
+            ChipActivity(0, 60e-6, {"input": 0.0, "buffer": 65e-6}, 12 * MIB),
+            ChipActivity(1, 124e-6, {"input": 1e-6, "buffer": 0.0}, 24 * MIB),
+            ChipActivity(2, 90e-6, {"input": 35e-6, "buffer": 0.0}, 36 * MIB),
+        ),
+        links=(
+            LinkActivity(-1, 0, 20e-6, 300_000),
+            LinkActivity(0, 1, 25e-6, 800_000),
+            LinkActivity(1, 2, 12.5e-6, 400_000),
+            LinkActivity(2, -1, 1e-6, 4_000),
+        ),
+    )
+    program = LoweredProgram(
+        target="example3",
+        chips=(
+            _chip_program(0, (40e-6, 20e-6)),
+            _chip_program(1, (30e-6, 60e-6, 34e-6)),
+            _chip_program(2, (90e-6,)),
+        ),
+        transfers=(
+            Transfer("image", -1, 0, 300_000, 2),
+            Transfer("h0", 0, 1, 400_000, 2),
+            Transfer("skip", 0, 2, 400_000, 2),
+            Transfer("logits", 2, -1, 4_000, 2),
+        ),
+    )
+    return CompileResult(
+        source=SourceModel("zoo:example", None, "ab" * 32, example_model(), {"batch": 1}),
+        target=ExampleTarget(),
+        options=CompileOptions(),
+        pipeline="simplify,partition",
+        model=model,
+        problem=None,
+        partition=Partition(
+            chip_of=np.array([0, 1, 2], np.int32),
+            period_s=121e-6,
+            bound=LowerBound(110e-6, "total work / 3 chips"),
+            strategy="dp",
+            routing="relay",
+            cost_model="roofline",
+        ),
+        chips=tuple(ChipModel(chip, example_model(), ("x",), ("y",)) for chip in range(3)),
+        wires=(),
+        program=program,
+        simulation=simulation,
+        verification=Verification((0,), (OutputComparison("y", True, 0.0, 0.0),)),
+        diagnostics=(
+            Diagnostic("MCM-P020", "op 'Odd' is not modelled", severity=Severity.WARNING),
+        ),
+        timings=(("import", 0.5), ("simplify", 0.25)),
+        folder=folder,
+    )
+
+
+def bare_result() -> CompileResult:
+    """The result of a pipeline that computed next to nothing."""
+    return replace(
+        example_result(),
+        model=example_model(),
+        pipeline="simplify",
+        partition=None,
+        chips=None,
+        wires=None,
+        program=None,
+        simulation=None,
+        verification=None,
+        diagnostics=(),
+    )

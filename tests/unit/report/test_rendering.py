@@ -1,0 +1,196 @@
+"""The report in the terminal and as Markdown."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mcm_compiler.report.chip_bars import MAX_CHIPS
+from mcm_compiler.report.markdown import LISTED, render_markdown
+from mcm_compiler.report.printable import printable, printable_data
+from mcm_compiler.report.report_data import build_report
+from mcm_compiler.report.sentences import verification_sentence
+from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
+from tests.unit.report.example_result import bare_result, example_result
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+UPDATE = "MCM_UPDATE_GOLDEN"
+
+
+@pytest.fixture
+def report() -> dict[str, Any]:
+    data = build_report(example_result())
+    data["versions"] = dict.fromkeys(data["versions"], "1.2.3")
+    return data
+
+
+@pytest.mark.parametrize("name", ["terminal.txt", "terminal_ascii.txt", "report.md"])
+def test_golden(name: str, report: dict[str, Any]) -> None:
+    text = {
+        "terminal.txt": lambda: report_text(report),
+        "terminal_ascii.txt": lambda: report_text(report, ascii_only=True),
+        "report.md": lambda: render_markdown(report),
+    }[name]()
+    path = GOLDEN / name
+    if os.environ.get(UPDATE):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"set {UPDATE}=1 to accept the new text"
+
+
+def test_plain_output_has_a_fixed_width_and_no_control_characters(report: dict[str, Any]) -> None:
+    for ascii_only in (False, True):
+        text = report_text(report, ascii_only=ascii_only)
+        assert all(line.isprintable() and len(line) <= PLAIN_WIDTH for line in text.splitlines())
+        assert text.isascii() or not ascii_only
+
+
+def test_a_terminal_gets_colours(report: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, color_system="standard", width=100)
+    console.print(report_view(report))
+    assert "\x1b[" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [72, 80, 97, 120])
+def test_the_table_fits_the_width(report: dict[str, Any], width: int) -> None:
+    for row in report["chips"]:
+        row["ops"] = 12_345
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(report_view(report, width=width))
+    lines = stream.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert any("99.2 %" in line and "24.0 MiB" in line and "390.6 KiB" in line for line in lines)
+
+
+def test_36_chips_take_a_line_each(report: dict[str, Any]) -> None:
+    row = report["chips"][0]
+    report["chips"] = [dict(row, chip=chip, heaviest_op=None) for chip in range(36)]
+    lines = report_text(report).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(" chip "))
+    assert [line.split()[0] for line in lines[start + 2 : start + 38]] == list(map(str, range(36)))
+
+
+def test_large_packages_show_their_busiest_chips(report: dict[str, Any]) -> None:
+    row = report["chips"][0]
+    total = MAX_CHIPS + 10
+    report["chips"] = [dict(row, chip=chip, busy_s=chip * 1e-6) for chip in range(total)]
+    text = report_text(report)
+    assert "10 less busy chips are left out" in text
+    assert f"\n   {total - 1} " in text
+    assert "\n    9 " not in text
+
+
+def test_the_bars_show_the_share(report: dict[str, Any]) -> None:
+    lines = report_text(report, ascii_only=True).splitlines()
+    counts = {
+        line.split()[0]: line.split("|")[1].count("#")
+        for line in lines
+        if line.count("|") == 4 and line.split()[0].isdigit()
+    }
+    assert counts == {"0": 12, "1": 24, "2": 17}
+
+
+def test_over_full_memory_fills_the_bar(report: dict[str, Any]) -> None:
+    report["chips"][0]["sram_high_water_bytes"] = 10**12
+    assert "931.3 GiB" in report_text(report)
+
+
+def test_bare_reports_render() -> None:
+    report = build_report(bare_result())
+    assert "not run" in report_text(report)
+    assert "# zoo:example" in render_markdown(report)
+
+
+def test_analytic_numbers_stand_in_where_nothing_was_simulated(report: dict[str, Any]) -> None:
+    for key in ("period_s", "period_model", "gap", "throughput_per_s", "bottleneck", "links"):
+        report[key] = None
+    assert "121 us (cost model roofline)" in report_text(report)
+
+
+def test_hostile_names_stay_text(report: dict[str, Any]) -> None:
+    evil = "x\x1b]0;pwned\x07\n| `a` | <img src=x> [link](http://x) \u202e[bold]"
+    report["model"]["name"] = evil
+    report["bottleneck"]["text"] = evil
+    report["chips"][0]["heaviest_op"]["name"] = evil
+    report["relays"][0]["tensor"] = evil
+    report["diagnostics"][0]["message"] = evil
+    text = report_text(report)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "[bold]" in text  # not taken for markup
+    markdown = render_markdown(report)
+    assert all(line.isprintable() for line in markdown.splitlines())
+    assert "<img" not in markdown.replace(r"\<img", "")
+    assert "[link]" not in markdown.replace(r"\[link\]", "")
+    rows = [line for line in markdown.splitlines() if "pwned" in line and line.startswith("|")]
+    relay = next(line for line in rows if "skip/relay" in line)
+    assert relay.replace(r"\|", "").count("|") == 4
+
+
+def test_long_lists_are_cut_in_markdown(report: dict[str, Any]) -> None:
+    report["clones"] = [{"node": f"n{i}", "clone": f"c{i}", "chip": 1} for i in range(LISTED + 7)]
+    markdown = render_markdown(report)
+    assert "7 more are in `report.json`" in markdown
+    assert f"| n{LISTED - 1} |" in markdown
+    assert f"| n{LISTED} |" not in markdown
+
+
+def test_rendering_leaves_the_report_alone(report: dict[str, Any]) -> None:
+    before = copy.deepcopy(report)
+    report_text(report)
+    render_markdown(report)
+    assert report == before
+
+
+def _verdict(**changes: Any) -> dict[str, Any]:
+    output = {
+        "output": "y",
+        "holds": True,
+        "bit_equal": True,
+        "max_abs_error": 0.0,
+        "tolerance": 0.0,
+    }
+    verdict: dict[str, Any] = {
+        "holds": True,
+        "skipped": None,
+        "seeds": [0, 1],
+        "outputs": [output | changes],
+        "constant_outputs": [],
+    }
+    verdict["holds"] = verdict["outputs"][0]["holds"]
+    return verdict
+
+
+def test_the_verdict_in_words() -> None:
+    assert verification_sentence(None) == "not run"
+    assert verification_sentence(_verdict() | {"skipped": "no weights"}) == "skipped: no weights"
+    exact = "1 output equal to the bit in onnxruntime on 2 random inputs"
+    assert verification_sentence(_verdict()) == exact
+    constant = verification_sentence(_verdict() | {"constant_outputs": ["y"]})
+    assert constant == f"{exact}; 1 did not change with the input"
+    near = verification_sentence(_verdict(bit_equal=False, max_abs_error=0.002, tolerance=0.01))
+    assert near.endswith("0 to the bit, the others within 0.002")
+    wrong = verification_sentence(_verdict(bit_equal=False, holds=False, max_abs_error=None))
+    assert wrong == (
+        "FAILS: 1 of 1 outputs wrong on 2 random inputs, first 'y' by more than any number"
+    )
+
+
+def test_printable_escapes_what_does_not_print() -> None:
+    assert printable("a b") == "a b"
+    assert printable("a\n\x1b\u202e\ud800é") == r"a\n\x1b\u202e\ud800é"
+    assert printable_data({"k\n": ["\t", 1, None]}) == {r"k\n": [r"\t", 1, None]}
+
+
+def test_plain_text_ignores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    text = plain_text(report_view(build_report(example_result())))
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) > 40

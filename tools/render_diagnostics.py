@@ -1,0 +1,48 @@
+"""Writes docs/diagnostics.md from the diagnostic catalogue.
+
+Run it after a change of the catalogue: `python tools/render_diagnostics.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.report.markdown import escaped
+
+PATH = Path(__file__).resolve().parents[1] / "docs" / "diagnostics.md"
+
+FAMILIES = {
+    "A": "Output folder",
+    "I": "Reading a model",
+    "P": "Placing ops on chips",
+    "T": "Targets and lowering",
+    "U": "Options and the command line",
+    "V": "Verification",
+    "X": "Passes and plug-ins",
+}
+"""Heading of each family, by the letter after `MCM-`."""
+
+
+def render() -> str:
+    """The page: one heading per family, one per code, in the order of the codes."""
+    lines = [
+        "# Diagnostics",
+        "",
+        "Every error, warning and note of the compiler has a code. `mcmc explain CODE` prints the",
+        "same texts. This page is generated from `mcm_compiler/diagnostic_catalog/` by",
+        "`python tools/render_diagnostics.py`.",
+    ]
+    family = ""
+    for entry in catalog().values():
+        letter = entry.code.removeprefix("MCM-")[0]
+        if letter != family:
+            family = letter
+            lines += ["", f"## {FAMILIES[family]}"]
+        lines += ["", f"### {entry.code}: {escaped(entry.title)}", ""]
+        lines.append(escaped(entry.explanation.strip()))
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(render(), encoding="utf-8")
