@@ -32,6 +32,7 @@ class CompileOptions:
         passes: pipeline text, such as `simplify,fuse{max_group=8},...`.
         partitioner: partition strategy, such as `dp` or `dp{orders=4}`.
         routing: see `mcm_compiler.target.Routing`.
+        chips: use only the first so many chips of the package; None for all of them.
         seed: seed of everything random.
         dims: sizes of symbolic dimensions by name.
         shapes: full shapes of graph inputs by input name; wins over `dims`.
@@ -48,6 +49,7 @@ class CompileOptions:
     passes: str = DEFAULT_PIPELINE
     partitioner: str = "dp"
     routing: Routing = "relay"
+    chips: int | None = None
     seed: int = 0
     dims: Mapping[str, int] = field(default_factory=_no_dims)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=_no_shapes)
@@ -66,6 +68,8 @@ class CompileOptions:
             faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
         if not 0 <= self.seed < 2**63:
             faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
+        if self.chips is not None and self.chips < 1:
+            faults.append(f"chips is {self.chips}, not at least 1")
         if self.inferences > 100_000:
             faults.append(f"inferences is {self.inferences}, more than 100000")
         if self.budget_s is not None and not 0 < self.budget_s < float("inf"):

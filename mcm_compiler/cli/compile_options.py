@@ -38,6 +38,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--routing", type=click.Choice(["relay", "strict"]), default=None,
         help="Rule for long dependencies: relay them (default), or the strict triangle rule.",
     ),
+    click.option(
+        "--chips", type=click.IntRange(1), default=None,
+        help="Use only the first so many chips of the target.",
+    ),
     click.option("--seed", type=SEED, default=None, help="Seed of everything random (0)."),
     click.option(
         "--dim", "dims", type=parse_dimension, multiple=True, metavar="NAME=N",
@@ -82,6 +86,7 @@ def compile_options(function: F) -> F:
         passes: str | None,
         partitioner: str | None,
         routing: str | None,
+        chips: int | None,
         seed: int | None,
         samples: int | None,
         budget_s: float | None,
@@ -98,6 +103,7 @@ def compile_options(function: F) -> F:
             "passes": passes,
             "partitioner": partitioner,
             "routing": routing,
+            "chips": chips,
             "seed": seed,
             "samples": samples,
             "budget_s": budget_s,

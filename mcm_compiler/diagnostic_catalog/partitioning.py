@@ -90,6 +90,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "it, plug-ins may not be.",
     ),
     CatalogEntry(
+        "MCM-P013",
+        "more chips asked for than can be used",
+        "Every chip that is used runs at least one op (or fused group), and the package has only\n"
+        "so many chips. Small models run on fewer chips than the package has without being asked.",
+    ),
+    CatalogEntry(
         "MCM-P012",
         "a value at a chip's boundary has no type",
         "A tensor that travels between chips or to the host is an input or output of a\n"

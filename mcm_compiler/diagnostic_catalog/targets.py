@@ -57,10 +57,10 @@ INT64. Types that are not listed take what ONNX says.""",
         "MCM-T010",
         "lowered program deadlocks",
         """\
-Kernels and transfers of the program wait for each other in a circle, or a transfer has no
-buffer to arrive in, so that no inference ever ends. Programs of this compiler cannot: the
-order of kernels and links follows the data. It happens where a program file was changed,
-or where a plug-in's lowering is at fault.""",
+A transfer of the program has no buffer to arrive in (`slots` is 0), so that it never starts
+and no inference ever ends. No other deadlock is possible: tensors go down the ring only, and
+kernels and links have a fixed order. Targets are refused with fewer than one slot, so the
+program file was changed, or a plug-in's lowering is at fault.""",
     ),
     CatalogEntry(
         "MCM-T011",

@@ -15,6 +15,10 @@ from mcm_passes.sharding.weight_cuts import WeightCut, piece_bounds, static_shap
 from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
 
 _MOST_FOR_ACTIVATIONS = 0.25
+"""Share of the SRAM that the activations of a whole operator may claim."""
+
+_MOST_FOR_RELAYS = 0.75
+"""Share of the SRAM that activations may claim beside one piece of an operator."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def weight_demand(
         inputs = sum(cost_model.storage_bytes(v) for v in read if v not in constants)
         outputs = sum(cost_model.storage_bytes(v) for v in node.outputs if v.name)
         room = _Room(inputs, outputs, limits, fraction)
-        if demand <= room.for_weights(1):
+        if demand <= room.beside_whole():
             continue
         largest = max(weights, key=lambda value: sizes[value])
         found = _cut(node, largest, [sizes[v] for v in weights], constants, room)
@@ -92,11 +96,22 @@ class _Room:
     limits: PackageLimits
     fraction: float
 
-    def for_weights(self, share: float) -> float:
-        """Bytes for weights where `share` of the outputs is computed."""
+    def beside_whole(self) -> float:
+        """Bytes for the weights of the operator as it is."""
+        return self._left(self.inputs + self.outputs, _MOST_FOR_ACTIVATIONS)
+
+    def beside_piece(self, share: float) -> float:
+        """Bytes for weights on a chip that computes `share` of the outputs.
+
+        Pieces stand on one chip after the other. In the worst case a chip hands on the inputs to
+        the next piece and the outputs of all former ones, each received and sent again.
+        """
+        relayed = self.inputs + (1 - share) * self.outputs
+        return self._left(2 * relayed + share * self.outputs, _MOST_FOR_RELAYS)
+
+    def _left(self, activations: float, most: float) -> float:
         sram = max(self.limits.sram_bytes)
-        buffers = self.limits.channel_slots * (self.inputs + share * self.outputs)
-        return self.fraction * sram - min(buffers, _MOST_FOR_ACTIVATIONS * sram)
+        return self.fraction * sram - min(self.limits.channel_slots * activations, most * sram)
 
 
 def _cut(
@@ -125,7 +140,7 @@ def _cut(
         if min(extents) < cut.min_extent:
             return None
         share = max(extents) / extent
-        if rest + share * max(sizes) <= room.for_weights(share):
+        if rest + share * max(sizes) <= room.beside_piece(share):
             return cut, tuple(bounds)
     return None
 

@@ -1,0 +1,62 @@
+# Everything runs in .venv, which the first target makes from requirements.lock.
+#   make demo     write a ResNet-50, compile it for 36 chips, check the result
+#   make test     all tests        make lint    style, types and layers
+#   make bench    measured bars    make format  rewrite in the project's style
+#   make lock     pin the dependencies of pyproject.toml anew
+# PYTHON names the interpreter that .venv is made with.
+
+PYTHON ?= python3
+PYTEST_ARGS ?= -n 2
+PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
+READY = .venv/.ready
+PLUGIN_READY = .venv/.acme-ready
+
+# Recipes find the tools of .venv under their plain names, as in the README.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: setup demo test lint bench format lock clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mcm-compiler needs Python 3.11 or newer, and '$(PYTHON)' is not;" \
+	    "name another one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(PIP_INSTALL) --requirement requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The plug-in is installed for real, not in place: the tests see what a stranger's plug-in sees.
+$(PLUGIN_READY): $(READY) $(shell find tests/acme_passes -name '*.py' -o -name '*.toml')
+	$(PIP_INSTALL) --no-deps --no-build-isolation --force-reinstall ./tests/acme_passes
+	@touch $@
+
+demo: $(READY)
+	mkdir -p build/demo
+	mcmc zoo resnet50 -o build/demo/resnet50.onnx
+	mcmc compile build/demo/resnet50.onnx --target mcm36 -o build/demo/resnet50.mcm36 --force
+	mcmc check build/demo/resnet50.mcm36
+
+test: $(PLUGIN_READY)
+	pytest $(PYTEST_ARGS)
+
+lint: $(READY)
+	ruff check .
+	ruff format --check .
+	pyright
+	lint-imports
+
+bench: $(READY)
+	@for script in tools/bench/*.py; do python "$$script" || exit 1; done
+
+format: $(READY)
+	ruff check --fix .
+	ruff format .
+
+lock:
+	$(PYTHON) tools/lock.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find mcm_compiler passes hardware models tests tools -name __pycache__ -prune -exec rm -rf {} +

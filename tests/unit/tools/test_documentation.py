@@ -1,0 +1,63 @@
+"""The documents show what the project does: commands, links and examples."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.options import DEFAULT_PIPELINE
+from mcm_hardware.target_schema import RING_KEYS
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def test_the_demo_runs_the_commands_of_the_readme() -> None:
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2]
+    commands = re.findall(r"^\t(mcmc .*)$", recipe.partition("\n\n")[0], flags=re.MULTILINE)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(commands) == 3
+    assert [command for command in commands if command not in readme] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    local = [link for link in links if not link.startswith(("http://", "https://", "mailto:"))]
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_diagnostic_codes_exist(document: Path) -> None:
+    codes = re.findall(r"MCM-[A-Z]\d{3}", document.read_text(encoding="utf-8"))
+    assert sorted(set(codes) - set(catalog())) == []
+
+
+def test_the_example_in_the_text_is_the_file_that_is_tested() -> None:
+    example = (ROOT / "docs" / "examples" / "count_ops.py").read_text(encoding="utf-8")
+    for document in ("README.md", "docs/writing-a-pass.md"):
+        assert example in (ROOT / document).read_text(encoding="utf-8")
+
+
+def test_the_target_in_the_text_is_the_built_in_one() -> None:
+    text = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
+    shown = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
+    builtin = ROOT / "hardware" / "mcm_hardware" / "targets" / "mcm36.toml"
+    assert shown == tomllib.loads(builtin.read_text(encoding="utf-8"))
+
+
+def test_every_key_of_a_target_is_explained() -> None:
+    text = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("| `"))
+    named = {name for cell in re.findall(r"`([a-z_., ]+)`", rows) for name in cell.split(".")}
+    assert [key for key in RING_KEYS if not set(key.split(".")) <= named] == []
+
+
+def test_every_pass_of_the_default_pipeline_is_described() -> None:
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `([a-z_]+)` \|", architecture, flags=re.MULTILINE))
+    assert sorted(set(DEFAULT_PIPELINE.split(",")) - described) == []
