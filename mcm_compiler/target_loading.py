@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -41,21 +43,36 @@ def load_target(name_or_path: str) -> Target:
         raise CompileError(
             Diagnostic("MCM-T001", f"the target file cannot be read: {reason}", at=name_or_path)
         ) from error
-    return target_from_text(path.stem, text)
+    return target_from_text(path.stem, text, place=name_or_path)
 
 
-def target_from_text(name: str, text: str) -> Target:
+def target_from_text(name: str, text: str, place: str | None = None) -> Target:
     """Makes a target from a TOML description; its `family` key picks the code.
 
+    Args:
+        name: name of the target.
+        text: the description.
+        place: what diagnostics call the description; `name` where None.
+
     Raises:
-        CompileError: MCM-T002 if it is not TOML, MCM-T003 if it names no family, MCM-U003 for an
+        CompileError: MCM-T001 if it is not TOML, MCM-T003 if it names no family, MCM-U003 for an
             unknown family, MCM-T### for faults of the description.
     """
+    place = place or name
     try:
         family = tomllib.loads(text).get("family")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        reason = (
+            quote(str(error))[1:-1] if isinstance(error, ValueError) else "it is nested too deep"
+        )
         raise CompileError(
-            Diagnostic("MCM-T002", f"the target description is not TOML: {error}", at=quote(name))
+            Diagnostic(
+                "MCM-T001",
+                f"the target description is not TOML: {reason}",
+                at=f"{place}:{line.group(1)}" if line else place,
+                hint="see docs/writing-a-target.md for the form",
+            )
         ) from error
     if not isinstance(family, str):
         known = ", ".join(r.name for r in TARGET_FAMILIES.registrations())
@@ -63,9 +80,19 @@ def target_from_text(name: str, text: str) -> Target:
             Diagnostic(
                 "MCM-T003",
                 "the target description has no family",
-                at=quote(name),
+                at=place,
                 hint=f'add family = "..." with one of: {known}',
             )
         )
     make = cast("TargetFamily", TARGET_FAMILIES.get(family))
-    return make(name, text)
+    try:
+        return make(name, text)
+    except CompileError as error:
+        raise CompileError(
+            [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]
+        ) from error
+
+
+def _named(at: str | None, name: str, place: str) -> str | None:
+    """The place of a diagnostic with the file instead of the target's name in front."""
+    return place + at.removeprefix(name) if at is not None and at.startswith(name) else at

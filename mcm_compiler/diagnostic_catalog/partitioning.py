@@ -102,4 +102,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "chip's model, and ONNX wants its element type there. Shape inference knows no\n"
         "type after ops of foreign domains.  Add a value_info with the type to the model.",
     ),
+    CatalogEntry(
+        "MCM-P020",
+        "memory plan does not fit",
+        "Partitioning estimates the memory of each chip, and lowering then plans it with\n"
+        "real addresses: weights, receive and send buffers, activations by liveness. The\n"
+        "plan of at least one chip ends beyond its SRAM. This is the dynamic constraint\n"
+        "H(G, f) of MCM, Eq. 5: what only later compilation shows.",
+    ),
 )

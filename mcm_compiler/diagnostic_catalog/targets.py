@@ -7,11 +7,12 @@ from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
 ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-T001",
-        "target description is not TOML",
+        "target description cannot be read",
         """\
-The file given with --target cannot be parsed as TOML. The message has the parser's
-reason, and the place has the line where the parser stopped, which may be after the
-line that is at fault. Start from a built-in description: `mcmc targets` lists them.""",
+The file given with --target cannot be opened, or cannot be parsed as TOML. In the second
+case the message has the parser's reason, and the place has the line where the parser
+stopped, which may be after the line that is at fault. Start from a built-in description:
+`mcmc targets` lists them.""",
     ),
     CatalogEntry(
         "MCM-T002",

@@ -14,7 +14,7 @@ from mcm_compiler.target import PackageLimits
 from mcm_passes.partitioning import bounds
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.contiguous_windows import windows_along
-from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.fast_model import aligned, evaluate, period
 from mcm_passes.partitioning.greedy import Greedy, chips_from_cuts
 from mcm_passes.partitioning.topological_orders import topological_orders
 
@@ -226,7 +226,16 @@ def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, rando
         items = sum(
             w.item_bytes[e] for e in range(w.item_ptr[j], w.item_ptr[i]) if w.item_next[e] >= i
         )
-        need = items + w.out_bytes[j:i].sum() + w.live_bytes[j:i].max()
+        passing = sum(
+            w.read_bytes[e]
+            for e in range(w.read_bytes.size)
+            if w.read_from[e] < j and e >= w.read_ptr[i]
+        )
+        inside = sum(
+            w.read_bytes[e] for e in range(w.read_ptr[j], w.read_ptr[i]) if w.read_from[e] >= j
+        )
+        live = min(w.live_bytes[j:i].max() - passing, inside)
+        need = items + w.out_bytes[j:i].sum() + aligned(np.ceil(w.packing * live).astype(np.int64))
         need += w.entry_bytes if j == 0 else w.slots * w.cross_bytes[j]
         need += w.exit_bytes if i == n else w.slots * w.cross_bytes[i]
         assert need >= exact[c]

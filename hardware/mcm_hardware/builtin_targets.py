@@ -1,0 +1,34 @@
+"""The targets that come with the compiler; their descriptions are packaged TOML files."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from mcm_hardware.ring_target import RingTarget
+
+
+@cache
+def _packaged(name: str) -> RingTarget:
+    text = (files("mcm_hardware") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
+    return RingTarget.from_text(name, text)
+
+
+def mcm4() -> RingTarget:
+    """4 chips with 64 MiB SRAM."""
+    return _packaged("mcm4")
+
+
+def mcm16() -> RingTarget:
+    """16 chips with 64 MiB SRAM."""
+    return _packaged("mcm16")
+
+
+def mcm36() -> RingTarget:
+    """36 chips with 64 MiB SRAM: the default, after Xie et al. 2022."""
+    return _packaged("mcm36")
+
+
+def mcm36_small() -> RingTarget:
+    """36 chips with 32 MiB SRAM."""
+    return _packaged("mcm36-small")

@@ -1,0 +1,165 @@
+"""What a kernel, one op or a fused group, asks of a chip: engine work and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.ir.constants import is_deterministic
+from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
+from mcm_hardware.storage_widths import StorageWidths, value_dtype
+
+CONSTANT_SEARCH = 8
+"""Producers visited to find out whether an operand is constant; weights that are cast, transposed
+or dequantised on the way have one to three."""
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What one kernel asks of a chip.
+
+    Attributes:
+        gemms: work of the MAC array.
+        lane_ops: work of the vector unit.
+        read_bytes: bytes read from SRAM.
+        write_bytes: bytes written to SRAM.
+        weight_bytes: bytes of its constant operands.
+        runs: False where nothing runs (views, constants), so that there is no launch either.
+        modelled: False where some op has no formula and only its bytes are counted.
+    """
+
+    gemms: tuple[Gemm, ...]
+    lane_ops: int
+    read_bytes: int
+    write_bytes: int
+    weight_bytes: int
+    runs: bool
+    modelled: bool
+
+    @property
+    def flops(self) -> float:
+        """Operations; a multiply-accumulate counts as two."""
+        return float(2 * sum(gemm.macs for gemm in self.gemms) + self.lane_ops)
+
+
+def formula_work(node: ir.Node) -> Work | None:
+    """What the formula of `node` says, or None where it has none."""
+    formula = FORMULA_TABLE.get((node.domain, node.op_type))
+    return None if formula is None else formula(NodeShapes(node))
+
+
+def is_view(node: ir.Node) -> bool:
+    """Whether the first output of `node` is its first input under another shape."""
+    work = formula_work(node)
+    return work is not None and work.execution == "view" and bool(node.inputs and node.inputs[0])
+
+
+def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
+    """Work of `nodes` run as one kernel.
+
+    SRAM is read for values that enter the group, each once, and written for values that leave it:
+    that are read outside or are graph outputs. What passes between its ops stays in registers. A
+    view inside stands for the memory behind it.
+
+    Args:
+        nodes: the ops in topological order; without control flow, whose cost is in its bodies.
+        storage: widths of values in SRAM.
+    """
+    if len(nodes) == 1:
+        return _lone_work(nodes[0], storage)
+    members = set(nodes)
+    behind: dict[ir.Value, ir.Value] = {}
+    produced: set[ir.Value] = set()
+    reads: dict[ir.Value, int] = {}
+    leaving: dict[ir.Value, None] = {}
+    gemms: list[Gemm] = []
+    lane_ops = 0
+    runs, modelled = False, True
+    for node in nodes:
+        work = formula_work(node)
+        if work is not None and work.execution == "view" and node.inputs and node.inputs[0]:
+            source = node.inputs[0]
+            behind[node.outputs[0]] = behind.get(source, source)
+        else:
+            produced.update(node.outputs)
+        modelled = modelled and work is not None
+        work = work or MOVES_ONLY
+        if work.execution == "kernel":
+            runs = True
+            gemms += work.gemms
+            lane_ops += work.lane_ops
+            for value, size in _operand_bytes(node, work, storage).items():
+                root = behind.get(value, value)
+                if root not in produced:
+                    reads[root] = max(size, reads.get(root, 0))
+        for value in node.outputs:
+            if _leaves(value, members):
+                leaving.setdefault(behind.get(value, value))
+    return KernelWork(
+        gemms=tuple(gemms),
+        lane_ops=lane_ops,
+        read_bytes=sum(reads.values()),
+        write_bytes=sum(storage.value_bytes(v) for v in leaving if v in produced) if runs else 0,
+        weight_bytes=sum(storage.value_bytes(v) for v in reads if is_constant(v)),
+        runs=runs,
+        modelled=modelled,
+    )
+
+
+def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:
+    found = formula_work(node)
+    work = found or MOVES_ONLY
+    if work.execution != "kernel":
+        return KernelWork((), 0, 0, 0, 0, runs=False, modelled=True)
+    reads = _operand_bytes(node, work, storage)
+    return KernelWork(
+        gemms=work.gemms,
+        lane_ops=work.lane_ops,
+        read_bytes=sum(reads.values()),
+        write_bytes=sum(storage.value_bytes(v) for v in node.outputs),
+        weight_bytes=sum(storage.value_bytes(v) for v in reads if is_constant(v)),
+        runs=True,
+        modelled=found is not None,
+    )
+
+
+def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir.Value, int]:
+    partial = dict(work.reads)
+    reads: dict[ir.Value, int] = {}
+    for index, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        if index in partial:
+            size = storage.bytes_of(partial[index], value_dtype(value))
+        else:
+            size = storage.value_bytes(value)
+        reads[value] = max(size, reads.get(value, 0))
+    return reads
+
+
+def _leaves(value: ir.Value, members: set[ir.Node]) -> bool:
+    return value.is_graph_output() or any(use.node not in members for use in value.uses())
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether `value` is a weight: an initializer, or computed from initializers alone.
+
+    The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
+    answer is `mcm_compiler.ir.constants.constant_values`.
+    """
+    pending = [value]
+    visited = 0
+    while pending:
+        current = pending.pop()
+        if current.is_initializer() or current.const_value is not None:
+            continue
+        producer = current.producer()
+        visited += 1
+        if producer is None or visited > CONSTANT_SEARCH or not is_deterministic(producer):
+            return False
+        pending.extend(v for v in producer.inputs if v is not None)
+    return True

@@ -1,0 +1,78 @@
+"""Convolutions, as matrix products over unrolled windows (im2col), one product per group."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from mcm_hardware.op_costs.lane_ops import REQUANTIZE
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import Formula, Gemm, Work
+
+_NO_BIAS = 2**31
+"""Input index that no op has."""
+
+_BILINEAR = 8
+"""Lane operations of one bilinear sample: four taps, weights shared by the channels."""
+
+
+def _conv(weight: int, bias: int, per_result: int, node: NodeShapes) -> Work:
+    """Chellapilla et al. 2006, section 3: rows are output pixels, columns output channels.
+
+    Holds for channels-first and channels-last images: weights are `[M, C/group, kernel...]`.
+    """
+    dims = node.dims(weight)
+    channels, k = (dims[0], math.prod(dims[1:])) if dims else (0, 0)
+    groups = max(node.integer("group", 1), 1)
+    rows = node.out_size() // channels if channels else 0
+    lane_ops = (per_result + (1 if node.has(bias) else 0)) * node.out_size()
+    return Work((Gemm(groups, rows, channels // groups, k),), lane_ops)
+
+
+def _conv_transpose(bias: int, node: NodeShapes) -> Work:
+    """One product makes all windows, then overlapping windows are added up (col2im)."""
+    dims = node.dims(1)
+    if not dims:
+        return Work()
+    groups = max(node.integer("group", 1), 1)
+    window = math.prod(dims[1:])
+    pixels = node.size(0) // max(dims[0], 1)
+    lane_ops = pixels * window * groups + (node.out_size() if node.has(bias) else 0)
+    return Work((Gemm(groups, pixels, window, dims[0] // groups),), lane_ops)
+
+
+def _deformable(node: NodeShapes) -> Work:
+    dense = _conv(1, 3, 0, node)
+    gemm = dense.gemms[0]
+    return Work(dense.gemms, dense.lane_ops + _BILINEAR * gemm.count * gemm.m * gemm.k)
+
+
+def _causal_depthwise(node: NodeShapes) -> Work:
+    return Work(lane_ops=(node.dim(1, -1) + 1) * node.out_size())
+
+
+def _col2im(node: NodeShapes) -> Work:
+    return Work(lane_ops=node.size(0))
+
+
+FORMULAS: dict[str, Formula] = {
+    "Conv": partial(_conv, 1, 2, 0),
+    "ConvInteger": partial(_conv, 1, _NO_BIAS, 0),
+    "QLinearConv": partial(_conv, 3, 8, REQUANTIZE),
+    "ConvTranspose": partial(_conv_transpose, 2),
+    "DeformConv": _deformable,
+    "CausalConvWithState": _causal_depthwise,
+    "Col2Im": _col2im,
+}
+"""Convolutions of the default domain."""
+
+MICROSOFT_FORMULAS: dict[str, Formula] = {
+    "FusedConv": partial(_conv, 1, 2, 2),
+    "NhwcConv": partial(_conv, 1, 2, 0),
+    "NhwcFusedConv": partial(_conv, 1, 2, 2),
+    "QLinearConv": partial(_conv, 3, 8, REQUANTIZE),
+    "ConvTransposeWithDynamicPads": partial(_conv_transpose, 3),
+    "CausalConvWithState": _causal_depthwise,
+    "VarlenCausalConvWithState": _causal_depthwise,
+}
+"""Convolutions of `com.microsoft`."""

@@ -1,0 +1,197 @@
+"""Matrix products: MatMul, Gemm, Einsum, and their fused and quantised forms."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from mcm_hardware.op_costs.lane_ops import REQUANTIZE, SQUARE_ROOT, TANH
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import Formula, Gemm, Work
+
+
+def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:
+    """The product of `a` and `b` under numpy's rules for `matmul`.
+
+    Leading axes along which one operand is a single matrix are folded into the other's rows or
+    columns: `[8, 128, k] x [k, n]` is one product with 1024 rows.
+
+    Args:
+        a: dimensions of the left operand, rank 1 or more.
+        b: dimensions of the right operand, rank 1 or more.
+    """
+    if len(a) == 0 or len(b) == 0:
+        return Gemm(0, 0, 0, 0)
+    m, k = (a[-2] if len(a) > 1 else 1), a[-1]
+    n = b[-1] if len(b) > 1 else 1
+    a_batch, b_batch = math.prod(a[:-2]), math.prod(b[:-2])
+    if b_batch == 1:
+        return Gemm(1, a_batch * m, n, k)
+    if a_batch == 1:
+        return Gemm(1, m, b_batch * n, k)
+    rank = max(len(a), len(b)) - 2
+    batch = math.prod(
+        max(x, y)
+        for x, y in zip(
+            (1,) * (rank - len(a) + 2) + a[:-2], (1,) * (rank - len(b) + 2) + b[:-2], strict=True
+        )
+    )
+    return Gemm(batch, m, n, k)
+
+
+def _matmul(b_index: int, per_result: int, node: NodeShapes) -> Work:
+    gemm = matmul_gemm(node.dims(0), node.dims(b_index))
+    return Work((gemm,), per_result * gemm.count * gemm.m * gemm.n)
+
+
+def _swapped(dims: tuple[int, ...], swap: bool) -> tuple[int, ...]:
+    return (*dims[:-2], dims[-1], dims[-2]) if swap and len(dims) > 1 else dims
+
+
+def _gemm(b_index: int, bias_index: int, per_result: int, node: NodeShapes) -> Work:
+    a = _swapped(node.dims(0), node.integer("transA") == 1)
+    b = _swapped(node.dims(b_index), node.integer("transB") == 1)
+    gemm = matmul_gemm(a, b)
+    bias = 1 if node.has(bias_index) else 0
+    return Work((gemm,), (per_result + bias) * gemm.count * gemm.m * gemm.n)
+
+
+def _pairwise_distance(node: NodeShapes) -> Work:
+    # |a - b|^2 = |a|^2 - 2 a.b + |b|^2, then the root.
+    gemm = matmul_gemm(node.dims(0), _swapped(node.dims(1), True))
+    return Work((gemm,), (SQUARE_ROOT + 2) * gemm.m * gemm.n)
+
+
+def _fused_matmul(per_result: int, node: NodeShapes) -> Work:
+    # transBatchA moves the rows' axis to the front: [m, batch, k].
+    def dims(index: int, letter: str) -> tuple[int, ...]:
+        found = node.dims(index)
+        if node.integer(f"transBatch{letter}") == 1 and len(found) > 2:
+            found = (*found[1:-1], found[0], found[-1])
+        return _swapped(found, node.integer(f"trans{letter}") == 1)
+
+    gemm = matmul_gemm(dims(0, "A"), dims(1, "B"))
+    return Work((gemm,), per_result * gemm.count * gemm.m * gemm.n)
+
+
+def _block_quantized(products: int, node: NodeShapes) -> Work:
+    """Weights in packed blocks, whose shape says nothing: the results tell the columns."""
+    k = node.dim(0, -1)
+    rows = node.size(0) // max(k, 1)
+    cols = [node.out_dims(i)[-1] for i in range(len(node.node.outputs)) if node.out_dims(i)]
+    gemms = tuple(Gemm(products, rows, n, k) for n in cols)
+    unpack = 2 * sum(products * n * k for n in cols)
+    return Work(gemms, unpack)
+
+
+def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
+    """Tokens go to `k` experts each and are spread over the experts evenly."""
+    hidden, experts = max(node.dim(0, -1), 1), max(node.dim(fc1, 0), 1)
+    rows = -(-(node.size(0) // hidden) * node.integer("k", 1) // experts)
+    inner = node.dim(fc1, -1) if node.dim(fc1, -2) == hidden else node.dim(fc1, -2)
+    gemms = (Gemm(experts, rows, inner, hidden), Gemm(experts, rows, hidden, inner))
+    return Work(gemms, TANH * experts * rows * inner)
+
+
+def _einsum(node: NodeShapes) -> Work:
+    """Two operands at a time from the left, as a batched matrix product each."""
+    terms, result = _einsum_terms(node)
+    if not terms:
+        return Work(lane_ops=node.out_size())
+    sizes: dict[str, int] = {}
+    for index, term in enumerate(terms):
+        for letter, size in zip(term, node.dims(index), strict=False):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+
+    def extent(letters: set[str]) -> int:
+        return math.prod(sizes.get(letter, 1) for letter in sorted(letters))
+
+    gemms: list[Gemm] = []
+    lane_ops = 0
+    left = set(terms[0])
+    if len(terms) == 1:
+        return Work(lane_ops=extent(left))
+    for position, term in enumerate(terms[1:], start=1):
+        right = set(term)
+        needed = set(result).union(*terms[position + 1 :])
+        contracted = (left & right) - needed
+        batch = left & right & needed
+        rows, cols = left - right, right - left
+        lone = (rows | cols) - needed
+        lane_ops += extent(left) if lone & rows else 0
+        lane_ops += extent(right) if lone & cols else 0
+        gemm = Gemm(
+            extent(batch), extent(rows - lone), extent(cols - lone), max(extent(contracted), 1)
+        )
+        if gemm.k == 1 or gemm.m == gemm.n == 1:
+            # Without reuse of operands the array idles; the vector unit does it.
+            lane_ops += gemm.macs
+        else:
+            gemms.append(gemm)
+        left = (left | right) - contracted - lone
+    return Work(tuple(gemms), lane_ops)
+
+
+def _einsum_terms(node: NodeShapes) -> tuple[list[list[str]], list[str]]:
+    """Labels of each operand and of the result, an ellipsis spelled out as `.0`, `.1`, ..."""
+    equation = node.text("equation").replace(" ", "")
+    operands, arrow, result = equation.partition("->")
+    texts = operands.split(",")
+    if not operands or len(texts) != len(node.node.inputs):
+        return [], []
+    terms = [
+        _labels(text, len(node.dims(index)) - len(text.replace("...", "")))
+        for index, text in enumerate(texts)
+    ]
+    if arrow:
+        return terms, _labels(result, max((sum(x[0] == "." for x in t) for t in terms), default=0))
+    letters = [letter for term in terms for letter in term]
+    return terms, [x for x in letters if x[0] == "." or letters.count(x) == 1]
+
+
+def _labels(text: str, ellipsis_rank: int) -> list[str]:
+    before, dots, after = text.partition("...")
+    # Broadcasting aligns at the right, so the axes of an ellipsis count from there.
+    middle = [f".{axis}" for axis in reversed(range(max(ellipsis_rank, 0)))] if dots else []
+    return [*before, *middle, *after]
+
+
+FORMULAS: dict[str, Formula] = {
+    "MatMul": partial(_matmul, 1, 0),
+    "Gemm": partial(_gemm, 1, 2, 0),
+    "Einsum": _einsum,
+    "MatMulInteger": partial(_matmul, 1, 0),
+    "QLinearMatMul": partial(_matmul, 3, REQUANTIZE),
+}
+"""Matrix products of the default domain."""
+
+MICROSOFT_FORMULAS: dict[str, Formula] = {
+    "FusedMatMul": partial(_fused_matmul, 0),
+    "FusedMatMulActivation": partial(_fused_matmul, 1),
+    "TransposeMatMul": partial(_fused_matmul, 0),
+    "SparseToDenseMatMul": partial(_fused_matmul, 0),
+    "FusedGemm": partial(_gemm, 1, 2, 1),
+    "GemmFastGelu": partial(_gemm, 1, 2, TANH + 6),
+    "GemmFloat8": partial(_gemm, 1, 2, 1),
+    "QGemm": partial(_gemm, 3, 6, REQUANTIZE),
+    "MatMulInteger16": partial(_matmul, 1, 0),
+    "MatMulIntegerToFloat": partial(_matmul, 1, REQUANTIZE),
+    "DynamicQuantizeMatMul": partial(_matmul, 1, 2 * REQUANTIZE),
+    "QOrderedMatMul": partial(_matmul, 2, REQUANTIZE),
+    **dict.fromkeys(
+        (
+            "MatMulNBits",
+            "MatMulBnb4",
+            "MatMulFpQ4",
+            "MatMulNBitsQkv",
+            "MatMulBlockQuantizedFp4Weight",
+            "MatMulBlockQuantizedFp8Weight",
+        ),
+        partial(_block_quantized, 1),
+    ),
+    "MatMulNBitsMlp": partial(_block_quantized, 2),
+    "CDist": _pairwise_distance,
+    "MoE": partial(_mixture_of_experts, 2),
+    "QMoE": partial(_mixture_of_experts, 2),
+}
+"""Matrix products of `com.microsoft`."""

@@ -1,0 +1,79 @@
+"""Reductions, scans, selections and small dense algebra on the vector unit."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from mcm_hardware.op_costs.lane_ops import EXP
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import Formula, Work
+
+
+def _per_input(lane_ops: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=lane_ops * node.size(0))
+
+
+def _log2(count: int) -> int:
+    return max(math.ceil(math.log2(count)), 1) if count > 1 else 1
+
+
+def _sort(node: NodeShapes) -> Work:
+    """A bitonic network: about log^2 / 2 compare-exchanges per element (Batcher 1968)."""
+    depth = _log2(node.size(0))
+    return Work(lane_ops=node.size(0) * depth * (depth + 1) // 2)
+
+
+def _top_k(node: NodeShapes) -> Work:
+    """Every element against a sorted list of the k best: a binary search each."""
+    axis = node.integer("axis", -1)
+    kept = node.out_dims()[axis] if -len(node.out_dims()) <= axis < len(node.out_dims()) else 1
+    return Work(lane_ops=node.size(0) * (_log2(kept) + 1))
+
+
+def _cubic(multiples_of_a_third: int, node: NodeShapes) -> Work:
+    """Gaussian elimination: n^3 / 3 multiply-adds for a factorisation, n^3 for an inverse."""
+    order = node.dim(0, -1)
+    return Work(lane_ops=node.size(0) * order * multiples_of_a_third // 3)
+
+
+def _suppression(node: NodeShapes) -> Work:
+    """Scores are sorted per class; each box kept is compared with all boxes of its class."""
+    boxes, classes = node.dim(0, 1), node.dim(1, 1)
+    kept = node.scalar(2)
+    per_class = min(int(kept), boxes) if kept is not None and 0 <= kept < boxes else boxes
+    batch = node.dim(0, 0)
+    return Work(lane_ops=batch * classes * boxes * (_log2(boxes) + 12 * per_class))
+
+
+FORMULAS: dict[str, Formula] = {
+    "ArgMax": partial(_per_input, 2),
+    "ArgMin": partial(_per_input, 2),
+    "CumProd": partial(_per_input, 1),
+    "CumSum": partial(_per_input, 1),
+    "Det": partial(_cubic, 1),
+    "NonMaxSuppression": _suppression,
+    "NonZero": partial(_per_input, 2),
+    "ReduceL1": partial(_per_input, 2),
+    "ReduceL2": partial(_per_input, 1),
+    "ReduceLogSum": partial(_per_input, 1),
+    "ReduceLogSumExp": partial(_per_input, EXP + 3),
+    "ReduceMax": partial(_per_input, 1),
+    "ReduceMean": partial(_per_input, 1),
+    "ReduceMin": partial(_per_input, 1),
+    "ReduceProd": partial(_per_input, 1),
+    "ReduceSum": partial(_per_input, 1),
+    "ReduceSumSquare": partial(_per_input, 1),
+    "TopK": _top_k,
+    "Unique": _sort,
+}
+"""Reductions of the default domain."""
+
+MICROSOFT_FORMULAS: dict[str, Formula] = {
+    "Inverse": partial(_cubic, 3),
+    "QLinearReduceMean": partial(_per_input, 2),
+    "ReduceSumInteger": partial(_per_input, 1),
+    "SampleOp": partial(_per_input, 1),
+    "Unique": _sort,
+}
+"""Reductions of `com.microsoft`."""

@@ -1,0 +1,60 @@
+"""Signal processing: Fourier transforms and windows."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from mcm_hardware.op_costs.lane_ops import SINE
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import Formula, Work, moves_only
+
+
+def _transform(points: int, length: int) -> int:
+    """Cooley and Tukey 1965, radix 2: 5 n log2 n real operations per transform of n points."""
+    return 5 * points * max(math.ceil(math.log2(max(length, 2))), 1)
+
+
+def _dft(node: NodeShapes) -> Work:
+    rank = len(node.dims(0))
+    if node.has(2):
+        given = node.scalar(2)
+        axis = int(given) if given is not None else -2
+    else:
+        axis = node.integer("axis", -2 if rank > 2 else 0)
+    wanted = node.scalar(1)
+    length = int(wanted) if wanted is not None else node.dim(0, axis)
+    # The last axis holds real and imaginary parts.
+    points = max(node.size(0) // max(node.dim(0, -1), 1), node.out_size() // 2)
+    return Work(lane_ops=_transform(points, length))
+
+
+def _stft(node: NodeShapes) -> Work:
+    """`[batch, frames, bins, 2]`: a windowed transform per frame."""
+    dims = node.out_dims()
+    frames = math.prod(dims[:2])
+    length = node.size(2) or (int(node.scalar(3) or 0)) or (dims[2] if len(dims) > 2 else 1)
+    return Work(lane_ops=_transform(frames * length, length) + frames * length)
+
+
+def _last_axis(node: NodeShapes) -> Work:
+    points = max(node.size(0), node.out_size())
+    return Work(lane_ops=_transform(points, max(node.dim(0, -1), 2)))
+
+
+def _window(terms: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=terms * (SINE + 1) * node.out_size())
+
+
+FORMULAS: dict[str, Formula] = {
+    "BlackmanWindow": partial(_window, 2),
+    "DFT": _dft,
+    "HammingWindow": partial(_window, 1),
+    "HannWindow": partial(_window, 1),
+    "MelWeightMatrix": moves_only,
+    "STFT": _stft,
+}
+"""Signal processing of the default domain."""
+
+MICROSOFT_FORMULAS: dict[str, Formula] = {"Irfft": _last_axis, "Rfft": _last_axis}
+"""Signal processing of `com.microsoft`."""

@@ -1,0 +1,76 @@
+"""The family of ring packages: a `Target` made from a TOML description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.simulation import Simulator
+from mcm_compiler.target import ChipModel, PackageLimits, Wire
+from mcm_hardware.chip_spec import RingSpec
+from mcm_hardware.target_file import parse_ring
+
+
+@dataclass(frozen=True)
+class RingTarget:
+    """A package of equal chips on a one-way ring.
+
+    Attributes:
+        name: as the user names it.
+        spec: its numbers.
+        source_text: the TOML that it was made from.
+    """
+
+    name: str
+    spec: RingSpec
+    source_text: str
+
+    @classmethod
+    def from_text(cls, name: str, text: str) -> RingTarget:
+        """Makes the target from a description.
+
+        Raises:
+            CompileError: MCM-T001 to MCM-T006, one diagnostic per fault.
+        """
+        return cls(name, parse_ring(name, text), text)
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        return self.spec.summary or f"{self.spec.num_chips} chips on a one-way ring"
+
+    @property
+    def limits(self) -> PackageLimits:
+        """The numbers that partitioning needs."""
+        spec = self.spec
+        return PackageLimits(
+            num_chips=spec.num_chips,
+            sram_bytes=(spec.chip.sram_bytes,) * spec.num_chips,
+            link_bytes_per_s=spec.link_bytes_per_s,
+            hop_latency_s=spec.hop_latency_s,
+            host_io=spec.host_io,
+            host_bytes_per_s=spec.host_bytes_per_s,
+            channel_slots=spec.channel_slots,
+        )
+
+    # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
+
+    def cost_model(self) -> CostModel:
+        """The roofline of one chip."""
+        from mcm_hardware.roofline import Roofline
+
+        return Roofline(self.spec.chip)
+
+    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
+        """Schedules each chip's ops, plans its memory and its transfers."""
+        from mcm_hardware.lowering import lower
+
+        return lower(self.name, self.spec, chips, wires)
+
+    def simulator(self) -> Simulator:
+        """The judge of lowered programs."""
+        from mcm_hardware.ring_simulator import RingSimulator
+
+        return RingSimulator(self.spec)

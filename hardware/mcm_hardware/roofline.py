@@ -1,0 +1,112 @@
+"""The analytic cost model: a roofline over the engines of one chip.
+
+After Williams, Waterman and Patterson 2009, *Roofline: An Insightful Visual Performance Model*:
+the slowest of the resources that an op uses sets its time. Here they are the MAC array with tile
+quantisation, the vector unit, and SRAM bandwidth; each kernel pays a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import Engine, NodeCost
+from mcm_hardware.chip_spec import ChipSpec, MacArray
+from mcm_hardware.kernel_work import KernelWork, kernel_work
+from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
+from mcm_hardware.op_costs.work import Gemm
+from mcm_hardware.tile_cycles import streaming_cycles
+
+ArrayCycles = Callable[[MacArray, Gemm], int]
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Implements `mcm_compiler.cost.CostModel` for one chip.
+
+    Attributes:
+        chip: its numbers.
+        array_cycles: cycles of a matrix product on the MAC array.
+        name: printed with every number that comes from this model.
+    """
+
+    chip: ChipSpec
+    array_cycles: ArrayCycles = streaming_cycles
+    name: str = "roofline"
+
+    def storage_bytes(self, value: ir.Value) -> int:
+        """Bytes of `value` in SRAM and on a link; 0 where its type or rank is unknown."""
+        return self.chip.storage.value_bytes(value)
+
+    def node_cost(self, node: ir.Node) -> NodeCost:
+        """Cost of `node` on its own.
+
+        The costlier branch of an `If` counts; bodies of loops count once per trip.
+        """
+        return self.group_cost((node,))
+
+    def group_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
+        """Cost of `nodes` run as one kernel.
+
+        Never more than the sum of the node costs: there is one launch, entering and leaving bytes
+        are among those of the nodes, and the maximum of sums is at most the sum of maxima.
+        Control-flow ops do not fuse; a group with one of them costs the sum.
+        """
+        if any((node.domain, node.op_type) in CONTROL_FLOW for node in nodes):
+            return _total([self._control_flow_or_node_cost(node) for node in nodes])
+        return self._cost(kernel_work(nodes, self.chip.storage))
+
+    def _cost(self, work: KernelWork) -> NodeCost:
+        if not work.runs:
+            return NodeCost(0.0, 0, 0, 0, 0.0, "none")
+        chip = self.chip
+        cycles = sum(self.array_cycles(chip.array, gemm) for gemm in work.gemms)
+        busy: dict[Engine, float] = {
+            "array": cycles / chip.array.clock_hz,
+            "vector": work.lane_ops / (chip.vector.lanes * chip.vector.clock_hz),
+            "memory": (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s,
+        }
+        engine = max(busy, key=lambda name: busy[name])
+        return NodeCost(
+            flops=work.flops,
+            read_bytes=work.read_bytes,
+            write_bytes=work.write_bytes,
+            weight_bytes=work.weight_bytes,
+            seconds=chip.launch_s + busy[engine],
+            bound_by=engine if busy[engine] > 0 else "none",
+            modelled=work.modelled,
+        )
+
+    def _control_flow_or_node_cost(self, node: ir.Node) -> NodeCost:
+        if (node.domain, node.op_type) not in CONTROL_FLOW:
+            return self.node_cost(node)
+        bodies = bodies_of(node)
+        costs = [_total([self.node_cost(inner) for inner in graph]) for graph in bodies.graphs]
+        body = max(costs, key=lambda cost: cost.seconds, default=_total([]))
+        return NodeCost(
+            flops=body.flops * bodies.trips,
+            read_bytes=body.read_bytes * bodies.trips,
+            write_bytes=body.write_bytes * bodies.trips,
+            weight_bytes=body.weight_bytes,
+            seconds=self.chip.launch_s + body.seconds * bodies.trips,
+            bound_by=body.bound_by,
+            modelled=body.modelled,
+        )
+
+
+def _total(costs: Sequence[NodeCost]) -> NodeCost:
+    """Costs of ops run one after another; the engine is the one that most of the time goes to."""
+    seconds: dict[Engine, float] = {"array": 0.0, "vector": 0.0, "memory": 0.0, "none": 0.0}
+    for cost in costs:
+        seconds[cost.bound_by] += cost.seconds
+    return NodeCost(
+        flops=sum(cost.flops for cost in costs),
+        read_bytes=sum(cost.read_bytes for cost in costs),
+        write_bytes=sum(cost.write_bytes for cost in costs),
+        weight_bytes=sum(cost.weight_bytes for cost in costs),
+        seconds=sum(cost.seconds for cost in costs),
+        bound_by=max(seconds, key=lambda name: seconds[name]) if costs else "none",
+        modelled=all(cost.modelled for cost in costs),
+    )

@@ -1,0 +1,35 @@
+"""The pass `legalize`: clones and relays that the ring's rules need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_passes.partitioning.legalization import legalize
+
+
+@dataclass(frozen=True)
+class Legalize(Pass):
+    """Copies clonable ops to the chips that read them and inserts relays; see `legalize`."""
+
+    name: ClassVar[str] = "legalize"
+    summary: ClassVar[str] = "clone cheap ops and insert relays, so that every hop is one chip"
+    requires: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN, PARTITION_PROBLEM, PARTITION)
+    provides: ClassVar[tuple[AnyKey, ...]] = (CHIP, LEGALIZATION)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Changes the graph; every op that a chip runs has `CHIP` and `NODE_COST` afterwards."""
+        added = legalize(
+            model, PARTITION_PROBLEM.get(model), PARTITION.get(model), FUSION_PLAN.get(model)
+        )
+        cost_model = context.target.cost_model()
+        for node in model.graph:
+            if CHIP.find(node) is not None and NODE_COST.find(node) is None:
+                NODE_COST.set(node, cost_model.node_cost(node))
+        LEGALIZATION.set(model, added)

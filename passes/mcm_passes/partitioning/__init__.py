@@ -1,0 +1,1 @@
+"""Partitioning: the problem, the fast model, strategies, bounds, and legalisation."""

@@ -1,0 +1,299 @@
+"""Proven lower bounds on the period of every valid partition, under the fast model.
+
+Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All of
+them hold for every routing rule and whatever memory the chips have, since rules and limits only
+take partitions away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+
+MAX_CLOSURE_UNITS = 4000
+"""Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
+
+STEPS = 60
+"""Halvings of a bisection; more than the bits of a float."""
+
+
+def lower_bound(problem: PartitionProblem) -> LowerBound:
+    """The best of all arguments; 0 for a problem without units."""
+    found = [
+        argument(problem)
+        for argument in (
+            heaviest_unit,
+            total_work,
+            host_transfers,
+            work_around_a_unit,
+            chain_of_units,
+            tensors_too_large_to_cross,
+        )
+    ]
+    return max(found, key=lambda bound: bound.seconds)
+
+
+def heaviest_unit(problem: PartitionProblem) -> LowerBound:
+    """A unit is not divided, so some chip is busy for as long as the heaviest one takes."""
+    if not problem.num_units:
+        return LowerBound(0.0, "no unit")
+    u = int(problem.compute_s.argmax())
+    seconds = float(problem.compute_s[u])
+    return LowerBound(seconds, f"heaviest unit {quote(problem.names[u])} ({_time(seconds)})")
+
+
+def total_work(problem: PartitionProblem) -> LowerBound:
+    """Every unit runs at least once, and at most `min(C, n)` chips share the sum.
+
+    n counts the units that are not clonable: a chip without any of them holds no clone either.
+    """
+    fixed = int((~problem.clonable).sum())
+    if not fixed:
+        return LowerBound(0.0, "no unit")
+    chips = min(problem.num_chips, fixed)
+    work = float(problem.compute_s.sum())
+    # Rounded down by a little: the fast model adds the same numbers in another order.
+    return LowerBound(work / chips * (1.0 - 1e-12), f"total work of {_time(work)} on {chips} chips")
+
+
+def host_transfers(problem: PartitionProblem) -> LowerBound:
+    """Each graph input that is read enters at least once, each output leaves at least once.
+
+    Where only the ends reach the host, one channel carries all inputs and one all outputs. Where
+    every chip does, no tensor is divided, and at most `min(C, n)` channels share the sum.
+    """
+    limits = problem.limits
+    fixed = int((~problem.clonable).sum())
+    read = np.diff(problem.tensor_ptr) > 0
+    entering = problem.tensor_bytes[(problem.tensor_producer < 0) & read]
+    leaving = problem.tensor_bytes[(problem.tensor_producer >= 0) & problem.tensor_to_host]
+    best = LowerBound(0.0, "no host transfer")
+    for sizes, word in ((entering, "inputs"), (leaving, "outputs")):
+        if not sizes.size or not fixed:
+            continue
+        if limits.host_io == "ends":
+            least, where = int(sizes.sum()), "one channel"
+        else:
+            chips = min(problem.num_chips, fixed)
+            least, where = max(int(sizes.max()), int(sizes.sum()) // chips), f"{chips} channels"
+        seconds = least / limits.host_bytes_per_s
+        if seconds > best.seconds:
+            text = f"host {word} of {int(sizes.sum())} bytes over {where} ({_time(seconds)})"
+            best = LowerBound(seconds, text)
+    return best
+
+
+def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
+    """Work that must lie before and after one unit.
+
+    Let v be on chip c of C, in a partition of period B. All ancestors of v are on chips 0 to c,
+    so with v they take at most `(c + 1) B`; all descendants are on chips c to C - 1, so with v
+    they take at most `(C - c) B`. Hence `ceil(above / B) <= c + 1` and
+    `ceil(below / B) <= C - c`, and the two sum up to at most C + 1. A B at which some unit breaks
+    this is impossible; larger B only loosen it, so bisection finds the threshold. Clonable units
+    are left out of both sums.
+    """
+    n = problem.num_units
+    if not n or n > MAX_CLOSURE_UNITS or problem.clonable.all():
+        return LowerBound(0.0, "no unit")
+    work, above, below = _work_above_and_below(problem)
+    fixed = ~problem.clonable
+    chips = problem.num_chips
+
+    def too_short(period_s: float) -> bool:
+        # Rounding must not turn an exact fit into one more chip.
+        need = np.ceil(above[fixed] / period_s - 1e-9) + np.ceil(below[fixed] / period_s - 1e-9)
+        return bool((need > chips + 1).any())
+
+    seconds = _threshold(too_short, float(work.sum()) / chips, float(work.sum()))
+    if seconds <= 0.0:
+        return LowerBound(0.0, "no unit")
+    need = np.ceil(above / seconds - 1e-9) + np.ceil(below / seconds - 1e-9)
+    u = int(np.where(fixed, need, -1).argmax())
+    return LowerBound(
+        seconds,
+        f"unit {quote(problem.names[u])} has work of {_time(float(above[u] - work[u]))} before it "
+        f"and {_time(float(below[u] - work[u]))} after it",
+    )
+
+
+def chain_of_units(problem: PartitionProblem) -> LowerBound:
+    """Units that all other work comes before or after, taken as indivisible.
+
+    Call a unit a waist if all work is done by it, its ancestors and its descendants. Waists are
+    ordered by the edges, and all other work lies between two neighbouring ones. Let that work be
+    divisible, which only helps. Fill chips from the first on, in order, always as early as
+    possible: what comes after a waist can't go to a chip before it, so no other filling ever
+    gets ahead of this one. If it needs more than C chips of B seconds each, B is impossible;
+    larger B only loosen it, so bisection finds the threshold.
+    """
+    n = problem.num_units
+    if not n or n > MAX_CLOSURE_UNITS or problem.clonable.all():
+        return LowerBound(0.0, "no unit")
+    work, above, below = _work_above_and_below(problem)
+    total = float(work.sum())
+    waists = np.flatnonzero((above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6))
+    if not waists.size:
+        return LowerBound(0.0, "no unit that all work comes before or after")
+    waists = waists[np.argsort(above[waists], kind="stable")]
+    heavy = work[waists]
+    loose = np.diff(above[waists] - heavy, prepend=0.0)
+    loose[1:] -= heavy[:-1]
+    rest = float(below[waists[-1]] - heavy[-1])
+
+    def too_short(period_s: float) -> bool:
+        needed = _chips_to_fill(heavy, np.maximum(loose, 0.0), rest, period_s)
+        return bool(needed > problem.num_chips)
+
+    seconds = _threshold(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
+    return LowerBound(
+        seconds,
+        f"{waists.size} units that all work comes before or after, on {problem.num_chips} chips",
+    )
+
+
+def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
+    """Units that a large tensor keeps on one chip.
+
+    At period B no link carries more than B seconds, so a tensor whose own transfer takes longer
+    has its producer and all its readers on one chip, and so have all units that such tensors
+    connect. If one such set has more work than B, then B is impossible. Larger B tie fewer units
+    together, so bisection finds the threshold.
+    """
+    if not problem.num_units:
+        return LowerBound(0.0, "no unit")
+    seconds_of = problem.tensor_bytes / problem.limits.link_bytes_per_s
+    rows = np.repeat(np.arange(len(problem.tensor_names)), np.diff(problem.tensor_ptr))
+    producer = problem.tensor_producer[rows]
+    movable = (producer >= 0) & ~problem.clonable[np.maximum(producer, 0)]
+    source, target = producer[movable], problem.tensor_consumers[movable]
+    edge_s = seconds_of[rows[movable]]
+    work = np.where(problem.clonable, 0.0, problem.compute_s)
+
+    def heaviest_set(period_s: float) -> float:
+        tied = edge_s > period_s
+        return float(_set_work(source[tied], target[tied], work).max())
+
+    def too_short(period_s: float) -> bool:
+        return heaviest_set(period_s) > period_s * (1.0 + 1e-12)
+
+    start = float(work.max())
+    seconds = _threshold(too_short, start, float(work.sum()))
+    if seconds <= start:
+        return LowerBound(0.0, "no tensor ties units together")
+    return LowerBound(
+        seconds,
+        f"tensors that take longer than {_time(seconds)} on a link tie together work of "
+        f"{_time(heaviest_set(seconds))}",
+    )
+
+
+def _threshold(too_short: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest period found between `low` and `high` that is too short; 0 if `low` is not."""
+    if low <= 0.0 or not too_short(low):
+        return 0.0
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        if too_short(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Floats]:
+    """`[N]` each: work of a unit, of it and its ancestors, of it and its descendants.
+
+    Clonable units count as no work and no ancestors.
+    """
+    n = problem.num_units
+    source, target = dependency_edges(problem)
+    work = np.where(problem.clonable, 0.0, problem.compute_s)
+    by_target = np.argsort(target, kind="stable")
+    above = _closure_work(source[by_target], target[by_target], work)
+    # The same from the other end: numbering the units backwards turns the edges round.
+    back_source, back_target = n - 1 - target, n - 1 - source
+    by_target = np.argsort(back_target, kind="stable")
+    below = _closure_work(back_source[by_target], back_target[by_target], work[::-1].copy())
+    return work, above, below[::-1]
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3f} {unit}"
+    return f"{seconds / 1e-9:.3f} ns"
+
+
+@njit(cache=True)
+def _chips_to_fill(heavy: Floats, loose: Floats, rest: float, period_s: float) -> int:
+    """Chips of `period_s` seconds that the chain needs; `loose[i]` comes before `heavy[i]`."""
+    room = period_s * (1.0 + 1e-9)
+    chip, load = 0, 0.0
+    for i in range(heavy.size + 1):
+        load += loose[i] if i < heavy.size else rest
+        if load > room:
+            further = int(np.ceil(load / room)) - 1
+            chip += further
+            load = max(load - further * room, 0.0)
+        if i < heavy.size:
+            if heavy[i] > room:
+                return np.iinfo(np.int64).max
+            if load + heavy[i] > room:
+                chip += 1
+                load = 0.0
+            load += heavy[i]
+    return chip + 1
+
+
+@njit(cache=True)
+def _closure_work(source: Ints, target: Ints, work: Floats) -> Floats:
+    """`[N]`, work of each unit and all its ancestors; edges are sorted by target."""
+    n = work.size
+    words = (n + 63) // 64
+    above = np.zeros((n, words), dtype=np.uint64)
+    total = np.zeros(n)
+    e = 0
+    for v in range(n):
+        above[v, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+        while e < target.size and target[e] == v:
+            u = source[e]
+            for k in range((u >> 6) + 1):
+                above[v, k] |= above[u, k]
+            e += 1
+        for k in range((v >> 6) + 1):
+            bits = above[v, k]
+            if bits:
+                for bit in range(min(64, n - (k << 6))):
+                    if bits >> np.uint64(bit) & np.uint64(1):
+                        total[v] += work[(k << 6) + bit]
+    return total
+
+
+@njit(cache=True)
+def _set_work(source: Ints, target: Ints, work: Floats) -> Floats:
+    """`[N]`, at the root of each set of connected units its work, 0 elsewhere."""
+    parent = np.arange(work.size)
+    for e in range(source.size):
+        a, b = source[e], target[e]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        parent[max(a, b)] = min(a, b)
+    total = np.zeros(work.size)
+    for u in range(work.size):
+        root = u
+        while parent[root] != root:
+            parent[root] = parent[parent[root]]
+            root = parent[root]
+        total[root] += work[u]
+    return total

@@ -1,0 +1,243 @@
+"""The compiled core of contiguous partitioning: which windows fit, and how to chain them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Longs
+from mcm_passes.partitioning.contiguous_windows import Windows
+from mcm_passes.partitioning.fast_model import ALIGNMENT
+
+
+@njit(cache=True)
+def _packed(w: Windows, live_bytes: Any) -> int:
+    """Memory for activations whose live bytes peak at `live_bytes`."""
+    return int(np.ceil(live_bytes * w.packing / ALIGNMENT)) * ALIGNMENT
+
+
+@njit(cache=True)
+def _longest_windows(
+    w: Windows, period_s: float
+) -> tuple[Longs, Floats, Floats, Longs, Longs, Longs]:
+    """For each cut i the earliest cut `lo[i]` from which a window to i may start.
+
+    A window passes here if its work, clones, host channels, weights and live tensors are within
+    the limits: all of these only grow with the window, so both ends move forward only. What does
+    not grow with it (relays, buffers for what crosses the cuts) is left to `chain_windows`.
+
+    Returns:
+        `lo[n + 1]` (`lo[i] == i` where not even one unit fits), and at the window `[lo[i], i)`,
+        each `[n + 1]`: chip seconds, relay seconds, memory without live tensors, the peak of
+        live bytes without what passes through, and the bytes of all that is made and read within.
+        The last two are both upper bounds of what is live in the window alone.
+    """
+    n = w.work_s.size
+    lo = np.zeros(n + 1, dtype=np.int64)
+    seconds_at = np.zeros(n + 1)
+    relay_at = np.zeros(n + 1)
+    memory_at = np.zeros(n + 1, dtype=np.int64)
+    live_at = np.zeros(n + 1, dtype=np.int64)
+    inside_at = np.zeros(n + 1, dtype=np.int64)
+    most_sram = w.sram_bytes.max()
+    peaks = np.empty(n, dtype=np.int64)
+    peak_head, peak_tail = 0, 0
+    seconds, relay, in_s, out_s = 0.0, 0.0, 0.0, 0.0
+    memory, passing, inside = 0, 0, 0
+    # Of the host's tensors: all pass while the window is empty.
+    for e in range(w.made_ptr[0], w.made_ptr[1]):
+        relay += w.made_relay_s[e]
+    j = 0
+    for i in range(1, n + 1):
+        p = i - 1
+        seconds += w.work_s[p]
+        out_s += w.out_s[p]
+        memory += w.out_bytes[p]
+        for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
+            if w.item_previous[e] < j:
+                seconds += w.item_s[e]
+                memory += w.item_bytes[e]
+                in_s += w.item_in_s[e]
+        for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
+            if w.read_from[e] < j:
+                relay -= w.read_relay_s[e]
+                passing -= w.read_bytes[e]
+            else:
+                inside += w.read_bytes[e]
+        while peak_tail > peak_head and w.live_bytes[peaks[peak_tail - 1]] <= w.live_bytes[p]:
+            peak_tail -= 1
+        peaks[peak_tail] = p
+        peak_tail += 1
+        while j < i and (
+            seconds > period_s
+            or in_s > period_s
+            or out_s > period_s
+            or memory + _packed(w, min(w.live_bytes[peaks[peak_head]] - passing, inside))
+            > most_sram
+        ):
+            seconds -= w.work_s[j]
+            out_s -= w.out_s[j]
+            memory -= w.out_bytes[j]
+            for e in range(w.item_ptr[j], w.item_ptr[j + 1]):
+                if w.item_next[e] >= i:
+                    seconds -= w.item_s[e]
+                    memory -= w.item_bytes[e]
+                    in_s -= w.item_in_s[e]
+            for e in range(w.made_ptr[j + 1], w.made_ptr[j + 2]):
+                if w.made_last[e] >= i:
+                    relay += w.made_relay_s[e]
+                    passing += w.made_bytes[e]
+                else:
+                    inside -= w.made_bytes[e]
+            if peaks[peak_head] == j:
+                peak_head += 1
+            j += 1
+        if j == i:
+            # Rounding would otherwise pile up over the whole order.
+            seconds, in_s, out_s, memory = 0.0, 0.0, 0.0, 0
+        lo[i] = j
+        seconds_at[i] = seconds
+        relay_at[i] = relay
+        memory_at[i] = memory
+        if j < i:
+            live_at[i] = w.live_bytes[peaks[peak_head]] - passing
+        inside_at[i] = inside
+    return lo, seconds_at, relay_at, memory_at, live_at, inside_at
+
+
+@njit(cache=True)
+def chain_windows(w: Windows, period_s: float) -> Longs:
+    """The cuts of a partition whose every window fits into `period_s`, with the fewest chips.
+
+    `reached[k]` holds the cuts that k chips can end at; a cut is reached from the earliest
+    start that works. Under the strict rule a window from cut j must contain all readers of what
+    crosses j, so that every dependency spans at most one chip.
+
+    Returns:
+        `cuts[k + 1]` from 0 to n, or an empty array where nothing fits.
+    """
+    n = w.work_s.size
+    none = np.empty(0, dtype=np.int64)
+    if w.host_s > period_s:
+        return none
+    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(w, period_s)
+    chips = min(w.sram_bytes.size, n)
+    start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
+    start_of[0, 0] = 0
+    latest = np.empty(n + 1, dtype=np.int64)
+    j = 0
+    for i in range(n + 1):
+        if w.strict:
+            while j + 1 < i and w.far[j + 1] <= i:
+                j += 1
+            latest[i] = j
+        else:
+            latest[i] = i - 1
+    following = np.empty(n + 2, dtype=np.int64)
+    for k in range(1, chips + 1):
+        following[n + 1] = n + 1
+        for i in range(n, -1, -1):
+            following[i] = i if start_of[k - 1, i] >= 0 else following[i + 1]
+        bound_by_pin = 0
+        for i in range(1, n + 1):
+            pin = w.pinned[i - 1]
+            if pin >= 0 and pin != k - 1:
+                bound_by_pin = i
+            if i < n and w.link_s[i] > period_s:
+                continue
+            room = w.sram_bytes[k - 1]
+            if i < n:
+                room -= w.slots * w.cross_bytes[i]
+            else:
+                room -= w.exit_bytes
+            at = lo[i]
+            seconds = seconds_at[i] + relay_at[i]
+            memory = memory_at[i]
+            live = live_at[i]
+            inside = inside_at[i]
+            start = following[max(at, bound_by_pin)]
+            while start <= latest[i]:
+                while at < start:
+                    seconds -= w.work_s[at]
+                    memory -= w.out_bytes[at]
+                    for e in range(w.item_ptr[at], w.item_ptr[at + 1]):
+                        if w.item_next[e] >= i:
+                            seconds -= w.item_s[e]
+                            memory -= w.item_bytes[e]
+                    for e in range(w.made_ptr[at + 1], w.made_ptr[at + 2]):
+                        if w.made_last[e] >= i:
+                            seconds += w.made_relay_s[e]
+                            live -= w.made_bytes[e]
+                        else:
+                            inside -= w.made_bytes[e]
+                    at += 1
+                arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
+                local = _packed(w, min(live, inside))
+                if seconds <= period_s and memory + arriving + local <= room:
+                    start_of[k, i] = start
+                    break
+                start = following[start + 1]
+        if start_of[k, n] >= 0:
+            cuts = np.empty(k + 1, dtype=np.int64)
+            cuts[k] = n
+            for layer in range(k, 0, -1):
+                cuts[layer - 1] = start_of[layer, cuts[layer]]
+            return cuts
+    return none
+
+
+@njit(cache=True)
+def greedy_cuts(w: Windows) -> tuple[Longs, int]:
+    """Cuts of the greedy heuristic: a chip closes once it holds its share of the work that is left.
+
+    It also closes before a unit that would overflow its memory, and stays open where the rules
+    forbid a cut.
+
+    Returns:
+        `cuts[k + 1]` from 0, and the first position that no chip was left for: n on success.
+    """
+    n = w.work_s.size
+    chips = w.sram_bytes.size
+    cuts = np.zeros(chips + 1, dtype=np.int64)
+    left = w.work_s.sum()
+    highest = np.empty(n + 1, dtype=np.int64)
+    highest[n] = chips - 1
+    for p in range(n - 1, -1, -1):
+        highest[p] = highest[p + 1]
+        if w.pinned[p] >= 0:
+            highest[p] = min(highest[p], w.pinned[p])
+    chip, begin = 0, 0
+    done, memory, peak, inside = 0.0, 0, 0, 0
+    for p in range(n):
+        grown = memory + w.out_bytes[p]
+        for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
+            if w.item_previous[e] < begin:
+                grown += w.item_bytes[e]
+        for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
+            if w.read_from[e] >= begin:
+                inside += w.read_bytes[e]
+        need = grown + _packed(w, min(max(peak, w.live_bytes[p]), inside))
+        need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
+        leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
+        overflow = need + leaving > w.sram_bytes[chip]
+        share = left / (chips - chip)
+        forced = w.pinned[p] > chip
+        may_cut = p > begin and (not w.strict or w.far[begin] <= p)
+        if (overflow or forced or done >= share) and may_cut and chip + 1 <= highest[p]:
+            chip += 1
+            cuts[chip] = p
+            begin = p
+            left -= done
+            done, memory, peak, inside = 0.0, 0, 0, 0
+            grown = w.out_bytes[p]
+            for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
+                grown += w.item_bytes[e]
+        elif need > w.sram_bytes[chip] or forced or chip > highest[p]:
+            return cuts[: chip + 1], p
+        memory = grown
+        peak = max(peak, w.live_bytes[p])
+        done += w.work_s[p]
+    cuts[chip + 1] = n
+    return cuts[: chip + 2], n

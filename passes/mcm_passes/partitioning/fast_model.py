@@ -1,0 +1,158 @@
+"""The fast model: what a partition costs, in microseconds instead of a simulation.
+
+Chips, links and host channels are separate resources that overlap; the busiest sets the period
+(MCM, section 5.1, counts chips only; links and host are our addition). Everything that
+legalisation will add is charged here: clones on every chip that reads them, relays on the chips
+between, and their memory.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_rules import Violation, find_partition_violations
+from mcm_passes.partitioning import fast_kernels
+
+ALIGNMENT = 64
+"""Bytes to which lowering rounds every buffer up."""
+
+PACKING = 1.25
+"""Room for the gaps that lowering's offset assignment leaves, over the peak of live bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one partition costs per inference.
+
+    Attributes:
+        chip_of: `[N]`, the partition, with each clonable unit on the first chip with a copy.
+        copies: `[K, C]`, the chips that hold a copy of each of the K clonable units.
+        chip_busy_s: `[C]`, units, clones and relays.
+        link_busy_s: `[C - 1]`, link c carries once each tensor that must get from chips up to c
+            to chips after c.
+        host_in_busy_s: `[C]`, what arrives from the host.
+        host_out_busy_s: `[C]`, what goes to the host.
+        memory_bytes: `[C]`, an upper estimate of what lowering needs: each distinct weight once,
+            receive buffers with all their slots, a send buffer beside each leaving tensor, and
+            the peak of live activations times `PACKING`, all rounded up to `ALIGNMENT`.
+        weight_bytes: `[C]`, the part of it that weights take.
+        period_s: the busiest resource.
+        violations: rules that the partition breaks; empty where it is valid.
+    """
+
+    chip_of: Ints
+    copies: Bools
+    chip_busy_s: Floats
+    link_busy_s: Floats
+    host_in_busy_s: Floats
+    host_out_busy_s: Floats
+    memory_bytes: Longs
+    weight_bytes: Longs
+    period_s: float
+    violations: tuple[Violation, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether no rule is broken."""
+        return not self.violations
+
+
+def aligned(sizes: npt.NDArray[np.int64]) -> Longs:
+    """Sizes in bytes, rounded up to `ALIGNMENT`."""
+    return -(-sizes // ALIGNMENT) * ALIGNMENT
+
+
+class FastModel:
+    """A problem prepared for many evaluations."""
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        order = np.argsort(problem.tensor_producer, kind="stable")
+        made = order[problem.tensor_producer[order] >= 0]
+        counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
+        self._problem = weakref.proxy(problem)
+        limits = problem.limits
+        self._arrays = fast_kernels.ProblemArrays(
+            compute_s=problem.compute_s,
+            clone_row=np.where(
+                problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)
+            ).astype(np.int32),
+            num_clonable=int(problem.clonable.sum()),
+            tensor_bytes=problem.tensor_bytes,
+            tensor_aligned=aligned(problem.tensor_bytes),
+            tensor_producer=problem.tensor_producer,
+            tensor_ptr=problem.tensor_ptr,
+            tensor_consumers=problem.tensor_consumers,
+            tensor_to_host=problem.tensor_to_host,
+            relay_s=problem.relay_s,
+            unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            unit_tensors=made.astype(np.int64),
+            weight_aligned=aligned(problem.weight_bytes),
+            weight_ptr=problem.weight_ptr,
+            weight_users=problem.weight_users,
+            num_chips=problem.num_chips,
+            relay=problem.routing == "relay",
+            ends=limits.host_io == "ends",
+            slots=limits.channel_slots,
+        )
+
+    def evaluate(self, chip_of: Ints) -> Evaluation:
+        """What `chip_of` costs; its entries for clonable units are not looked at.
+
+        Args:
+            chip_of: `[N]`. Out-of-range entries make the evaluation invalid, not an error.
+        """
+        problem: PartitionProblem = self._problem
+        limits = problem.limits
+        inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
+        in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
+        result = fast_kernels.measure(self._arrays, inside)
+        copies, busy, link_bytes, host_in, host_out, weights, channels, peak = result
+        placed = inside.copy()
+        # numpy's argmax gives the first chip that holds a copy.
+        placed[problem.clonable] = copies.argmax(axis=1)
+        memory = weights + channels + aligned(np.ceil(peak * PACKING).astype(np.int64))
+        link_busy = link_bytes[:-1] / limits.link_bytes_per_s
+        host_in_busy = host_in / limits.host_bytes_per_s
+        host_out_busy = host_out / limits.host_bytes_per_s
+        checked = placed if in_range else chip_of
+        return Evaluation(
+            chip_of=placed,
+            copies=copies,
+            chip_busy_s=busy,
+            link_busy_s=link_busy,
+            host_in_busy_s=host_in_busy,
+            host_out_busy_s=host_out_busy,
+            memory_bytes=memory,
+            weight_bytes=weights,
+            period_s=max(
+                float(r.max(initial=0.0)) for r in (busy, link_busy, host_in_busy, host_out_busy)
+            ),
+            violations=tuple(find_partition_violations(problem, checked, memory)),
+        )
+
+
+_models: weakref.WeakKeyDictionary[PartitionProblem, FastModel] = weakref.WeakKeyDictionary()
+
+
+def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
+    """What a partition costs; see `Evaluation`.
+
+    Args:
+        problem: arrays derived from it are kept as long as it lives.
+        chip_of: `[N]`; entries of clonable units are not looked at.
+    """
+    model = _models.get(problem)
+    if model is None:
+        model = _models[problem] = FastModel(problem)
+    return model.evaluate(chip_of)
+
+
+def period(problem: PartitionProblem, chip_of: Ints) -> float:
+    """The period in seconds; infinite where the partition breaks a rule."""
+    evaluation = evaluate(problem, chip_of)
+    return evaluation.period_s if evaluation.valid else float("inf")

@@ -1,0 +1,115 @@
+"""Why a problem has no partition, as far as that shows without a search, for diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.partition import PartitionProblem
+from mcm_passes.partitioning.contiguous_windows import windows_along
+from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.partitioning.topological_orders import Order
+
+
+def impossible(problem: PartitionProblem) -> list[Diagnostic]:
+    """Why no partition can exist, as far as that shows without a search; empty otherwise."""
+    if problem.clonable.all():
+        return [
+            Diagnostic(
+                "MCM-P002",
+                "the model has no op that a chip must run: all its outputs are constant or inputs",
+                hint="compile the model without `simplify` to keep its ops as they are",
+            )
+        ]
+    faults = _oversized_units(problem)
+    weights = int(aligned(problem.weight_bytes).sum())
+    memory = sum(problem.limits.sram_bytes)
+    if not faults and weights > memory:
+        faults.append(
+            Diagnostic(
+                "MCM-P004",
+                f"the weights need {mebibytes(weights)}, and all {problem.num_chips} chips have "
+                f"{mebibytes(memory)} together",
+                at=f"weight {heaviest_weight(problem)}",
+                hint="choose a target with more chips or more memory per chip",
+            )
+        )
+    return faults + _bad_pins(problem)
+
+
+def mebibytes(size: int) -> str:
+    """Bytes for a message."""
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 / 10 else f"{size} bytes"
+
+
+def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
+    """Units whose weights alone exceed the largest chip."""
+    users = np.repeat(np.arange(len(problem.weight_names)), np.diff(problem.weight_ptr))
+    need = np.zeros(problem.num_units, dtype=np.int64)
+    np.add.at(need, problem.weight_users, aligned(problem.weight_bytes)[users])
+    most = max(problem.limits.sram_bytes)
+    faults: list[Diagnostic] = []
+    for u in np.flatnonzero(need > most)[:5].tolist():
+        own = users[problem.weight_users == u]
+        largest = int(own[problem.weight_bytes[own].argmax()])
+        faults.append(
+            Diagnostic(
+                "MCM-P005",
+                f"{quote(problem.names[u])} needs {mebibytes(int(need[u]))} of weights on one "
+                f"chip, and the largest chip has {mebibytes(most)}",
+                at=f"weight {quote(problem.weight_names[largest])} "
+                f"({mebibytes(int(problem.weight_bytes[largest]))})",
+                hint="allow sharding of the op (`shard_oversized`), or choose a target with more "
+                "memory per chip",
+            )
+        )
+    return faults
+
+
+def _bad_pins(problem: PartitionProblem) -> list[Diagnostic]:
+    outside = np.flatnonzero(problem.pinned_chip >= problem.num_chips)
+    return [
+        Diagnostic(
+            "MCM-P007",
+            f"{quote(problem.names[u])} is pinned to chip {problem.pinned_chip[u]}, and the "
+            f"target has chips 0 to {problem.num_chips - 1}",
+            hint="pin it to a chip that exists",
+        )
+        for u in outside[:5].tolist()
+    ]
+
+
+def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
+    """The unit that needs most memory with a chip to itself, in the order that is best for it.
+
+    Beside its weights a chip holds all slots of what crosses its two cuts, be it for this unit or
+    only passed on; that is what makes a unit tight whose weights would fit.
+    """
+    least = np.full(problem.num_units, np.iinfo(np.int64).max)
+    own = np.zeros(problem.num_units, dtype=np.int64)
+    for order in orders:
+        w = windows_along(problem, order.units, count_live=False)
+        n = order.units.size
+        held = w.out_bytes.copy()
+        np.add.at(held, np.repeat(np.arange(n), np.diff(w.item_ptr)), w.item_bytes)
+        arriving, leaving = w.slots * w.cross_bytes[:-1], w.slots * w.cross_bytes[1:]
+        arriving[0], leaving[-1] = w.entry_bytes, w.exit_bytes
+        least[order.units] = np.minimum(least[order.units], held + arriving + leaving)
+        own[order.units] = held
+    need = np.where(problem.clonable, -1, least)
+    unit = int(need.argmax())
+    buffers = int(need[unit] - own[unit])
+    return (
+        f"{quote(problem.names[unit])} alone needs {mebibytes(int(need[unit]))} on a chip of "
+        f"{mebibytes(max(problem.limits.sram_bytes))}, {mebibytes(buffers)} of it for tensors that "
+        "arrive and leave there"
+    )
+
+
+def heaviest_weight(problem: PartitionProblem) -> str:
+    """Name and size of the largest weight, for a message."""
+    largest = int(problem.weight_bytes.argmax())
+    size = mebibytes(int(problem.weight_bytes[largest]))
+    return f"{quote(problem.weight_names[largest])} ({size})"

@@ -1,0 +1,210 @@
+"""Making a partition executable on the ring: clones, relays, and the order of the ops.
+
+What the problem charged for while it was solved is built here, and nothing else: a copy of each
+clonable unit on every chip that reads it, and under the relay rule an Identity on every chip
+between the producer of a tensor and its last reader, so that every hop is one chip long.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.ir.constants import constant_values, consumed_values, subgraphs
+from mcm_compiler.ir.node_copying import copy_node, rewire
+from mcm_compiler.partition import CHIP, Legalization, Partition, PartitionProblem
+from mcm_passes.partitioning.fast_model import evaluate
+
+
+def legalize(
+    model: ir.Model, problem: PartitionProblem, partition: Partition, plan: FusionPlan
+) -> Legalization:
+    """Changes the graph of `model` so that it can be split by chip.
+
+    Afterwards every op that a chip runs has `CHIP`, and the graph is ordered: constant nodes,
+    then chip by chip the relays and the units in the order of `problem`. Ops of fusion groups
+    carry `mcm.group`. Of a cloned unit the copy on its first chip keeps its names, the others are
+    called `<name>/on_chip_<k>`; relays are called `<value>/relay_<k>`.
+
+    Args:
+        model: the model that `problem` was built from, unchanged since.
+        problem: the problem.
+        partition: its solution.
+        plan: the fusion plan that `problem` was built with.
+    """
+    work = _Legalizer(model, problem, partition, plan)
+    work.run()
+    return Legalization(tuple(work.clones), tuple(work.relays))
+
+
+class _Names:
+    """Names that are not taken yet, anywhere in the graph and in its subgraphs."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._taken: set[str] = set()
+        self._collect(graph)
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted`, or with a number behind it."""
+        name, count = wanted, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+    def _collect(self, graph: ir.Graph) -> None:
+        self._taken.update(value.name or "" for value in graph.inputs)
+        self._taken.update(graph.initializers)
+        for node in graph:
+            self._taken.add(node.name or "")
+            self._taken.update(value.name or "" for value in node.outputs)
+            for inner in subgraphs(node):
+                self._collect(inner)
+
+
+class _Legalizer:
+    def __init__(
+        self, model: ir.Model, problem: PartitionProblem, partition: Partition, plan: FusionPlan
+    ) -> None:
+        self._graph = model.graph
+        self._problem = problem
+        self._plan = plan
+        evaluation = evaluate(problem, partition.chip_of)
+        self._chip_of = evaluation.chip_of.tolist()
+        self._num_chips = partition.num_chips_used
+        self._copies: dict[int, list[int]] = {
+            u: [c for c, there in enumerate(row) if there]
+            for u, row in zip(
+                problem.clonable.nonzero()[0].tolist(), evaluation.copies.tolist(), strict=True
+            )
+        }
+        self._names = _Names(model.graph)
+        self._nodes = {node.name or "": node for node in model.graph}
+        # What a chip reads instead of a value of the original graph.
+        self._local: list[dict[ir.Value, ir.Value]] = [{} for _ in range(self._num_chips)]
+        self._relayed: list[list[ir.Node]] = [[] for _ in range(self._num_chips)]
+        self.clones: list[tuple[str, str, int]] = []
+        self.relays: list[tuple[str, str, int]] = []
+
+    def run(self) -> None:
+        for name, group in self._plan.group_of.items():
+            if name in self._nodes:
+                self._nodes[name].metadata_props[GROUP_PROPERTY] = group.name
+        bodies: list[list[ir.Node]] = [[] for _ in range(self._num_chips)]
+        # Clones first: whatever is rewired below may read them.
+        copied = {u: self._clone(u, chips) for u, chips in self._copies.items()}
+        self._plan_relays()
+        for u, members in enumerate(self._problem.members):
+            if u in copied:
+                for chip, nodes in copied[u].items():
+                    bodies[chip] += nodes
+                continue
+            chip = self._chip_of[u]
+            for name in members:
+                node = self._nodes[name]
+                self._rewire(node, chip)
+                bodies[chip].append(node)
+        for u, chips in self._copies.items():
+            for chip in chips:
+                for node in copied[u][chip]:
+                    self._rewire(node, chip)
+        self._reorder(bodies)
+
+    def _clone(self, unit: int, chips: list[int]) -> dict[int, list[ir.Node]]:
+        """The ops of a clonable unit on each of its chips; the first has the originals."""
+        originals = [self._nodes[name] for name in self._problem.members[unit]]
+        placed = {chips[0]: originals}
+        for chip in chips[1:]:
+            local = self._local[chip]
+            suffix = f"/on_chip_{chip}"
+            placed[chip] = []
+            for node in originals:
+                clone = copy_node(node, local, self._names.fresh(f"{node.name}{suffix}"))
+                clone.metadata_props.setdefault(ORIGIN_PROPERTY, node.name or "")
+                if GROUP_PROPERTY in clone.metadata_props:
+                    clone.metadata_props[GROUP_PROPERTY] += suffix
+                for old, new in zip(node.outputs, clone.outputs, strict=True):
+                    if old.name:
+                        new.name = self._names.fresh(f"{old.name}{suffix}")
+                    local[old] = new
+                placed[chip].append(clone)
+                self.clones.append((node.name or "", clone.name or "", chip))
+        return placed
+
+    def _plan_relays(self) -> None:
+        problem = self._problem
+        ends = problem.limits.host_io == "ends"
+        values = {value.name or "": value for value in self._graph.inputs}
+        for node in self._graph:
+            values.update((value.name or "", value) for value in node.outputs)
+        for t, producer in enumerate(problem.tensor_producer.tolist()):
+            from_host = producer < 0
+            if producer in self._copies or (from_host and not ends):
+                continue
+            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+            last = max((self._last_chip(v) for v in readers.tolist()), default=-1)
+            source = -1 if from_host else self._chip_of[producer]
+            collected = ends and bool(problem.tensor_to_host[t]) and not from_host
+            if not (problem.routing == "relay" or from_host or collected):
+                continue
+            if collected:
+                last = self._num_chips - 1
+            value = values[problem.tensor_names[t]]
+            final = last + 1 if collected and last > source else last
+            self._relay(value, source, range(source + 1, final), last, collected)
+
+    def _last_chip(self, unit: int) -> int:
+        copies = self._copies.get(unit)
+        return copies[-1] if copies is not None else self._chip_of[unit]
+
+    def _relay(
+        self, value: ir.Value, source: int, chips: range, last: int, collected: bool
+    ) -> None:
+        """Passes `value` on; each chip after `source` reads what the one before it sends."""
+        arriving = value
+        name = value.name or ""
+        if collected and chips:
+            # The graph's output keeps its name, and is now made on the last chip.
+            value.name = self._names.fresh(f"{name}/on_chip_{source}")
+        for chip in range(source + 1, last + 1):
+            if arriving is not value:
+                self._local[chip][value] = arriving
+            if chip not in chips:
+                continue
+            is_output = collected and chip == last
+            relay_name = self._names.fresh(f"{name}/relay_{chip}")
+            relay = ir.Node("", "Identity", [arriving], name=relay_name)
+            made = relay.outputs[0]
+            made.name = name if is_output else relay_name
+            made.type = value.type
+            made.shape = value.shape.copy() if value.shape is not None else None
+            CHIP.set(relay, chip)
+            self._relayed[chip].append(relay)
+            self.relays.append((name, relay_name, chip))
+            if is_output:
+                for index, output in enumerate(self._graph.outputs):
+                    if output is value:
+                        self._graph.outputs[index] = made
+            arriving = made
+
+    def _rewire(self, node: ir.Node, chip: int) -> None:
+        CHIP.set(node, chip)
+        local = self._local[chip]
+        changed = {v: local[v] for v in consumed_values(node) if v in local} if local else {}
+        if changed:
+            rewire(node, changed)
+
+    def _reorder(self, bodies: list[list[ir.Node]]) -> None:
+        constants = constant_values(self._graph)
+        # A constant op that is placed, because it makes a graph output, may feed others.
+        order = [node for node in self._graph if all(v in constants for v in node.outputs)]
+        before = set(order)
+        for relays, body in zip(self._relayed, bodies, strict=True):
+            order += relays
+            order += [node for node in body if node not in before]
+        placed = set(order)
+        # What is left is dead code: nothing reads it.
+        order += [node for node in self._graph if node not in placed]
+        self._graph.extend(order)

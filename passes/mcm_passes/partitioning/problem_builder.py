@@ -1,0 +1,203 @@
+"""From an annotated model to a `PartitionProblem`: the one place where partitioning sees ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.cost import NODE_COST, CostModel
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.ir.constants import (
+    constant_values,
+    is_deterministic,
+    placeable_nodes,
+    subgraphs,
+)
+from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
+from mcm_compiler.target import Routing, Target
+from mcm_passes.partitioning.clonable import CloneFacts, CloningLimits, choose_clonable
+from mcm_passes.partitioning.contraction import Unit, contract
+
+
+def build_problem(
+    model: ir.Model,
+    target: Target,
+    routing: Routing,
+    plan: FusionPlan,
+    *,
+    pins: Mapping[str, int] | None = None,
+    cloning: CloningLimits | None = None,
+) -> PartitionProblem:
+    """The partitioning problem of a model.
+
+    Units are fusion groups and single ops. Tensors are the values that cross a unit's boundary or
+    the host's. Weights are the constant values that ops read: initializers, and outputs of
+    constant nodes, each at its own storage bytes and not those of what it was computed from.
+
+    Args:
+        model: with `NODE_COST` on its nodes.
+        target: gives the package's numbers and the cost model.
+        routing: the rule for long dependencies.
+        plan: the fusion plan.
+        pins: chip by name of a node or group that the user wants there.
+        cloning: what may be cloned; defaults where None.
+
+    Raises:
+        CompileError: MCM-P001 if the plan's groups form a cycle.
+    """
+    cost_model = target.cost_model()
+    constants = constant_values(model.graph)
+    units = contract(placeable_nodes(model.graph), plan)
+    tensors = _Tensors(model.graph, units, constants)
+    weights = _Weights(units, constants)
+    weight_bytes = np.array([_bytes_of(v, cost_model) for v in weights.values], dtype=np.int64)
+    tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
+    compute_s = np.array([_unit_seconds(unit, cost_model) for unit in units], dtype=np.float64)
+    pinned = _pins(units, pins or {})
+    tensor_ptr, tensor_consumers = _csr(tensors.consumers)
+    weight_ptr, weight_users = _csr(weights.users)
+    facts = _clone_facts(units, tensors, tensor_bytes, weights, weight_bytes, compute_s, pinned)
+    limits = target.limits
+    return PartitionProblem(
+        names=tuple(unit.name for unit in units),
+        members=tuple(tuple(node.name or "" for node in unit.nodes) for unit in units),
+        compute_s=compute_s,
+        clonable=choose_clonable(
+            facts, limits.num_chips, min(limits.sram_bytes), cloning or CloningLimits()
+        ),
+        pinned_chip=pinned,
+        tensor_names=tuple(value.name or "" for value in tensors.values),
+        tensor_bytes=tensor_bytes,
+        tensor_producer=np.array(tensors.producer, dtype=np.int32),
+        tensor_ptr=tensor_ptr,
+        tensor_consumers=tensor_consumers,
+        tensor_to_host=np.array(tensors.to_host, dtype=np.bool_),
+        relay_s=_relay_seconds(tensors.values, cost_model),
+        weight_names=tuple(value.name or "" for value in weights.values),
+        weight_bytes=weight_bytes,
+        weight_ptr=weight_ptr,
+        weight_users=weight_users,
+        limits=limits,
+        routing=routing,
+    )
+
+
+class _Tensors:
+    """The values that cross a boundary: graph inputs first, then by producer."""
+
+    def __init__(self, graph: ir.Graph, units: Sequence[Unit], constants: set[ir.Value]) -> None:
+        readers: dict[ir.Value, list[int]] = {}
+        for u, unit in enumerate(units):
+            for value in unit.reads:
+                if value not in constants:
+                    readers.setdefault(value, []).append(u)
+        outputs = set(graph.outputs)
+        made = [(-1, value) for value in dict.fromkeys(graph.inputs) if value not in constants]
+        for u, unit in enumerate(units):
+            for node in unit.nodes:
+                made += [(u, v) for v in node.outputs if v in readers or v in outputs]
+        self.values = [value for _, value in made]
+        self.producer = [u for u, _ in made]
+        self.consumers = [readers.get(value, []) for value in self.values]
+        self.to_host = [value in outputs for value in self.values]
+
+
+class _Weights:
+    """The constant values that units read, in order of first use."""
+
+    def __init__(self, units: Sequence[Unit], constants: set[ir.Value]) -> None:
+        users: dict[ir.Value, list[int]] = {}
+        for u, unit in enumerate(units):
+            for value in unit.reads:
+                if value in constants:
+                    users.setdefault(value, []).append(u)
+            for node in unit.nodes:
+                for value in _inner_initializers(node):
+                    users.setdefault(value, []).append(u)
+        self.values = list(users)
+        self.users = list(users.values())
+
+
+def _inner_initializers(node: ir.Node) -> Iterator[ir.Value]:
+    for graph in subgraphs(node):
+        yield from graph.initializers.values()
+        for inner in graph:
+            yield from _inner_initializers(inner)
+
+
+def _bytes_of(value: ir.Value, cost_model: CostModel) -> int:
+    return max(0, cost_model.storage_bytes(value))
+
+
+def _unit_seconds(unit: Unit, cost_model: CostModel) -> float:
+    if len(unit.nodes) > 1:
+        return cost_model.group_cost(unit.nodes).seconds
+    cost = NODE_COST.find(unit.nodes[0])
+    return (cost if cost is not None else cost_model.node_cost(unit.nodes[0])).seconds
+
+
+def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndarray:
+    """Seconds of an Identity of each value, priced once per type and shape."""
+    known: dict[str, float] = {}
+    seconds = np.empty(len(values), dtype=np.float64)
+    for t, value in enumerate(values):
+        key = f"{value.type}{value.shape}"
+        if key not in known:
+            # A stand-in, so that the graph's own value gains no reader.
+            source = ir.Value(name=value.name, type=value.type, shape=value.shape)
+            relay = ir.Node("", "Identity", [source], name="relay")
+            relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
+            known[key] = cost_model.node_cost(relay).seconds
+        seconds[t] = known[key]
+    return seconds
+
+
+def _pins(units: Sequence[Unit], pins: Mapping[str, int]) -> Ints:
+    pinned = np.full(len(units), -1, dtype=np.int32)
+    for u, unit in enumerate(units if pins else ()):
+        for name in (unit.name, *(node.name or "" for node in unit.nodes)):
+            if name in pins:
+                pinned[u] = pins[name]
+    return pinned
+
+
+def _clone_facts(
+    units: Sequence[Unit],
+    tensors: _Tensors,
+    tensor_bytes: Longs,
+    weights: _Weights,
+    weight_bytes: Longs,
+    compute_s: np.ndarray,
+    pinned: Ints,
+) -> CloneFacts:
+    held = np.zeros(len(units), dtype=np.int64)
+    producers: list[dict[int, None]] = [{} for _ in units]
+    makes = np.zeros(len(units), dtype=np.bool_)
+    outputs = np.zeros(len(units), dtype=np.bool_)
+    for t, producer in enumerate(tensors.producer):
+        if producer >= 0:
+            makes[producer] = True
+            outputs[producer] |= tensors.to_host[t]
+            held[producer] += tensor_bytes[t]
+        for u in tensors.consumers[t]:
+            if producer < 0:
+                held[u] += tensor_bytes[t]
+            else:
+                producers[u][producer] = None
+    for w, users in enumerate(weights.users):
+        held[users] += weight_bytes[w]
+    steady: Bools = np.array(
+        [all(is_deterministic(node) for node in unit.nodes) for unit in units], dtype=np.bool_
+    )
+    allowed = steady & makes & ~outputs & (pinned < 0)
+    return CloneFacts(compute_s, held, allowed, [list(p) for p in producers])
+
+
+def _csr(rows: Sequence[Sequence[int]]) -> tuple[Longs, Ints]:
+    """Row pointers and concatenated rows."""
+    ptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=ptr[1:])
+    flat = np.array([item for row in rows for item in row], dtype=np.int32)
+    return ptr, flat

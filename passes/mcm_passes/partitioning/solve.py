@@ -1,0 +1,151 @@
+"""Solving a problem with a strategy, and the certificate of the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.partition import (
+    Budget,
+    LowerBound,
+    Partition,
+    PartitionProblem,
+    PartitionStrategy,
+)
+from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.partitioning.fast_model import aligned, evaluate, period
+from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible, mebibytes
+
+
+def solve(
+    problem: PartitionProblem,
+    strategy: PartitionStrategy,
+    rng: np.random.Generator,
+    budget: Budget,
+    *,
+    strategy_text: str,
+    cost_model: str,
+) -> Partition:
+    """The partition that `strategy` finds, checked against the rules, with its bound.
+
+    Args:
+        problem: what to place.
+        strategy: how to search.
+        rng: its source of randomness.
+        budget: what it may spend.
+        strategy_text: text form of the strategy, for the report.
+        cost_model: name of the model that the problem's costs come from.
+
+    Raises:
+        CompileError: MCM-P002 if nothing is to be placed, MCM-P005 if a unit alone exceeds every
+            chip's memory, MCM-P004 if all weights together exceed all memory, MCM-P007 if a pin
+            can't be kept, MCM-P008 if the strategy finds nothing, MCM-P009 if what it returns
+            breaks a rule.
+    """
+    faults = impossible(problem)
+    if faults:
+        raise CompileError(faults)
+    outcome = strategy.solve(problem, lambda chip_of: period(problem, chip_of), rng, budget)
+    if outcome.chip_of is None:
+        raise CompileError(_not_found(problem, strategy_text, outcome.reason))
+    result = evaluate(problem, outcome.chip_of)
+    if not result.valid:
+        raise CompileError(
+            [
+                Diagnostic(
+                    "MCM-P009",
+                    f"strategy '{strategy_text}' returned an invalid partition: {v.message}",
+                    hint="this is a fault of the strategy; choose another with --partitioner",
+                )
+                for v in result.violations[:5]
+            ]
+        )
+    bound = lower_bound(problem)
+    if outcome.bound is not None and outcome.bound.seconds > bound.seconds:
+        bound = outcome.bound
+    if bound.seconds > result.period_s * (1.0 + 1e-9):
+        raise CompileError(
+            Diagnostic(
+                "MCM-P009",
+                f"strategy '{strategy_text}' claims that no partition is faster than "
+                f"{bound.seconds:.9g} s, and returned one of {result.period_s:.9g} s",
+                hint="this is a fault of the strategy; choose another with --partitioner",
+            )
+        )
+    # Sums taken in another order may differ in the last bits.
+    bound = LowerBound(min(bound.seconds, result.period_s), bound.argument)
+    result.chip_of.setflags(write=False)
+    return Partition(
+        chip_of=result.chip_of,
+        period_s=result.period_s,
+        bound=bound,
+        strategy=strategy_text,
+        routing=problem.routing,
+        cost_model=cost_model,
+    )
+
+
+def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> PartitionProblem:
+    """The same problem with other memory limits.
+
+    For the dynamic constraint (MCM, Eq. 5): where lowering finds that a chip needs more than the
+    estimate said, the problem is solved again with that chip's limit made smaller.
+
+    Args:
+        problem: the problem.
+        sram_bytes: `[C]`.
+
+    Raises:
+        ValueError: if there is not one limit per chip.
+    """
+    if len(sram_bytes) != problem.num_chips:
+        raise ValueError(f"{len(sram_bytes)} limits for {problem.num_chips} chips")
+    limits = dataclasses.replace(problem.limits, sram_bytes=tuple(sram_bytes))
+    return dataclasses.replace(problem, limits=limits)
+
+
+def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
+    """The same problem on the first `num_chips` chips of the package.
+
+    Raises:
+        CompileError: MCM-P013 if the package has fewer chips, or the model fewer units to place.
+    """
+    limits = problem.limits
+    units = int((~problem.clonable).sum())
+    if num_chips > limits.num_chips:
+        have = f"the target has {limits.num_chips}"
+    elif num_chips > units:
+        have = f"the model has {units} unit{'s' if units != 1 else ''} of ops to place"
+    else:
+        first = dataclasses.replace(
+            limits, num_chips=num_chips, sram_bytes=limits.sram_bytes[:num_chips]
+        )
+        return dataclasses.replace(problem, limits=first)
+    raise CompileError(
+        Diagnostic(
+            "MCM-P013",
+            f"{num_chips} chips are asked for, and {have}",
+            at="option chips",
+            hint="ask for fewer chips, or for none to let the compiler choose",
+        )
+    )
+
+
+def _not_found(problem: PartitionProblem, strategy_text: str, reason: str) -> Diagnostic:
+    weights = int(aligned(problem.weight_bytes).sum())
+    memory = sum(problem.limits.sram_bytes)
+    hints = ["choose a target with more memory"]
+    if problem.routing == "strict":
+        hints.insert(0, "allow relays (--routing relay)")
+    if strategy_text.startswith("greedy"):
+        hints.insert(0, "search harder (--partitioner dp)")
+    return Diagnostic(
+        "MCM-P008",
+        f"strategy '{strategy_text}' found no valid partition: {reason}; weights need "
+        f"{mebibytes(weights)} of {mebibytes(memory)} on {problem.num_chips} chips",
+        at=f"weight {heaviest_weight(problem)}" if weights else None,
+        hint=", or ".join(hints),
+    )

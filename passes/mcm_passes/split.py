@@ -1,0 +1,34 @@
+"""The pass `split`: one complete model per chip, and the wires between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.ir.splitter import split
+from mcm_compiler.partition import CHIP
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+
+
+@dataclass(frozen=True)
+class Split(Pass):
+    """Cuts the graph by the chip of each op; the model itself stays as it is."""
+
+    name: ClassVar[str] = "split"
+    summary: ClassVar[str] = "cut the graph into one ONNX model per chip"
+    requires: ClassVar[tuple[AnyKey, ...]] = (CHIP,)
+    provides: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Attaches `CHIP_MODELS` and `WIRES`.
+
+        Raises:
+            CompileError: MCM-P012 for values without a type that cross a boundary.
+        """
+        del context
+        chips, wires = split(model, CHIP)
+        CHIP_MODELS.set(model, chips)
+        WIRES.set(model, wires)

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, MemoryOverflow, Transfer
+from mcm_compiler.simulation import Simulator
+from mcm_compiler.target import HOST
+from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.chip_spec import RingSpec
+from mcm_hardware.event_arcs import ArcList, Wait
+from mcm_hardware.ring_simulator import RingSimulator
+
+UNIT = RingSpec(
+    summary="one byte per second",
+    num_chips=4,
+    link_bytes_per_s=1.0,
+    hop_latency_s=0.5,
+    host_io="any",
+    host_bytes_per_s=1.0,
+    host_latency_s=0.0,
+    channel_slots=2,
+    chip=mcm36().spec.chip,
+)
+
+
+def chip(index: int, *kernels: tuple[float, tuple[int, ...], tuple[int, ...]]) -> ChipProgram:
+    made = tuple(
+        Kernel(f"k{index}.{i}", (f"n{index}.{i}",), seconds, reads, writes)
+        for i, (seconds, reads, writes) in enumerate(kernels)
+    )
+    return ChipProgram(index, made, (), 0, 0)
+
+
+def program(chips: list[ChipProgram], transfers: list[Transfer]) -> LoweredProgram:
+    return LoweredProgram("unit", tuple(chips), tuple(transfers))
+
+
+def two_chips(slots: int) -> LoweredProgram:
+    return program(
+        [chip(0, (3.0, (0,), (1,))), chip(1, (2.0, (1,), (2,)))],
+        [
+            Transfer("x", HOST, 0, 2, slots),
+            Transfer("a", 0, 1, 4, slots),
+            Transfer("y", 1, HOST, 1, slots),
+        ],
+    )
+
+
+GOOD = two_chips(2)
+
+
+def with_transfer(index: int, **changes: int) -> LoweredProgram:
+    transfers = list(GOOD.transfers)
+    transfers[index] = replace(transfers[index], **changes)
+    return replace(GOOD, transfers=tuple(transfers))
+
+
+def test_one_chip_alone():
+    result = RingSimulator(UNIT).run(program([chip(0, (3.0, (), ()), (2.0, (), ()))], []))
+    assert (result.period_s, result.latency_s) == (5.0, 5.0)
+    assert result.chips[0].busy_s == 5.0
+    assert result.chips[0].stall_s == {"input": 0.0, "buffer": 0.0}
+    assert result.links == ()
+
+
+def test_two_chips_with_double_buffers_run_at_the_pace_of_the_link():
+    result = RingSimulator(UNIT).run(two_chips(slots=2))
+    # In 2, kernel 3, link 4 and 0.5 on its way, kernel 2, out 1.
+    assert result.latency_s == 12.5
+    assert result.period_s == 4.0
+    assert result.throughput_per_s == 0.25
+    assert [c.stall_s for c in result.chips] == [
+        {"input": 0.0, "buffer": 1.0}, {"input": 2.0, "buffer": 0.0}
+    ]  # fmt: skip
+    assert [(k.source, k.destination, k.busy_s, k.bytes_per_inference) for k in result.links] == [
+        (HOST, 0, 2.0, 2), (0, 1, 4.0, 4), (1, HOST, 1.0, 1)
+    ]  # fmt: skip
+
+
+def test_with_single_buffers_kernel_and_link_alternate():
+    result = RingSimulator(UNIT).run(two_chips(slots=1))
+    assert result.latency_s == 12.5
+    # Kernel 0 may write again when the 4 bytes have left: 3 + 4.
+    assert result.period_s == 7.0
+    # The host sends 2 bytes once the kernel has read the last ones, and so takes half of that.
+    assert result.chips[0].stall_s == {"input": 2.0, "buffer": 2.0}
+    assert result.chips[1].stall_s == {"input": 5.0, "buffer": 0.0}
+
+
+def test_a_slow_reader_holds_the_sender_back():
+    slow = two_chips(slots=2)
+    reader = chip(1, (10.0, (1,), (2,)))
+    result = RingSimulator(UNIT).run(replace(slow, chips=(slow.chips[0], reader)))
+    assert result.period_s == 10.0
+    assert result.chips[0].stall_s == {"input": 0.0, "buffer": 7.0}
+
+
+def test_links_pipeline_their_latency():
+    far = replace(UNIT, hop_latency_s=100.0)
+    many = RingSimulator(far).run(
+        program(
+            [chip(0, (1.0, (), (0, 1))), chip(1, (1.0, (0, 1), (2,)))],
+            [
+                Transfer("a", 0, 1, 3, 50),
+                Transfer("b", 0, 1, 4, 50),
+                Transfer("y", 1, HOST, 1, 50),
+            ],
+        ),
+        inferences=128,
+    )
+    # Both tensors are on their way at once: 1 + 3 + 4 + 100 + 1 + 1.
+    assert many.latency_s == 110.0
+    assert many.period_s == pytest.approx(7.0)
+
+
+def test_transfers_over_two_links_are_stored_and_forwarded():
+    result = RingSimulator(UNIT).run(
+        program(
+            [chip(0, (1.0, (), (0,))), chip(2, (1.0, (0,), (1,)))],
+            [Transfer("a", 0, 2, 4, 2), Transfer("y", 2, HOST, 1, 2)],
+        )
+    )
+    assert result.latency_s == 1 + 4.5 + 4.5 + 1 + 1
+    assert [(k.source, k.destination) for k in result.links] == [(0, 1), (1, 2), (2, HOST)]
+    # Two slots per round trip: away 9, read 1, over two inferences.
+    assert result.period_s == 5.0
+
+
+def test_a_tensor_passed_on_crosses_each_link_once():
+    result = RingSimulator(UNIT).run(
+        program(
+            [chip(0, (1.0, (), (0,))), chip(1, (6.0, (0,), ())), chip(2, (1.0, (1,), (2,)))],
+            [
+                Transfer("a", 0, 1, 2, 2),
+                Transfer("a", 1, 2, 2, 2, after=0),
+                Transfer("y", 2, HOST, 1, 2),
+            ],
+        )
+    )
+    # The forward does not wait for the kernel of chip 1: 1 + 2.5 + 2.5 + 1 + 1.
+    assert result.latency_s == 8.0
+    # But chip 1's receive buffers are taken until its kernel has read them.
+    assert result.period_s == 6.0
+    assert [k.bytes_per_inference for k in result.links] == [2, 2, 1]
+
+
+def test_a_link_serves_what_is_ready_first():
+    # 'late' stands first among the transfers, but its kernel ends second.
+    result = RingSimulator(UNIT).run(
+        program(
+            [
+                chip(0, (1.0, (), (1,)), (1.0, (), (0,))),
+                chip(1, (1.0, (1,), ()), (1.0, (0,), (2,))),
+            ],
+            [
+                Transfer("late", 0, 1, 3, 2),
+                Transfer("early", 0, 1, 3, 2),
+                Transfer("y", 1, HOST, 1, 2),
+            ],
+        )
+    )
+    assert result.latency_s == 1 + 3 + 3 + 0.5 + 1 + 1
+
+
+def test_host_at_the_ends_travels_over_the_ring():
+    ends = replace(UNIT, host_io="ends")
+    lone = program(
+        [chip(1, (1.0, (0,), (1,)))], [Transfer("x", HOST, 1, 1, 2), Transfer("y", 1, HOST, 1, 2)]
+    )
+    result = RingSimulator(ends).run(lone)
+    assert [(k.source, k.destination) for k in result.links] == [
+        (HOST, 0), (0, 1), (1, 2), (2, 3), (3, HOST)
+    ]  # fmt: skip
+    assert result.latency_s == 1 + 1.5 + 1 + 1.5 + 1.5 + 1
+    assert len(RingSimulator(UNIT).run(lone).links) == 2
+
+
+def test_same_program_same_answer_also_from_json():
+    first = RingSimulator(UNIT).run(two_chips(2))
+    text = json.dumps(two_chips(2).to_dict())
+    again = LoweredProgram.from_dict(json.loads(text))
+    assert again == two_chips(2)
+    assert RingSimulator(UNIT).run(again) == first
+
+
+def test_one_inference_has_its_latency_for_a_period():
+    result = RingSimulator(UNIT).run(two_chips(2), inferences=1)
+    assert result.period_s == result.latency_s == 12.5
+    with pytest.raises(ValueError, match="0 inferences"):
+        RingSimulator(UNIT).run(two_chips(2), inferences=0)
+
+
+def codes(broken: LoweredProgram) -> list[str]:
+    with pytest.raises(CompileError) as caught:
+        RingSimulator(UNIT).run(broken)
+    return [d.code for d in caught.value.diagnostics]
+
+
+def test_deadlock_is_diagnosed():
+    stuck = with_transfer(1, slots=0)
+    assert codes(stuck) == ["MCM-T010"]
+    with pytest.raises(CompileError, match="no buffer to arrive in"):
+        RingSimulator(UNIT).run(stuck)
+
+
+def test_arcs_in_a_circle_are_our_own_mistake():
+    arcs = ArcList(2)
+    arcs.add(0, 1, 1.0, 0, Wait.INPUT)
+    arcs.add(1, 0, 1.0, 0, Wait.INPUT)
+    with pytest.raises(ValueError, match="wait for each other"):
+        arcs.ready_order()
+
+
+def test_overflow_is_diagnosed_per_chip():
+    tight = replace(
+        two_chips(2),
+        overflows=(
+            MemoryOverflow(0, 3 * 2**20, 2**20, (("w\n", 2**20),)),
+            MemoryOverflow(1, 2 * 2**20, 2**20, ()),
+        ),
+    )
+    assert codes(tight) == ["MCM-T011", "MCM-T011"]
+    with pytest.raises(CompileError, match=r"chip 0 needs 3\.0 MiB, it has 1\.0 MiB"):
+        RingSimulator(UNIT).run(tight)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        replace(GOOD, chips=(GOOD.chips[0], GOOD.chips[0])),
+        replace(GOOD, chips=(GOOD.chips[0], chip(9, (2.0, (1,), (2,))))),
+        replace(GOOD, chips=(chip(0), chip(1))),
+        replace(GOOD, chips=(chip(0, (float("nan"), (0,), (1,))), GOOD.chips[1])),
+        replace(GOOD, chips=(chip(0, (-1.0, (0,), (1,))), GOOD.chips[1])),
+        replace(GOOD, chips=(chip(0, (1.0, (7,), (1,))), GOOD.chips[1])),
+        replace(GOOD, chips=(chip(0, (1.0, (1,), (1,))), GOOD.chips[1])),
+        replace(GOOD, chips=(chip(0, (1.0, (0,), (2,))), GOOD.chips[1])),
+        replace(GOOD, chips=(chip(0, (1.0, (0,), (1, 1))), GOOD.chips[1])),
+        with_transfer(1, destination=3),
+        with_transfer(1, source=1, destination=0),
+        with_transfer(1, size_bytes=-1),
+        with_transfer(1, slots=-1),
+        with_transfer(2, after=9),
+        with_transfer(2, after=0),
+        with_transfer(0, destination=HOST),
+        program([chip(0, (0.0, (), ()))], []),
+    ],
+)
+def test_contradictions_are_diagnosed(broken):
+    assert set(codes(broken)) == {"MCM-T012"}
+
+
+def test_contract():
+    simulator: Simulator = mcm36().simulator()
+    assert simulator.name == "ring-event-graph"

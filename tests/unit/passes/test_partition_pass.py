@@ -1,0 +1,118 @@
+"""The passes `partition`, `legalize` and `split` under the pass manager."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.cost import NODE_COST, NodeCost
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.passes import PassContext, PassManager, parse_pipeline, print_pipeline
+from mcm_compiler.staging import staging
+from mcm_compiler.target import PackageLimits
+
+TEXT = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    g (float[2] x) => (float[2] y) <float[2] a, float[2] b, float[2] c> {
+        a = Relu(x)
+        b = Neg(a)
+        c = Exp(b)
+        y = Add(c, a)
+    }"""
+
+
+class Cost:
+    name = "one microsecond"
+
+    def node_cost(self, node):
+        seconds = 1e-7 if node.op_type == "Identity" else 1e-6
+        return NodeCost(0.0, 0, 0, 0, seconds, "none")
+
+    def group_cost(self, nodes):
+        return self.node_cost(nodes[0])
+
+    def storage_bytes(self, value):
+        return int(np.prod(value.shape.numpy())) * 4
+
+
+@dataclass
+class Target:
+    name: str = "fake"
+    limits: PackageLimits = field(
+        default_factory=lambda: PackageLimits(4, (4096,) * 4, 1e9, 1e-6, "any", 1e9)
+    )
+
+    def cost_model(self):
+        return Cost()
+
+
+@pytest.fixture
+def model():
+    model = ir.from_proto(onnx.parser.parse_model(TEXT))
+    for i, node in enumerate(model.graph):
+        node.name = f"{node.op_type}_{i}"
+        NODE_COST.set(node, Cost().node_cost(node))
+    FUSION_PLAN.set(model, FusionPlan(()))
+    return model
+
+
+def run(model, passes, **options):
+    with staging(None, False) as folder:
+        context = PassContext(Target(), CompileOptions(**options), folder, print)
+        manager = PassManager(parse_pipeline(passes))
+        for step in manager.passes:
+            step.run(model, context)
+
+
+def test_the_pipeline_prints_and_parses():
+    text = 'partition{strategy="dp{orders=2}"},legalize,split'
+    assert print_pipeline(parse_pipeline(text)) == text
+
+
+def test_the_three_passes_place_legalise_and_split(model):
+    run(model, "partition,legalize,split")
+    partition = PARTITION.get(model)
+    assert partition.strategy == "dp"
+    assert partition.cost_model == "one microsecond"
+    assert PARTITION_PROBLEM.get(model).names == ("Relu_0", "Neg_1", "Exp_2", "Add_3")
+    # One op a chip, and 'a' passed on twice.
+    assert partition.period_s == pytest.approx(1.1e-6)
+    assert LEGALIZATION.get(model).relays == (("a", "a/relay_1", 1), ("a", "a/relay_2", 2))
+    assert [CHIP.get(node) for node in model.graph] == [0, 1, 1, 2, 2, 3]
+    assert all(NODE_COST.find(node) for node in model.graph)
+    assert [c.chip for c in CHIP_MODELS.get(model)] == [0, 1, 2, 3]
+    assert {(w.tensor, w.source, w.destinations) for w in WIRES.get(model)} >= {
+        ("a", 0, (1,)),
+        ("a/relay_1", 1, (2,)),
+        ("a/relay_2", 2, (3,)),
+    }
+
+
+def test_the_strategy_comes_from_the_pass_or_the_options(model):
+    run(model, "partition", partitioner="greedy")
+    assert PARTITION.get(model).strategy == "greedy"
+    run(model, 'partition{strategy="dp{orders=1}"}', partitioner="greedy")
+    assert PARTITION.get(model).strategy == "dp{orders=1}"
+
+
+def test_the_routing_comes_from_the_options(model):
+    run(model, "partition", routing="strict")
+    assert PARTITION.get(model).routing == "strict"
+    assert PARTITION.get(model).num_chips_used == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("dq", "MCM-U003"), ("dp{orders=x}", "MCM-U002"), ("dp{", "MCM-U001")]
+)
+def test_a_bad_strategy_is_a_diagnostic(model, text, code):
+    with pytest.raises(CompileError) as caught:
+        run(model, "partition", partitioner=text)
+    assert caught.value.diagnostics[0].code == code
