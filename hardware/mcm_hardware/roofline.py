@@ -2,7 +2,8 @@
 
 After Williams, Waterman and Patterson 2009, *Roofline: An Insightful Visual Performance Model*:
 the slowest of the resources that an op uses sets its time. Here they are the MAC array with tile
-quantisation, the vector unit, and SRAM bandwidth; each kernel pays a launch.
+quantisation, the vector unit, and SRAM bandwidth; each kernel pays a launch. A matrix product
+runs on the engine that is faster at it (`engine_choice.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.cost import Engine, NodeCost
 from mcm_hardware.chip_spec import ChipSpec, MacArray
+from mcm_hardware.engine_choice import runs_on_vector_unit
 from mcm_hardware.kernel_work import KernelWork, kernel_work
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
 from mcm_hardware.op_costs.work import Gemm
@@ -62,10 +64,15 @@ class Roofline:
         if not work.runs:
             return NodeCost(0.0, 0, 0, 0, 0.0, "none")
         chip = self.chip
-        cycles = sum(self.array_cycles(chip.array, gemm) for gemm in work.gemms)
+        cycles, lane_ops = 0, work.lane_ops
+        for gemm in work.gemms:
+            if runs_on_vector_unit(chip, gemm):
+                lane_ops += gemm.macs
+            else:
+                cycles += self.array_cycles(chip.array, gemm)
         busy: dict[Engine, float] = {
             "array": cycles / chip.array.clock_hz,
-            "vector": work.lane_ops / (chip.vector.lanes * chip.vector.clock_hz),
+            "vector": lane_ops / (chip.vector.lanes * chip.vector.clock_hz),
             "memory": (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s,
         }
         engine = max(busy, key=lambda name: busy[name])

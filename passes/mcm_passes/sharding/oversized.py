@@ -101,7 +101,11 @@ class _Room:
         return self._left(self.inputs + self.outputs, _MOST_FOR_ACTIVATIONS)
 
     def beside_piece(self, share: float) -> float:
-        """Bytes for weights on a chip that computes `share` of the outputs.
+        """Bytes for weights on a chip that computes `share` of the outputs and relays nothing."""
+        return self._left(self.inputs + share * self.outputs, _MOST_FOR_ACTIVATIONS)
+
+    def beside_relays(self, share: float) -> float:
+        """Bytes for weights on the chip of the last piece, which computes `share` of the outputs.
 
         Pieces stand on one chip after the other. In the worst case a chip hands on the inputs to
         the next piece and the outputs of all former ones, each received and sent again.
@@ -134,14 +138,18 @@ def _cut(
             return None
     extent = shape[cut.axis]
     rest = sum(sizes) - max(sizes)
+    candidates: list[tuple[float, tuple[tuple[int, int], ...]]] = []
     for count in range(2, min(extent, room.limits.num_chips) + 1):
         bounds = piece_bounds(extent, count)
         extents = [stop - start for start, stop in bounds]
         if min(extents) < cut.min_extent:
-            return None
-        share = max(extents) / extent
-        if rest + share * max(sizes) <= room.beside_piece(share):
-            return cut, tuple(bounds)
+            break
+        candidates.append((max(extents) / extent, tuple(bounds)))
+    # Where relays leave room for no piece, the memory plan may still find a way without them.
+    for beside in (room.beside_relays, room.beside_piece):
+        for share, bounds in candidates:
+            if rest + share * max(sizes) <= beside(share):
+                return cut, bounds
     return None
 
 

@@ -160,7 +160,7 @@ def test_a_tied_table_is_cut_by_columns_for_gather_and_by_rows_for_the_head() ->
 def test_convolution_splits_by_output_channels() -> None:
     text = """m (float[1,64,7,7] x) => (float[1,1000,7,7] y) <float[1000,64,3,3] w, float[1000] b> {
         y = Conv <pads = [1,1,1,1]> (x, w, b) }"""
-    after = sharded(text, 1_200_000)
+    after = sharded(text, 1_700_000)
     assert pieces(after) == 3
     assert SHARDING_PLAN.get(after).operators[0].axis == 0
 
@@ -368,3 +368,15 @@ def test_options() -> None:
     for bad in ("0.1", "1.5", "nan"):
         with pytest.raises(CompileError, match="MCM-U002"):
             parse_pipeline(f"shard_oversized{{fraction={bad}}}")
+
+
+def test_pieces_leave_room_for_the_relays_of_those_before() -> None:
+    text = """m (float[128,1000] x) => (float[128,4000] y) <float[1000,4000] w> {
+        y = MatMul (x, w) }"""
+    inputs, weights, outputs = 128 * 1000 * 4, 1000 * 4000 * 4, 128 * 4000 * 4
+    sram = 6 * outputs
+    count = pieces(sharded(text, sram, num_chips=16))
+    # Two slots on arrival and two on departure of what is handed on; the piece's own output leaves.
+    relayed = inputs + (1 - 1 / count) * outputs
+    assert weights / count + 4 * relayed + 2 * outputs / count <= sram
+    assert count > weights // sram + 1
