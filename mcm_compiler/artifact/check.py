@@ -18,6 +18,7 @@ from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.simulate import folder_program, folder_target
 from mcm_compiler.artifact.structure_check import check_structure, load_chips
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.report.units import count_text
 from mcm_compiler.verification import Verification
 
 
@@ -187,7 +188,9 @@ def _describe(verification: Verification) -> str:
         how = f"within {worst.tolerance:g} (largest error {worst.max_abs_error:g})"
     else:
         how = "equal to the bit"
-    text = f"{len(verification.outputs)} outputs {how} for {seeds} random inputs"
+    text = f"{count_text(len(verification.outputs), 'output')} {how} for "
+    text += count_text(seeds, "random input")
     if verification.constant_outputs:
-        text += f"; {len(verification.constant_outputs)} outputs do not depend on the input"
+        constant = count_text(len(verification.constant_outputs), "output")
+        text += f"; {constant} the same for every input"
     return text
