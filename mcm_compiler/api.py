@@ -10,7 +10,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
+from mcm_compiler import spec_text, zoo
 from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.chips import CHIP_MODELS, WIRES
@@ -29,9 +29,6 @@ from mcm_compiler.staging import StagingFolder, staging
 from mcm_compiler.target import ChipModel, Target, Wire
 from mcm_compiler.target_loading import load_target
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
-from mcm_compiler.zoo import ModelBuilder
-
-ZOO_PREFIX = "zoo:"
 
 __all__ = ["CompileResult", "compile_model", "load_target", "run_passes"]
 
@@ -107,8 +104,8 @@ def compile_model(
     package = load_target(target) if isinstance(target, str) else target
     pipeline = parse_pipeline(options.passes)
     manager = PassManager(pipeline, after_pass)
-    manager.check()
-    if output is not None and not any(k.name == EMITTED.name for p in pipeline for k in p.provides):
+    facts = manager.check()
+    if output is not None and EMITTED.name not in facts:
         raise CompileError(
             Diagnostic(
                 "MCM-U006",
@@ -173,7 +170,7 @@ def build_zoo_model(spec: str) -> ir.Model:
         CompileError: MCM-U001 to MCM-U003 for text, options and names.
     """
     parsed = spec_text.parse_one(spec)
-    builder = cast("ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
+    builder = cast("zoo.ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
     return builder.build()
 
 
@@ -191,7 +188,11 @@ def _run(
     compiled, found = _import(model, options)
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show)
-    manager.run(compiled, context)
+    try:
+        manager.run(compiled, context)
+    except CompileError as error:
+        # What was noticed on the way often tells why.
+        raise CompileError([*error.diagnostics, *found]) from error.__cause__
     return compiled, found, [imported, *manager.timings]
 
 
@@ -205,8 +206,8 @@ def _import(
     if isinstance(model, ir.Model):
         name = model.graph.name or "model"
         return import_model(model, name, options.dims, options.shapes)
-    if isinstance(model, str) and model.startswith(ZOO_PREFIX):
-        built = build_zoo_model(model.removeprefix(ZOO_PREFIX))
+    if isinstance(model, str) and model.startswith(zoo.PREFIX):
+        built = build_zoo_model(model.removeprefix(zoo.PREFIX))
         return import_model(built, model, options.dims, options.shapes)
     return import_onnx(Path(model), options.dims, options.shapes)
 

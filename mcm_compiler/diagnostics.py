@@ -48,13 +48,17 @@ class Diagnostic:
             "hint": self.hint,
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """The text form: what and how bad, then the place and the hint where there are any."""
         lines = [f"{self.severity.value}[{self.code}]: {self.message}"]
         if self.at is not None:
             lines.append(f"  at: {self.at}")
         if self.hint is not None:
             lines.append(f"  hint: {self.hint}")
-        return "\n".join(lines)
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 class CompileError(Exception):

@@ -5,15 +5,17 @@ Graph optimisations are off: they are what makes a model and its parts differ in
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+from mcm_compiler import run_limits
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.run_limits import watched_run
+from mcm_compiler.runtime_values import is_exotic, run_values
 
 MAX_THREADS = 2
 """Threads of one session. Fixed, because the number of threads changes how sums are split."""
@@ -41,7 +43,6 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
     options.enable_cpu_mem_arena = False
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
-    where = str(model) if isinstance(model, Path) else "the model"
     try:
         source = str(model) if isinstance(model, Path) else model
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -49,14 +50,19 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
         raise CompileError(
             Diagnostic(
                 "MCM-V001",
-                f"onnxruntime {ort.__version__} refuses {where}: {_one_line(error)}",
+                f"onnxruntime {ort.__version__} refuses the model: {_one_line(error, model)}",
+                at=_place(model),
                 hint="the model must run in stock onnxruntime; see its release notes for opsets",
             )
         ) from error
 
 
 def run_session(
-    session: Any, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None
+    session: Any,
+    feeds: Mapping[str, Any],
+    outputs: Sequence[str] | None = None,
+    *,
+    place: str | None = None,
 ) -> dict[str, Any]:
     """Runs an open session.
 
@@ -64,6 +70,7 @@ def run_session(
         session: from `open_session`.
         feeds: arrays by graph input name; further entries are ignored.
         outputs: names to fetch; all graph outputs where None.
+        place: what the session was opened from, for the diagnostic.
 
     Raises:
         CompileError: MCM-V002 with the runtime's reason if the run fails.
@@ -71,13 +78,25 @@ def run_session(
     names = list(outputs) if outputs is not None else [o.name for o in session.get_outputs()]
     wanted = {i.name for i in session.get_inputs()}
     wanted |= {i.name for i in session.get_overridable_initializers()}
+    given = {k: v for k, v in feeds.items() if k in wanted}
+    overdue = False
     try:
-        values = session.run(names, {k: v for k, v in feeds.items() if k in wanted})
+        with watched_run() as watch:
+            try:
+                return run_values(session, given, names, watch.options)
+            finally:
+                overdue = watch.overdue
     except Exception as error:  # the runtime raises a type of its own per status code
+        reason = f"it was stopped after {run_limits.MAX_RUN_S:g} s" if overdue else _one_line(error)
         raise CompileError(
-            Diagnostic("MCM-V002", f"onnxruntime fails while running: {_one_line(error)}")
+            Diagnostic(
+                "MCM-V002",
+                f"onnxruntime fails while running: {reason}",
+                at=place,
+                hint="where random inputs do not suit the model, leave `verify` out of --passes, "
+                "and try the chips with mcmc run",
+            )
         ) from error
-    return dict(zip(names, values, strict=True))
 
 
 def run_model(
@@ -85,23 +104,27 @@ def run_model(
     feeds: Mapping[str, Any],
     outputs: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Opens a session, runs it once, and closes it.
+    """Opens a session, runs it once, and releases its weights.
 
     Raises:
         CompileError: as `open_session` and `run_session`.
     """
-    with session_for(model) as session:
-        return run_session(session, feeds, outputs)
+    return run_batches(model, [feeds], outputs)[0]
 
 
-@contextmanager
-def session_for(model: onnx.ModelProto | bytes | Path) -> Generator[Any]:
-    """`open_session` as a context: the weights are released when the block ends."""
+def run_batches(
+    model: onnx.ModelProto | bytes | Path,
+    batches: Sequence[Mapping[str, Any]],
+    outputs: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Opens a session, runs it once for each of `batches`, and releases its weights.
+
+    Raises:
+        CompileError: as `open_session` and `run_session`.
+    """
     session = open_session(model)
-    try:
-        yield session
-    finally:
-        del session
+    place = model.name if isinstance(model, Path) else None
+    return [run_session(session, feeds, outputs, place=place) for feeds in batches]
 
 
 def same_bits(left: Any, right: Any) -> bool:
@@ -114,33 +137,47 @@ def same_bits(left: Any, right: Any) -> bool:
         return type(left) is type(right) and bool(left == right)
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
-    if left.dtype == object or left.dtype.kind in "US":
+    if left.dtype.kind in "OUS":
         return bool(np.array_equal(left, right))
-    equal = left.view(np.uint8) if left.ndim and left.flags.c_contiguous else None
-    if equal is not None and np.array_equal(equal, right.view(np.uint8)):
+    if left.tobytes() == right.tobytes():
         return True
+    if is_exotic(left.dtype):  # all of them fit into float32 exactly
+        left, right = left.astype(np.float32), right.astype(np.float32)
     if left.dtype.kind not in "fc":
-        return bool(np.array_equal(left, right))
-    both_nan = np.isnan(left) & np.isnan(right)
+        return False
     # -0.0 == 0.0 in value but not in bits.
-    bits = np.signbit(left) == np.signbit(right) if left.dtype.kind == "f" else True
-    return bool(np.all(both_nan | ((left == right) & bits)))
+    signs = np.signbit(left) == np.signbit(right) if left.dtype.kind == "f" else True
+    return bool(np.all((np.isnan(left) & np.isnan(right)) | ((left == right) & signs)))
 
 
 def max_abs_error(left: Any, right: Any) -> float:
-    """Largest absolute difference of two numeric arrays; infinite where they are not comparable."""
+    """Largest absolute difference of numeric arrays, or of lists of them.
+
+    It is infinite where they differ in kind, type or shape.
+    """
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return max(map(max_abs_error, left, right), default=0.0)
     if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray):
         return 0.0 if same_bits(left, right) else float("inf")
-    if left.shape != right.shape or left.dtype != right.dtype or left.dtype.kind not in "fiub":
+    numeric = left.dtype.kind in "fiub" or is_exotic(left.dtype)
+    if left.shape != right.shape or left.dtype != right.dtype or not numeric:
         return 0.0 if same_bits(left, right) else float("inf")
     if left.size == 0:
         return 0.0
     a, b = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(invalid="ignore"):
         error = np.abs(a - b)
-    error[(np.isnan(a) & np.isnan(b)) | (a == b)] = 0.0
+    error = np.where((np.isnan(a) & np.isnan(b)) | (a == b), 0.0, error)
     return float("inf") if np.isnan(error).any() else float(error.max())
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]
+def _place(model: bytes | Path) -> str:
+    return model.name if isinstance(model, Path) else "a model in memory"
+
+
+def _one_line(error: Exception, model: bytes | Path = b"") -> str:
+    """The runtime's reason; without the folder, which differs from run to run and is gone soon."""
+    text = " ".join(str(error).split())
+    if isinstance(model, Path):
+        text = text.replace(str(model), model.name)
+    return text[:500]

@@ -1,18 +1,21 @@
 """Seeded random inputs that a model accepts.
 
-Integers are mostly indices or flags: where an input reaches the indices of a Gather, it stays
-within that table, and otherwise it is 0 or 1. Floats are standard normal.
+Integers are mostly indices, lengths or flags: where an input reaches the indices of a table, or
+the lengths of a recurrent op, it stays within them, and otherwise it is 0 or 1. Floats are
+standard normal.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.ir.map_types import MapType
+from mcm_compiler.randomness import seeded_generator
 
 _TRANSPARENT = frozenset(
     {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice",
@@ -23,62 +26,135 @@ _TRANSPARENT = frozenset(
 _SMALL_VOCABULARY = 2
 
 
-def random_inputs(model: ir.Model, seed: int) -> dict[str, Any]:
-    """Arrays for all graph inputs of `model`, the same for the same names, shapes and seed.
+Fill = Literal["drawn", "ones", "zeros"]
 
-    Inputs without a tensor type are left out; dimensions that are not static count as 1.
+FILLS: tuple[Fill, ...] = get_args(Fill)
+"""How integers may be filled, in the order in which to try: many models take sizes or positions
+as inputs, and run on few of them."""
+
+
+def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str, Any]:
+    """Values for all graph inputs of `model`, the same for the same names, shapes and seed.
+
+    A sequence gets two elements, an optional its value, and a map one entry. Dimensions that are
+    not static count as 1; inputs of unknown type are left out.
+
+    Args:
+        model: whose inputs are filled.
+        seed: of all that is drawn.
+        fill: how integers are filled.
     """
     feeds: dict[str, Any] = {}
     for value in free_inputs(model):
-        if not isinstance(value.type, ir.TensorType) or value.dtype is None:
+        if value.type is None:
             continue
-        digest = hashlib.blake2b(f"{seed}/{value.name}".encode(), digest_size=16).digest()
-        rng = np.random.default_rng(int.from_bytes(digest, "little"))
-        dims = value.shape.dims if value.shape is not None else ()
-        shape = tuple(dim if isinstance(dim, int) else 1 for dim in dims)
-        feeds[value.name or ""] = _random_array(rng, value, shape)
+        rng = seeded_generator(seed, value.name or "")
+        limit = index_limit(value) if fill == "drawn" else None
+        constant = 1 if fill == "ones" else 0
+        integers = _Integers(limit, constant)
+        feeds[value.name or ""] = _random_value(rng, value.type, value.shape, integers)
     return feeds
 
 
-def _random_array(rng: np.random.Generator, value: ir.Value, shape: tuple[int, ...]) -> Any:
-    dtype = value.dtype
-    assert dtype is not None
+@dataclass(frozen=True)
+class _Integers:
+    """Integers below `limit`, or all equal to `constant` where there is no limit."""
+
+    limit: int | None
+    constant: int
+
+    def array(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        if self.limit is None:
+            return np.full(shape, self.constant, dtype=np.int64)
+        return rng.integers(0, self.limit, shape, dtype=np.int64)
+
+
+_WORDS = ("alpha", "beta", "gamma", "delta", "")
+"""What strings and string keys of maps are."""
+
+
+def _random_value(
+    rng: np.random.Generator, kind: ir.TypeProtocol, shape: ir.Shape | None, integers: _Integers
+) -> Any:
+    if isinstance(kind, ir.SequenceType):
+        return [_random_value(rng, kind.elem_type, shape, integers) for _ in range(2)]
+    if isinstance(kind, ir.OptionalType):
+        return _random_value(rng, kind.elem_type, shape, integers)
+    if isinstance(kind, MapType):
+        values = _random_array(rng, kind.dtype, (len(_WORDS),), integers).tolist()
+        keys = _WORDS if kind.key_type is ir.DataType.STRING else range(len(_WORDS))
+        return dict(zip(keys, values, strict=True))
+    dims = shape.dims if shape is not None else ()
+    sizes = tuple(dim if isinstance(dim, int) else 1 for dim in dims)
+    return _random_array(rng, kind.dtype, sizes, integers)
+
+
+def _random_array(
+    rng: np.random.Generator, dtype: ir.DataType, shape: tuple[int, ...], integers: _Integers
+) -> np.ndarray:
     if dtype is ir.DataType.STRING:
-        words = np.array(["alpha", "beta", "gamma", "delta", ""], dtype=object)
-        return words[rng.integers(0, len(words), shape)]
+        words = np.array(_WORDS, dtype=object)
+        return np.asarray(words[rng.integers(0, len(words), shape)], dtype=object)
     if dtype is ir.DataType.BOOL:
         return rng.integers(0, 2, shape).astype(np.bool_)
     numpy_type = dtype.numpy()
     if dtype.is_integer():
-        return rng.integers(0, index_limit(value), shape).astype(numpy_type)
+        return integers.array(rng, shape).astype(numpy_type)
+    real = np.asarray(rng.standard_normal(shape))
     if dtype.is_floating_point():
-        return np.asarray(rng.standard_normal(shape), dtype=np.float32).astype(numpy_type)
-    real = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-    return np.asarray(real).astype(numpy_type)
+        return np.asarray(real, dtype=np.float32).astype(numpy_type)
+    return np.asarray(real + 1j * rng.standard_normal(shape)).astype(numpy_type)
 
 
 def index_limit(value: ir.Value) -> int:
     """One more than the largest integer that is safe to feed.
 
-    That is the size of the smallest table that `value` indexes, or 2 where it indexes none.
+    That is the size of the smallest table that `value` indexes, one more than the shortest
+    sequence that it gives the length of, or 2 where it does neither.
     """
-    limit: int | None = None
+    limits: list[int] = []
     seen = {value}
     queue = [value]
     while queue:
-        at = queue.pop()
-        for use in at.uses():
-            node, position = use.node, use.idx
-            if node.op_type in ("Gather", "GatherElements") and position == 1:
-                table = node.inputs[0]
-                attribute = node.attributes.get("axis")
-                axis = attribute.as_int() if attribute is not None else 0
-                size = table.shape[axis] if table is not None and table.shape is not None else None
-                if isinstance(size, int) and size > 0:
-                    limit = size if limit is None else min(limit, size)
-            elif node.op_type in _TRANSPARENT:
+        for use in queue.pop().uses():
+            node = use.node
+            limit = _limit_of_use(node, use.idx)
+            if limit is not None and limit > 0:
+                limits.append(limit)
+            if node.op_type in _TRANSPARENT:
                 for output in node.outputs:
                     if output not in seen:
                         seen.add(output)
                         queue.append(output)
-    return _SMALL_VOCABULARY if limit is None else limit
+    return min(limits, default=_SMALL_VOCABULARY)
+
+
+def _limit_of_use(node: ir.Node, position: int) -> int | None:
+    """The limit that reading a value as input `position` of `node` puts on it, or None."""
+    match node.op_type, position:
+        case ("Gather" | "GatherElements" | "ScatterElements" | "Scatter", 1):
+            axis = node.attributes.get_int("axis", 0)
+            return _extent(node, 0, axis)
+        case ("GatherND" | "ScatterND", 1):
+            table = node.inputs[0]
+            rank = len(table.shape) if table is not None and table.shape is not None else 0
+            return min((_extent(node, 0, axis) or 1 for axis in range(rank)), default=None)
+        case ("EmbedLayerNormalization", 0 | 1):
+            return _extent(node, 2 + 2 * position, 0)
+        case ("LSTM" | "GRU" | "RNN", 4):
+            steps = _extent(node, 0, 1 if node.attributes.get_int("layout", 0) else 0)
+            return steps + 1 if steps is not None else None
+        case ("ReverseSequence", 1):
+            steps = _extent(node, 0, node.attributes.get_int("time_axis", 0))
+            return steps + 1 if steps is not None else None
+        case _:
+            return None
+
+
+def _extent(node: ir.Node, position: int, axis: int) -> int | None:
+    """The size of an input along an axis, or None where it is not known."""
+    value = node.inputs[position] if position < len(node.inputs) else None
+    if value is None or value.shape is None or not -len(value.shape) <= axis < len(value.shape):
+        return None
+    size = value.shape[axis]
+    return size if isinstance(size, int) else None

@@ -16,14 +16,6 @@ DEFAULT_PIPELINE = (
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
 
 
-def _no_dims() -> Mapping[str, int]:
-    return {}
-
-
-def _no_shapes() -> Mapping[str, tuple[int, ...]]:
-    return {}
-
-
 @dataclass(frozen=True)
 class CompileOptions:
     """Options of one compile.
@@ -51,8 +43,8 @@ class CompileOptions:
     routing: Routing = "relay"
     chips: int | None = None
     seed: int = 0
-    dims: Mapping[str, int] = field(default_factory=_no_dims)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=_no_shapes)
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     samples: int = 10_000
     budget_s: float | None = None
     inferences: int = 64

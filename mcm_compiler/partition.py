@@ -209,3 +209,6 @@ PARTITION: AnnotationKey[Partition] = AnnotationKey("partition")
 LEGALIZATION: AnnotationKey[Legalization] = AnnotationKey("legalization")
 CHIP: AnnotationKey[int] = AnnotationKey("chip", on="node")
 """Chip of each op, once the graph is legal."""
+
+RELAY: AnnotationKey[bool] = AnnotationKey("relay", on="node")
+"""Set on each op that only passes on what arrives from the chip before, be it constant or not."""

@@ -8,7 +8,6 @@ every pass, so that a pass which breaks one is named.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from mcm_compiler.ir.annotations import AnnotationKey
 from mcm_compiler.ir.invariants import check_invariants
 from mcm_compiler.ir.source import SOURCE
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import PASSES
 from mcm_compiler.staging import StagingFolder
 from mcm_compiler.target import Target
@@ -51,8 +51,7 @@ class PassContext:
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A generator for one purpose, the same for the same seed and purpose."""
-        digest = hashlib.blake2b(f"{self.options.seed}/{purpose}".encode(), digest_size=16).digest()
-        return np.random.default_rng(int.from_bytes(digest, "little"))
+        return seeded_generator(self.options.seed, purpose)
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,23 @@ def parse_pipeline(text: str) -> tuple[Pass, ...]:
     """The passes of a pipeline text; `print_pipeline` is its inverse.
 
     Raises:
-        CompileError: MCM-U001, MCM-U002, MCM-U003 for text, options and names.
+        CompileError: MCM-U001, MCM-U002, MCM-U003 for text, options and names, MCM-X003 and
+            MCM-X006 for passes that cannot be imported or built.
     """
-    return tuple(spec_text.instantiate(PASSES.get(s.name), s) for s in spec_text.parse_list(text))
+    return tuple(map(_build, spec_text.parse_list(text)))
+
+
+def _build(spec: spec_text.Spec) -> Pass:
+    cls = PASSES.get(spec.name)
+    try:
+        step = spec_text.instantiate(cls, spec)
+    except CompileError:
+        raise
+    except Exception as error:
+        raise _failed(spec.name, f"{type(error).__name__}: {error}") from error
+    if not isinstance(step, Pass):
+        raise _failed(spec.name, "it is no subclass of mcm_compiler.passes.Pass")
+    return step
 
 
 def print_pipeline(passes: Sequence[Pass]) -> str:
@@ -115,8 +128,11 @@ class PassManager:
     after: Callable[[Pass, ir.Model], None] | None = None
     timings: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
 
-    def check(self, available: Sequence[AnyKey] = (SOURCE,)) -> None:
+    def check(self, available: Sequence[AnyKey] = (SOURCE,)) -> set[str]:
         """Checks that every pass finds what it requires; nothing runs.
+
+        Returns:
+            The names of the facts that are there at the end.
 
         Raises:
             CompileError: MCM-X002, one diagnostic per missing fact.
@@ -126,11 +142,7 @@ class PassManager:
         for step in self.passes:
             for key in step.requires:
                 if key.name not in have:
-                    givers = [
-                        r.name
-                        for r in PASSES.registrations()
-                        if any(k.name == key.name for k in r.load().provides)
-                    ]
+                    givers = _givers(key)
                     faults.append(
                         Diagnostic(
                             "MCM-X002",
@@ -144,6 +156,7 @@ class PassManager:
             have |= {key.name for key in step.provides}
         if faults:
             raise CompileError(faults)
+        return have
 
     def run(self, model: ir.Model, context: PassContext) -> None:
         """Checks the pipeline, then runs it on `model` in place.
@@ -189,13 +202,31 @@ def _run_step(step: Pass, model: ir.Model, context: PassContext) -> None:
     except (CompileError, OSError):
         raise  # diagnosed already, or a full disk, which staging knows how to explain
     except Exception as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-X006",
-                f"pass '{step.name}' failed: {type(error).__name__}: {error}",
-                hint="this is a fault of the pass; please report it with the model",
-            )
-        ) from error
+        raise _failed(step.name, f"{type(error).__name__}: {error}") from error
+
+
+def _failed(name: str, reason: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-X006",
+            f"pass '{name}' failed: {reason}",
+            at=f"pass '{name}'",
+            hint="this is a fault of the pass; please report it with the model",
+        )
+    )
+
+
+def _givers(key: AnyKey) -> list[str]:
+    """Names of the registered passes that provide `key`; one that does not load gives nothing."""
+    names: list[str] = []
+    for registration in PASSES.registrations():
+        try:
+            provides: Sequence[AnyKey] = registration.load().provides
+        except (ImportError, AttributeError):
+            continue
+        if any(k.name == key.name for k in provides):
+            names.append(registration.name)
+    return names
 
 
 def _all_keys(passes: Sequence[Pass]) -> list[AnyKey]:

@@ -103,10 +103,11 @@ class Registry(Generic[T]):
     def _scan(self) -> None:
         if self._scanned:
             return
-        self._scanned = True
         for entry in importlib.metadata.entry_points(group=self.group):
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
             self._insert(Registration(entry.name, origin, cast("Callable[[], T]", entry.load)))
+        # Only now: a name that is taken twice is a fault of every look, not of the first alone.
+        self._scanned = True
 
     def _insert(self, registration: Registration[T]) -> None:
         other = self._registered.get(registration.name)
@@ -162,7 +163,7 @@ def load_plugin(path: Path) -> None:
     except CompileError:
         del sys.modules[name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise CompileError(
             Diagnostic(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 
@@ -39,13 +42,14 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
         force: replace an existing output folder.
 
     Raises:
-        CompileError: MCM-A001 if `destination` exists, MCM-A002 if it cannot be written
-            (permissions, full disk), MCM-A003 if `force` would replace something that is not an
-            output folder of this compiler.
+        CompileError: MCM-A001 if `destination` exists, before the block or after it, MCM-A002 if
+            it cannot be written (permissions, full disk), MCM-A003 if `force` would replace
+            something that is not an output folder of this compiler, or files that a user has put
+            into one.
     """
-    if destination is not None:
-        _check_destination(destination, force)
     try:
+        if destination is not None:
+            _check_destination(destination, force)
         parent = destination.absolute().parent if destination is not None else None
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +60,7 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
         try:
             yield StagingFolder(path, destination)
             if destination is not None:
-                _move_into_place(path, destination)
+                _move_into_place(path, destination, force)
         except OSError as error:
             raise cannot_write(error, destination) from error
     finally:
@@ -84,36 +88,95 @@ def _check_destination(destination: Path, force: bool) -> None:
     if not os.path.lexists(destination):
         return
     if not force:
-        raise CompileError(
-            Diagnostic(
-                "MCM-A001",
-                "the output folder exists",
-                at=str(destination),
-                hint="choose another one with -o, or replace it with --force",
-            )
-        )
-    ours = (destination / "manifest.json").is_file() and not destination.is_symlink()
-    if not ours and not (destination.is_dir() and not any(destination.iterdir())):
+        raise _exists(destination)
+    foreign = _foreign(destination)
+    if foreign is not None:
         raise CompileError(
             Diagnostic(
                 "MCM-A003",
                 "--force would replace something that this compiler did not write",
-                at=str(destination),
+                at=str(foreign),
                 hint="remove it yourself, or choose another output folder",
             )
         )
 
 
-def _move_into_place(path: Path, destination: Path) -> None:
+def _exists(destination: Path) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-A001",
+            "the output folder exists",
+            at=str(destination),
+            hint="choose another one with -o, or replace it with --force",
+        )
+    )
+
+
+def _foreign(destination: Path) -> Path | None:
+    """What makes `destination` more than an empty folder or an output folder; None for those.
+
+    A manifest alone proves nothing, since many projects have a file of that name: it must list
+    every other file of the folder.
+    """
+    if destination.is_symlink():
+        return destination
+    try:
+        present = sorted(os.listdir(destination))
+        if not present:
+            return None
+        if layout.MANIFEST not in present:
+            return destination
+        manifest = json.loads((destination / layout.MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return None  # another compile is just replacing it
+    except (NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
+        return destination
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict):
+        return destination
+    listed = {layout.MANIFEST, *files}
+    return next((destination / name for name in present if name not in listed), None)
+
+
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+"""What the system says when something is in the way of a rename."""
+
+_MAX_MOVES = 100
+"""Tries to replace a folder that other compiles replace all the time."""
+
+
+def _move_into_place(path: Path, destination: Path, force: bool) -> None:
     path.chmod(0o777 & ~_umask())
-    if not os.path.lexists(destination):
-        path.rename(destination)
+    if _renamed(path, destination):
         return
-    # Two renames: a kill between them leaves the old folder beside, never a mixture.
-    old = Path(tempfile.mkdtemp(prefix=".mcmc-old-", dir=destination.absolute().parent))
-    destination.rename(old / destination.name)
-    path.rename(destination)
-    shutil.rmtree(old, ignore_errors=True)
+    # Another compile may have been faster; what it wrote is treated like what was there before.
+    _check_destination(destination, force)
+    for _ in range(_MAX_MOVES):
+        old = Path(tempfile.mkdtemp(prefix=".mcmc-old-", dir=destination.absolute().parent))
+        # Two renames: a kill between them leaves the old folder beside, never a mixture.
+        kept = old / "folder"
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                destination.rename(kept)
+            if _renamed(path, destination):
+                return
+        finally:
+            # Interrupted between the two: the old folder goes back.
+            if kept.exists() and not os.path.lexists(destination):
+                _renamed(kept, destination)
+            shutil.rmtree(old, ignore_errors=True)
+    raise _exists(destination)
+
+
+def _renamed(path: Path, destination: Path) -> bool:
+    """Renames a folder; False where something but an empty folder is in the way."""
+    try:
+        path.rename(destination)
+    except OSError as error:
+        if error.errno not in _TAKEN:
+            raise
+        return False
+    return True
 
 
 def _umask() -> int:

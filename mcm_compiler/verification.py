@@ -30,26 +30,50 @@ class OutputComparison:
 
 
 @dataclass(frozen=True)
+class ExpectedComparison:
+    """One output of the chips against what the user expects.
+
+    Attributes:
+        data_set: name of the user's data.
+        output: graph output.
+        holds: whether type and shape are equal and all elements close.
+        max_abs_error: largest absolute difference; infinite where type or shape differ.
+    """
+
+    data_set: str
+    output: str
+    holds: bool
+    max_abs_error: float
+
+
+@dataclass(frozen=True)
 class Verification:
     """The result of running the chips and the model on the same inputs in onnxruntime.
 
     Attributes:
-        seeds: seeds of the random inputs.
+        seeds: seeds of the random inputs that were compared.
         outputs: one comparison per graph output; empty where it was skipped.
         skipped: why nothing was compared (`shape-only weights`), or None.
         constant_outputs: outputs that did not change with the input, on which equality says
             little.
+        data_sets: names of the user's data that were compared as well.
+        expected: the chips' outputs on the user's data against those that the data expects.
+        random_outputs: outputs that were not compared, because they depend on ops that draw
+            random numbers.
     """
 
     seeds: tuple[int, ...]
     outputs: tuple[OutputComparison, ...]
     skipped: str | None = None
     constant_outputs: tuple[str, ...] = ()
+    data_sets: tuple[str, ...] = ()
+    expected: tuple[ExpectedComparison, ...] = ()
+    random_outputs: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether all outputs agree; True where it was skipped."""
-        return all(output.holds for output in self.outputs)
+        return all(compared.holds for compared in (*self.outputs, *self.expected))
 
 
 VERIFICATION: AnnotationKey[Verification] = AnnotationKey("verification")

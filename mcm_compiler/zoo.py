@@ -11,6 +11,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
+PREFIX = "zoo:"
+"""What a name of the zoo begins with where a path may stand too."""
+
 WEIGHTS_KEY = "mcm.weights"
 """Key in `model.metadata_props` that tells how the weights came about."""
 

@@ -1,15 +1,10 @@
-"""Addresses for buffers with lifetimes, and an independent check that none collide."""
+"""Addresses for buffers with lifetimes."""
 
 from __future__ import annotations
-
-from bisect import bisect_left, insort
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
-
-from mcm_compiler.program import Buffer
 
 Longs = npt.NDArray[np.int64]
 
@@ -68,39 +63,3 @@ def _place(sizes: Longs, first: Longs, last: Longs, order: Longs, base: int) -> 
             placed[at] = placed[at - 1]
         placed[low] = item
     return offsets
-
-
-def overlaps(buffers: Sequence[Buffer]) -> list[tuple[str, str]]:
-    """Names of buffers that share an address at the same time; empty for a sound plan.
-
-    A sweep over time that knows nothing of the allocator: buffers that are alive are kept by
-    address, where a collision shows between neighbours. Every collision is found while the
-    neighbours are sound; beyond a first one, others at the same addresses may go unnamed.
-    """
-    starts = sorted(range(len(buffers)), key=lambda i: (buffers[i].first, i))
-    ends = sorted(range(len(buffers)), key=lambda i: (buffers[i].last, i))
-    alive: list[tuple[int, int, int]] = []
-    found: list[tuple[str, str]] = []
-    freed = 0
-    for index in starts:
-        buffer = buffers[index]
-        if buffer.size_bytes <= 0:
-            continue
-        while freed < len(ends) and buffers[ends[freed]].last < buffer.first:
-            _remove(alive, buffers[ends[freed]], ends[freed])
-            freed += 1
-        entry = (buffer.address, buffer.address + buffer.size_bytes, index)
-        at = bisect_left(alive, entry)
-        if at > 0 and alive[at - 1][1] > entry[0]:
-            found.append((buffers[alive[at - 1][2]].name, buffer.name))
-        if at < len(alive) and alive[at][0] < entry[1]:
-            found.append((buffer.name, buffers[alive[at][2]].name))
-        insort(alive, entry)
-    return found
-
-
-def _remove(alive: list[tuple[int, int, int]], buffer: Buffer, index: int) -> None:
-    entry = (buffer.address, buffer.address + buffer.size_bytes, index)
-    at = bisect_left(alive, entry)
-    if at < len(alive) and alive[at] == entry:
-        del alive[at]

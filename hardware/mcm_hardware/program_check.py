@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.program import LoweredProgram, Transfer
 from mcm_compiler.target import HOST
+from mcm_compiler.units import bytes_text
 
 
 def check_program(program: LoweredProgram, num_chips: int) -> None:
@@ -25,8 +26,7 @@ def check_program(program: LoweredProgram, num_chips: int) -> None:
     faults = [
         Diagnostic(
             "MCM-T011",
-            f"chip {o.chip} needs {o.demand_bytes / 2**20:.1f} MiB, "
-            f"it has {o.limit_bytes / 2**20:.1f} MiB",
+            f"chip {o.chip} needs {bytes_text(o.demand_bytes)}, it has {bytes_text(o.limit_bytes)}",
             at=f"chip {o.chip}: {_largest(o.largest)}",
             hint="use more chips, allow sharding, or choose a target with more memory per chip",
         )
@@ -60,7 +60,7 @@ def check_program(program: LoweredProgram, num_chips: int) -> None:
 
 
 def _largest(buffers: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{quote(name)} {size / 2**20:.1f} MiB" for name, size in buffers)
+    return ", ".join(f"{quote(name)} {bytes_text(size)}" for name, size in buffers)
 
 
 def _contradictions(program: LoweredProgram, num_chips: int) -> Iterator[tuple[str, str]]:

@@ -73,9 +73,8 @@ class RingSimulator:
             for link in route(transfer, self.spec):
                 carried[link] += transfer.size_bytes
         return tuple(
-            LinkActivity(source, destination, float(graph.busy_s[hops].sum()), carried[link])
+            LinkActivity(*link, float(graph.busy_s[hops].sum()), carried[link])
             for link, hops in zip(graph.links, graph.link_hops, strict=True)
-            for source, destination in (link,)
         )
 
 

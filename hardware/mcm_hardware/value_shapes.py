@@ -6,20 +6,22 @@ import math
 
 import onnx_ir as ir
 
+from mcm_compiler.ir.estimated_dims import dim_size
+
 MAX_ELEMENTS = 2**62
 """Where element counts saturate; a file may declare tensors of any size."""
 
 
 def value_dims(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Dimensions of `value`, a symbolic one counting as 1; None where the rank is unknown."""
+    """Dimensions of `value`, open ones as `dim_size` counts them; None for an unknown rank."""
     if value is None:
         return None
     shape = value.shape
     if shape is None:
         if value.const_value is None:
             return None
-        shape = value.const_value.shape
-    return tuple(d if isinstance(d, int) else 1 for d in shape)
+        return tuple(value.const_value.shape.numpy())
+    return tuple(map(dim_size, shape))
 
 
 def element_count(value: ir.Value | None) -> int:

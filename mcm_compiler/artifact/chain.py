@@ -8,7 +8,7 @@ from typing import Any
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution import run_session, session_for
+from mcm_compiler.execution import run_batches
 from mcm_compiler.target import HOST, Wire
 
 
@@ -42,9 +42,10 @@ def run_chain(
     for inbox, feeds in zip(inboxes, batches, strict=True):
         _deliver(HOST, feeds, wires, inbox)
     for chip in chips:
-        with session_for(folder / layout.chip_file(chip)) as session:
-            for inbox in inboxes:
-                _deliver(chip, run_session(session, inbox.pop(chip, {})), wires, inbox)
+        received = [inbox.pop(chip, {}) for inbox in inboxes]
+        made = run_batches(folder / layout.chip_file(chip), received)
+        for inbox, tensors in zip(inboxes, made, strict=True):
+            _deliver(chip, tensors, wires, inbox)
     results: list[dict[str, Any]] = []
     for inbox in inboxes:
         missing = [name for name in outputs if name not in inbox[HOST]]

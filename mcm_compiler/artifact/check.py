@@ -12,13 +12,16 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.constraint_check import check_constraints
-from mcm_compiler.artifact.equality import verify_folder
+from mcm_compiler.artifact.equality import differences, verify_folder
 from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest, sha256_file
 from mcm_compiler.artifact.memory_check import check_memory
+from mcm_compiler.artifact.run import input_faults
 from mcm_compiler.artifact.simulate import folder_program, folder_target
 from mcm_compiler.artifact.structure_check import check_structure, load_chips
+from mcm_compiler.artifact.user_data import DataSet, read_data_sets
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.report.units import count_text
+from mcm_compiler.ir.map_types import load_model
+from mcm_compiler.units import count_text
 from mcm_compiler.verification import Verification
 
 
@@ -61,6 +64,8 @@ def check_folder(
     folder: Path,
     *,
     seeds: Sequence[int] = (0, 1),
+    data: Sequence[DataSet] = (),
+    test_data: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CheckReport:
     """Checks hashes, structure, constraints, memory, simulation and equality.
@@ -68,6 +73,9 @@ def check_folder(
     Args:
         folder: an output folder.
         seeds: seeds of the random inputs that are compared.
+        data: the user's data, compared as well.
+        test_data: a `test_data_set_N` folder, or one that holds such folders, compared as well
+            and with the outputs that it expects.
         progress: called with the name of each step as it begins.
 
     Raises:
@@ -78,21 +86,17 @@ def check_folder(
 
     def equality() -> str:
         chips = [chip.chip for chip in manifest.chips]
-        verification = verify_folder(folder, chips, manifest.wires, seeds, manifest.shape_only)
+        users = list(data)
+        if test_data is not None:
+            users += read_data_sets(test_data, load_model(folder / layout.ANNOTATED))
+        if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
+            raise CompileError(faults)
+        verification = verify_folder(
+            folder, chips, manifest.wires, seeds, manifest.shape_only, users
+        )
         verdicts.append(verification)
-        different = [o for o in verification.outputs if not o.holds]
-        if different:
-            raise CompileError(
-                [
-                    Diagnostic(
-                        "MCM-V020",
-                        f"the chips' result differs by up to {o.max_abs_error:g}, "
-                        f"{o.tolerance:g} is allowed",
-                        at=f"output {quote(o.output)}",
-                    )
-                    for o in different
-                ]
-            )
+        if faults := differences(verification):
+            raise CompileError(faults)
         return _describe(verification)
 
     steps: dict[str, Callable[[], str]] = {
@@ -181,6 +185,8 @@ def _check_simulation(folder: Path) -> str:
 def _describe(verification: Verification) -> str:
     if verification.skipped is not None:
         return f"skipped: {verification.skipped}"
+    if not verification.outputs:
+        return "nothing compared: every output depends on random numbers"
     seeds = len(verification.seeds)
     inexact = [o for o in verification.outputs if not o.bit_equal]
     if inexact:
@@ -188,8 +194,14 @@ def _describe(verification: Verification) -> str:
         how = f"within {worst.tolerance:g} (largest error {worst.max_abs_error:g})"
     else:
         how = "equal to the bit"
-    text = f"{count_text(len(verification.outputs), 'output')} {how} for "
-    text += count_text(seeds, "random input")
+    compared = [count_text(seeds, "random input")] if seeds else []
+    if verification.data_sets:
+        compared.append(count_text(len(verification.data_sets), "data set"))
+    text = f"{count_text(len(verification.outputs), 'output')} {how} for {' and '.join(compared)}"
+    if verification.expected:
+        text += "; as the data expect"
+    if verification.random_outputs:
+        text += f"; {count_text(len(verification.random_outputs), 'random output')} not compared"
     if verification.constant_outputs:
         constant = count_text(len(verification.constant_outputs), "output")
         text += f"; {constant} the same for every input"

@@ -18,6 +18,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     write_manifest,
 )
+from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
@@ -66,7 +67,7 @@ def finish_folder(
         routing=options.routing,
         seed=options.seed,
         shape_only=source.shape_only,
-        inputs=tuple(map(_tensor, source.original.graph.inputs)),
+        inputs=tuple(map(_tensor, free_inputs(source.original))),
         outputs=tuple(map(_tensor, source.original.graph.outputs)),
         wires=wires,
         chips=tuple(_chip_entry(chip, wires) for chip in chips),

@@ -81,7 +81,7 @@ class Manifest:
         routing: rule for long dependencies.
         seed: seed of the compile.
         shape_only: whether weights are placeholders.
-        inputs: graph inputs of the source model.
+        inputs: graph inputs of the source model, without those that have a default (weights).
         outputs: graph outputs of the source model.
         wires: all tensors that travel.
         chips: all chips that are used.
@@ -134,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise damaged(path, f"schema version {version}, this release reads {SCHEMA_VERSION}")
     try:
         manifest = _from_dict(data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise damaged(path, f"a field is missing or malformed: {error}") from error
     for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
         if PurePosixPath(name).name != name or name in ("", ".", ".."):

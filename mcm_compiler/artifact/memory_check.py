@@ -6,10 +6,9 @@ import bisect
 from collections.abc import Sequence
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.program import Buffer, ChipProgram, LoweredProgram
+from mcm_compiler.program import Buffer, LoweredProgram
 from mcm_compiler.target import ChipModel, Target, Wire
-
-MIB = float(1 << 20)
+from mcm_compiler.units import bytes_text
 
 
 def check_memory(
@@ -42,7 +41,7 @@ def check_memory(
         ]
         faults += [
             Diagnostic("MCM-V040", f"buffers {quote(a.name)} and {quote(b.name)} overlap", at=place)
-            for a, b in overlapping_buffers(chip)
+            for a, b in overlapping_buffers(chip.buffers)
         ]
     if faults:
         raise CompileError(faults)
@@ -55,17 +54,17 @@ def check_memory(
             )
         )
     highest = max((chip.high_water_bytes for chip in program.chips), default=0)
-    return f"no overlap, at most {highest / MIB:.1f} MiB on a chip"
+    return f"no overlap, at most {bytes_text(highest)} on a chip"
 
 
-def overlapping_buffers(chip: ChipProgram) -> list[tuple[Buffer, Buffer]]:
+def overlapping_buffers(buffers: Sequence[Buffer]) -> list[tuple[Buffer, Buffer]]:
     """Pairs of buffers that share an address while both are taken; at most one per buffer.
 
-    Sweeps over time and keeps the live buffers sorted by address, in which order only neighbours
-    can overlap as long as no pair did before.
+    Knows nothing of the allocator: it sweeps over time and keeps the live buffers sorted by
+    address, in which order only neighbours can overlap as long as no pair did before.
     """
     events: list[tuple[int, int, int]] = []
-    for index, buffer in enumerate(chip.buffers):
+    for index, buffer in enumerate(buffers):
         if buffer.size_bytes > 0:
             events.append((buffer.first, 1, index))
             events.append((buffer.last + 1, 0, index))
@@ -73,15 +72,15 @@ def overlapping_buffers(chip: ChipProgram) -> list[tuple[Buffer, Buffer]]:
     live: list[tuple[int, int]] = []
     found: list[tuple[Buffer, Buffer]] = []
     for _time, begins, index in events:
-        buffer = chip.buffers[index]
+        buffer = buffers[index]
         key = (buffer.address, index)
         at = bisect.bisect_left(live, key)
         if not begins:
             if at < len(live) and live[at] == key:
                 del live[at]
             continue
-        below = chip.buffers[live[at - 1][1]] if at else None
-        above = chip.buffers[live[at][1]] if at < len(live) else None
+        below = buffers[live[at - 1][1]] if at else None
+        above = buffers[live[at][1]] if at < len(live) else None
         if below is not None and below.address + below.size_bytes > buffer.address:
             found.append((below, buffer))
         elif above is not None and buffer.address + buffer.size_bytes > above.address:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import TensorEntry, read_manifest
@@ -28,9 +29,19 @@ def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
             MCM-A004, MCM-A005 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
     manifest = read_manifest(folder)
-    faults = [fault for entry in manifest.inputs for fault in _faults(entry, inputs)]
-    known = {entry.name for entry in manifest.inputs}
-    faults += [
+    faults = input_faults(manifest.inputs, inputs)
+    if faults:
+        raise CompileError(faults)
+    outputs = [entry.name for entry in manifest.outputs]
+    chips = [chip.chip for chip in manifest.chips]
+    return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
+
+
+def input_faults(entries: Sequence[TensorEntry], inputs: Mapping[str, Any]) -> list[Diagnostic]:
+    """MCM-V010 for each input that is missing, unknown, or of another type or shape."""
+    known = {entry.name for entry in entries}
+    faults = [fault for entry in entries for fault in _faults(entry, inputs)]
+    return faults + [
         Diagnostic(
             "MCM-V010",
             f"the model has no input {quote(name)}; it has: "
@@ -39,16 +50,13 @@ def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
         for name in inputs
         if name not in known
     ]
-    if faults:
-        raise CompileError(faults)
-    outputs = [entry.name for entry in manifest.outputs]
-    chips = [chip.chip for chip in manifest.chips]
-    return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
 
 
 def _faults(entry: TensorEntry, inputs: Mapping[str, Any]) -> list[Diagnostic]:
     place = f"input {quote(entry.name)}"
     if entry.name not in inputs:
+        if entry.dtype.startswith("Optional("):
+            return []
         shape = list(entry.shape) if entry.shape is not None else "any shape"
         return [Diagnostic("MCM-V010", f"the input is missing: {entry.dtype} {shape}", at=place)]
     array = inputs[entry.name]
@@ -57,11 +65,14 @@ def _faults(entry: TensorEntry, inputs: Mapping[str, Any]) -> list[Diagnostic]:
     if array.shape != entry.shape:
         message = f"its shape is {list(array.shape)}, the model was compiled for"
         return [Diagnostic("MCM-V010", f"{message} {list(entry.shape)}", at=place)]
-    expected = _NUMPY_NAMES.get(entry.dtype, entry.dtype)
+    expected = _numpy_name(entry.dtype)
     if array.dtype.name != expected and entry.dtype != "string":
         message = f"its type is {array.dtype.name}, the model takes {expected}"
         return [Diagnostic("MCM-V010", message, at=place, hint="convert it with astype")]
     return []
 
 
-_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+def _numpy_name(dtype: str) -> str:
+    """The name that NumPy (or `ml_dtypes`) has for an element type of ONNX."""
+    known = ir.DataType.__members__.get(dtype.upper())
+    return known.numpy().name if known is not None else dtype

@@ -16,14 +16,16 @@ def folder_target(folder: Path) -> Target:
     """The package that a folder was compiled for, from its `target.toml`.
 
     Raises:
-        CompileError: MCM-A005 if the file is missing, MCM-T### if it is faulty.
+        CompileError: MCM-A004 if `folder` is not an output folder, MCM-A005 if the file is
+            missing, MCM-T### if it is faulty.
     """
+    name = read_manifest(folder).target
     path = folder / layout.TARGET
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise damaged(path, str(error)) from error
-    return target_from_text(read_manifest(folder).target, text)
+    return target_from_text(name, text)
 
 
 def folder_program(folder: Path) -> LoweredProgram:
@@ -36,7 +38,7 @@ def folder_program(folder: Path) -> LoweredProgram:
     data = read_json(path)
     try:
         return LoweredProgram.from_dict(data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise damaged(path, f"a field is missing or malformed: {error}") from error
 
 

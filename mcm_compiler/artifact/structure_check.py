@@ -12,6 +12,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.external_data import check_tensors
+from mcm_compiler.ir.map_types import model_from_proto
 from mcm_compiler.ir.structure import check_structure as check_graph
 from mcm_compiler.target import HOST, ChipModel
 
@@ -81,7 +82,7 @@ def _load(folder: Path, name: str) -> ir.Model:
     try:
         proto.ParseFromString(path.read_bytes())
         faults = check_graph(proto.graph) + check_tensors(proto, folder)
-        model = ir.from_proto(proto)
+        model = model_from_proto(proto)
     except (OSError, DecodeError) as error:
         raise damaged(path, "it is not an ONNX model") from error
     except Exception as error:  # deserialisation raises many types on malformed fields

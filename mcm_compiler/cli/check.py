@@ -12,26 +12,56 @@ from mcm_compiler.cli.parameters import FILE, MAX_SEED, SEED, format_option
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.report.printable import printable
 
+DEFAULT_SEEDS = 2
+"""Random inputs that are compared where the user gives no data."""
+
 
 @click.command(cls=Verb)
 @click.argument("folder", type=FILE)
-@click.option("--seeds", type=click.IntRange(1), default=2, show_default=True,
-              help="Number of random inputs that are compared.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(0), default=None,
+              help="Number of random inputs that are compared.  [default: 2, or 0 with own data]",
+              )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="The first seed.")
+@click.option("-i", "--input", "inputs", type=FILE, multiple=True,
+              help="An .npz file with one array per model input. Repeatable.")  # fmt: skip
+@click.option("--test-data", type=FILE, default=None,
+              help="A test_data_set_N folder, or the folder of a model that holds such folders; "
+              "their outputs are compared too.")  # fmt: skip
 @format_option()
 @click.pass_context
-def command(ctx: click.Context, folder: Path, seeds: int, seed: int, output_format: str) -> None:
+def command(
+    ctx: click.Context,
+    folder: Path,
+    seeds: int | None,
+    seed: int,
+    inputs: tuple[Path, ...],
+    test_data: Path | None,
+    output_format: str,
+) -> None:
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
 
-    Exits with 1 if a step fails.
+    Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails.
     """
     from mcm_compiler.artifact.check import check_folder
+    from mcm_compiler.artifact.user_data import DataSet
+    from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.report.report_data import verification_data
 
+    own_data = bool(inputs) or test_data is not None
+    if seeds is None:
+        seeds = 0 if own_data else DEFAULT_SEEDS
+    if seeds == 0 and not own_data:
+        raise click.BadParameter("0 needs --input or --test-data", param_hint="'--seeds'")
     if seed + seeds - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
     with progress_line() as progress:
-        found = check_folder(folder, seeds=range(seed, seed + seeds), progress=progress)
+        found = check_folder(
+            folder,
+            seeds=range(seed, seed + seeds),
+            data=[DataSet(str(path), read_npz(path)) for path in inputs],
+            test_data=test_data,
+            progress=progress,
+        )
     if output_format == "json":
         show_json(
             {

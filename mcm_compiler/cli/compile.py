@@ -1,7 +1,8 @@
-"""`mcmc compile`: an ONNX model in, a folder with one ONNX model per chip out."""
+"""`mcmc compile`: ONNX models in, a folder with one ONNX model per chip out for each."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,70 +14,157 @@ from mcm_compiler.cli.compile_options import (
     progress_line,
     show_timings,
 )
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, force_option, format_option
+from mcm_compiler.cli.failures import FAILURE_EXIT, Verb, show_diagnostics
+from mcm_compiler.cli.parameters import FILE, force_option, format_option, parse_percentage
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.report.printable import printable
 
 if TYPE_CHECKING:
+    from mcm_compiler.ci.batch import Settings
+    from mcm_compiler.cli.guard import Guard
     from mcm_compiler.options import CompileOptions
 
-ZOO_PREFIX = "zoo:"
+DEFAULT_REGRESSION = "3%"
 
 
 @click.command(cls=Verb)
-@click.argument("model")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("-o", "--output", type=FILE, default=None, help="Folder to write (MODEL.TARGET).")
 @force_option
 @compile_options
 @click.option("--print-after", multiple=True, help="Print the model after this pass, or 'all'.")
 @click.option("--timings", is_flag=True, help="Print the seconds of each stage to stderr.")
+@click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
+@click.option(
+    "--baseline",
+    type=FILE,
+    default=None,
+    help="Earlier report.json or output folder; a lower throughput is a failure.",
+)
+@click.option(
+    "--max-regression",
+    type=parse_percentage,
+    default=None,
+    metavar="PERCENT",
+    help=f"Fall of throughput that --baseline allows ({DEFAULT_REGRESSION}).",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Models that are compiled at once.",
+)
 @format_option()
+@click.pass_context
 def command(
-    model: str,
+    ctx: click.Context,
+    models: tuple[str, ...],
     target: str,
     output: Path | None,
     force: bool,
     options: CompileOptions,
     print_after: tuple[str, ...],
     timings: bool,
+    junit: Path | None,
+    baseline: Path | None,
+    max_regression: float | None,
+    jobs: int,
     output_format: str,
 ) -> None:
     """Compile MODEL, an ONNX file or zoo:NAME, for a package of chips.
 
     Writes a folder with one ONNX model per chip, a manifest and a report, whole or not at all,
     and prints the report.
-    """
-    from mcm_compiler.api import compile_model
-    from mcm_compiler.report.report_data import build_report
 
-    folder = output if output is not None else default_folder(model, target)
-    after_pass = printer_after(print_after, options)
-    with progress_line(quiet=after_pass is not None) as progress:
-        result = compile_model(
-            model,
-            target,
-            options,
-            output=folder,
-            force=force,
-            progress=progress,
-            after_pass=after_pass,
+    Several models, or a folder with *.onnx files at any depth, are compiled one by one into
+    folders below OUTPUT, with a line each. One that fails does not stop the others.
+    """
+    from mcm_compiler.ci.batch import Settings
+    from mcm_compiler.cli.failures import diagnosed
+    from mcm_compiler.cli.guard import Guard
+    from mcm_compiler.cli.many_models import compile_many
+
+    if max_regression is not None and baseline is None:
+        raise click.UsageError("--max-regression needs --baseline")
+    allowed = parse_percentage(DEFAULT_REGRESSION) if max_regression is None else max_regression
+    guard = Guard(junit, baseline, allowed)
+    settings = Settings(target, options, force, diagnosed)
+    first, *further = models
+    if further or Path(first).is_dir():
+        if output is None:
+            raise click.UsageError("many models need -o, the folder for their output folders")
+        if print_after:
+            raise click.UsageError("--print-after is for a single model")
+        plugins: tuple[Path, ...] = ctx.params["plugin"]
+        succeeded = compile_many(
+            models, output, settings, guard, jobs, plugins, timings, output_format
         )
-    show_diagnostics(result.diagnostics)
-    report = build_report(result)
-    if output_format == "json":
-        show_json(report)
     else:
-        show_report(report)
+        folder = output if output is not None else default_folder(first, target)
+        succeeded = _compile_one(
+            first, folder, settings, guard, print_after, timings, output_format
+        )
+    if not succeeded:
+        ctx.exit(FAILURE_EXIT)
+
+
+def _compile_one(
+    model: str,
+    folder: Path,
+    settings: Settings,
+    guard: Guard,
+    print_after: tuple[str, ...],
+    timings: bool,
+    output_format: str,
+) -> bool:
+    from mcm_compiler.api import compile_model
+    from mcm_compiler.ci.batch import Job, failure, success
+    from mcm_compiler.ci.comparison import change_text
+
+    # The new output may replace the baseline.
+    before = guard.before(None)
+    after_pass = printer_after(print_after, settings.options)
+    start = time.perf_counter()
+    try:
+        with progress_line(quiet=after_pass is not None) as progress:
+            result = compile_model(
+                model,
+                settings.target,
+                settings.options,
+                output=folder,
+                force=settings.force,
+                progress=progress,
+                after_pass=after_pass,
+            )
+    except Exception as error:
+        if guard.reports():
+            guard.report([failure(Job(model, folder), settings.diagnose(error), start)], settings)
+        raise
+    show_diagnostics(result.diagnostics)
+    compiled = success(Job(model, folder), result, start)
+    if output_format == "json":
+        show_json(compiled.report)
+    else:
+        show_report(compiled.report or {})
     if timings:
         show_timings(result.timings)
     click.echo(f"wrote {printable(str(folder))}", err=True)
+    outcome = guard.compared(compiled, before, None)
+    show_diagnostics(outcome.diagnostics[len(compiled.diagnostics) :])
+    if outcome.comparison is not None:
+        change = change_text(outcome.comparison)
+        click.echo(f"throughput {change} against the baseline", err=True)
+    guard.report([outcome], settings)
+    return not outcome.failed
 
 
 def default_folder(model: str, target: str) -> Path:
     """`resnet50.mcm36` for `models/resnet50.onnx` or `zoo:resnet50{seed=1}`, here."""
-    if model.startswith(ZOO_PREFIX):
-        stem = model.removeprefix(ZOO_PREFIX).partition("{")[0].strip() or "zoo"
+    from mcm_compiler import zoo
+
+    if model.startswith(zoo.PREFIX):
+        stem = model.removeprefix(zoo.PREFIX).partition("{")[0].strip() or "zoo"
     else:
         stem = Path(model).stem or "model"
     package = Path(target).stem if target.endswith(".toml") else Path(target).name

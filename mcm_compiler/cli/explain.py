@@ -29,7 +29,8 @@ def command(code: str | None, output_format: str) -> None:
         return
     entry = entries.get(code.upper())
     if entry is None:
-        near = difflib.get_close_matches(code.upper(), entries, n=3, cutoff=0.7)
+        family = [known for known in entries if known[:5] == code[:5].upper()]
+        near = difflib.get_close_matches(code.upper(), family or entries, n=3, cutoff=0.7)
         raise CompileError(
             Diagnostic(
                 "MCM-U023",

@@ -44,19 +44,25 @@ def report_failure(error: Exception, output_format: Format = "text") -> int:
     Raises:
         Exception: `error` itself, if it is an internal one and `MCMC_DEBUG` is set.
     """
-    if isinstance(error, CompileError):
-        if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
-            traceback.print_exception(error.__cause__)
-        diagnostics = error.diagnostics
-    else:
-        if os.environ.get(DEBUG_VARIABLE):
-            raise error
-        diagnostics = (internal_error(error),)
+    if not isinstance(error, CompileError) and os.environ.get(DEBUG_VARIABLE):
+        raise error
+    diagnostics = diagnosed(error)
     if output_format == "json":
         click.echo(json.dumps({"diagnostics": [d.to_dict() for d in diagnostics]}, indent=2))
     else:
         show_diagnostics(diagnostics)
     return FAILURE_EXIT
+
+
+def diagnosed(error: Exception) -> tuple[Diagnostic, ...]:
+    """What the user is told about `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
+    if isinstance(error, CompileError):
+        if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error.__cause__)
+        return error.diagnostics
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    return (internal_error(error),)
 
 
 def internal_error(error: Exception) -> Diagnostic:
@@ -73,19 +79,10 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Prints diagnostics to stderr, in colour on a terminal."""
     colour = False if os.environ.get("NO_COLOR") else None
     for diagnostic in diagnostics:
-        head, *rest = (printable(line) for line in _lines(diagnostic))
+        head, *rest = (printable(line) for line in diagnostic.lines())
         label, _, message = head.partition(": ")
         styled = click.style(label, fg=_COLOURS[diagnostic.severity], bold=True)
         click.echo("\n".join([f"{styled}: {message}", *rest]), err=True, color=colour)
-
-
-def _lines(diagnostic: Diagnostic) -> list[str]:
-    lines = [f"{diagnostic.severity.value}[{diagnostic.code}]: {diagnostic.message}"]
-    if diagnostic.at is not None:
-        lines.append(f"  at: {diagnostic.at}")
-    if diagnostic.hint is not None:
-        lines.append(f"  hint: {diagnostic.hint}")
-    return lines
 
 
 def _is_clicks_own(error: Exception) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import click
@@ -93,8 +96,20 @@ def cli() -> None:
     """
 
 
+def _stop(number: int, _frame: FrameType | None) -> None:
+    """Leaves through all `finally` clauses, with the exit code of a process that was killed."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """The console script."""
+    # What ends a process from outside must not leave half an output folder behind.
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _stop)
+    # Graphs are many small objects that all stay alive, so that most collections find nothing; with
+    # Python's own thresholds they are 40 % of the time of a compile of 20,000 ops.
+    gc.set_threshold(100_000, 20, 20)
     # Names in foreign models may hold what the terminal's encoding does not.
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:

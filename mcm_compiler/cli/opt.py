@@ -43,12 +43,12 @@ def command(
 ) -> None:
     """Run --passes on MODEL, an ONNX file or zoo:NAME, and print the model as text."""
     from mcm_compiler.api import run_passes
-    from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing
+    from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing_model
     from mcm_compiler.ir.printer import print_model
     from mcm_compiler.ir.writer import write_model
 
     if output is not None:
-        refuse_existing(output, force)
+        refuse_existing_model(output, force)
     after_pass = printer_after(print_after, options)
     with progress_line(quiet=after_pass is not None) as progress:
         compiled, diagnostics, spent = run_passes(

@@ -24,6 +24,16 @@ def refuse_existing(path: Path, force: bool) -> None:
         )
 
 
+def refuse_existing_model(path: Path, force: bool) -> None:
+    """`refuse_existing` for an ONNX file and the data file that large weights go to.
+
+    Raises:
+        CompileError: MCM-U021.
+    """
+    refuse_existing(path, force)
+    refuse_existing(path.with_name(f"{path.name}.data"), force)
+
+
 @contextmanager
 def whole_file(path: Path) -> Generator[Path]:
     """A temporary path beside `path` that takes its place when the block succeeds.

@@ -12,6 +12,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
 _SECONDS_OF = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 MAX_SEED = 2**63 - 1
@@ -63,6 +64,18 @@ def parse_duration(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise click.BadParameter(f"'{text}' is not longer than nothing")
     return seconds
+
+
+def parse_percentage(text: str) -> float:
+    """The share that `3%` or `2.5 %` means: 0.03 or 0.025, less than 1.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    found = _PERCENT.fullmatch(text.strip())
+    if found is None or float(found.group(1)) >= 100:
+        raise click.BadParameter(f"'{text}' is not a percentage below 100, such as 3%")
+    return float(found.group(1)) / 100
 
 
 def format_option(*further: str) -> Callable[[F], F]:

@@ -70,13 +70,11 @@ def _write(
     text: str, path: Path, seed: int | None, shape_only: bool, force: bool, output_format: str
 ) -> None:
     from mcm_compiler import spec_text
-    from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing
+    from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing_model
     from mcm_compiler.ir.writer import write_model
     from mcm_compiler.registry import ZOO
 
-    refuse_existing(path, force)
-    # Beyond 1 GiB of weights a second file appears beside the model.
-    refuse_existing(path.with_name(f"{path.name}.data"), force)
+    refuse_existing_model(path, force)
     spec = spec_text.parse_one(text)
     builder = spec_text.instantiate(ZOO.get(spec.name), spec)
     if seed is not None:

@@ -44,8 +44,20 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-I007",
-        "missing opset import",
-        "Nodes of the default domain occur, but the model does not say which opset they\nfollow.",
+        "missing or repeated opset import",
+        "Nodes of a domain occur, but the model does not say which opset of it they follow, or\n"
+        "names two.",
+    ),
+    CatalogEntry(
+        "MCM-I008",
+        "text that is not UTF-8",
+        "A name in the file is not UTF-8. Protobuf lets such text pass; nothing that reads the\n"
+        "model afterwards agrees on what it says.",
+    ),
+    CatalogEntry(
+        "MCM-I009",
+        "input or weight without a name",
+        "Graph inputs and initializers are referred to by name, so that each needs one.",
     ),
     CatalogEntry(
         "MCM-I010",
@@ -74,6 +86,32 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I014",
         "subgraphs nested too deep",
         "If, Loop and Scan may nest, but protobuf readers give up at about a hundred\nmessages.",
+    ),
+    CatalogEntry(
+        "MCM-I015",
+        "recursive functions",
+        "Model-local functions stand for their bodies, so that they can call neither themselves\n"
+        "nor each other in a circle, and calls within calls are followed to a bounded depth.",
+    ),
+    CatalogEntry(
+        "MCM-I016",
+        "functions expand too far",
+        "Layers of functions that each call the next one twice expand to millions of nodes from\n"
+        "a small file. The nodes that inlining would give are counted before anything is\n"
+        "inlined.",
+    ),
+    CatalogEntry(
+        "MCM-I017",
+        "node does not fit its op",
+        "An attribute has the wrong type, is unknown, given twice or missing; or the node has\n"
+        "more or fewer inputs and outputs than its op. onnxruntime refuses such a model.",
+    ),
+    CatalogEntry(
+        "MCM-I018",
+        "shape inference crashes",
+        "The C++ code of onnx's shape inference dies on the model, mostly where an op reads a\n"
+        "type that it is not made for. It runs in a child process, so that the compile can say\n"
+        "so.",
     ),
     CatalogEntry(
         "MCM-I020",
@@ -105,6 +143,18 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "shown. Scalars are exempt, because some exporters use NaN as a sentinel.",
     ),
     CatalogEntry(
+        "MCM-I025",
+        "tensor without a type or shape",
+        "The element type of a tensor does not exist, or a dimension is negative or beyond all\n"
+        "memory.",
+    ),
+    CatalogEntry(
+        "MCM-I026",
+        "inconsistent sparse weight",
+        "Sparse weights are made dense. Their values and indices must be as many as each other,\n"
+        "indices must lie inside the shape and differ, and the dense weight has a bounded size.",
+    ),
+    CatalogEntry(
         "MCM-I030",
         "dimension without a size",
         "Chips are compiled for fixed shapes. Give a named dimension a size with --dim\n"
@@ -116,6 +166,24 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "shape contradicts the model",
         "A shape given with --shape has another rank than the input, or another size in a\n"
         "dimension that the model fixes.",
+    ),
+    CatalogEntry(
+        "MCM-I032",
+        "declared type or shape contradicts inference",
+        "A value_info or a graph output declares another type or shape than the op that makes\n"
+        "the value gives it. onnxruntime only logs this; sizes and transfers are computed from\n"
+        "shapes here, so that they have to be right.",
+    ),
+    CatalogEntry(
+        "MCM-I033",
+        "input without a type",
+        "Graph inputs must declare an element type that exists; nothing else tells it.",
+    ),
+    CatalogEntry(
+        "MCM-I034",
+        "value too large",
+        "A value of the graph would take gigabytes. Sizes are computed from shapes before any\n"
+        "memory is taken; a mistyped dimension is the usual cause.",
     ),
     CatalogEntry(
         "MCM-I040",

@@ -71,6 +71,65 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "have a prefix of their own and are documented by the plug-in.",
     ),
     CatalogEntry(
+        "MCM-U030",
+        "baseline cannot be used",
+        "What --baseline names is missing, damaged, of another schema version, or says nothing\n"
+        "about speed. For one model name its report.json or its output folder; for many models\n"
+        "name the folder that an earlier compile of them wrote with -o. Where program.json lies\n"
+        "beside the report it is read as well, for the time of every op.",
+    ),
+    CatalogEntry(
+        "MCM-U031",
+        "throughput fell below the baseline",
+        "The compile succeeded and its output is written, but the model runs slower than in the\n"
+        "baseline, by more than --max-regression allows, so that the command exits with 1. The\n"
+        "message gives both rates and the likeliest cause; notes with the code MCM-U032 give\n"
+        "what else differs. Undo the change, allow it, or make the new output the baseline.",
+    ),
+    CatalogEntry(
+        "MCM-U032",
+        "difference from the baseline",
+        "A note beside MCM-U031: something else that differs between the compile and its\n"
+        "baseline, such as an option, the time of an op, the bottleneck, or a version.",
+    ),
+    CatalogEntry(
+        "MCM-U033",
+        "throughput rose above the baseline",
+        "A note: the model runs faster than in the baseline. Make the new output the baseline,\n"
+        "so that the gain is guarded from now on.",
+    ),
+    CatalogEntry(
+        "MCM-U034",
+        "folder without models",
+        "A folder was given to compile, but no file at any depth ends in .onnx. Names that begin\n"
+        "with a dot and output folders of mcmc compile are passed over.",
+    ),
+    CatalogEntry(
+        "MCM-U035",
+        "model missing from the baseline",
+        "A note: the baseline has no report for this model, which is probably new. It counts as\n"
+        "passed. If it was renamed or moved, its earlier report is under the old name.",
+    ),
+    CatalogEntry(
+        "MCM-U036",
+        "output folder of a single model",
+        "Many models get a folder each below -o, but -o is the output of a single model already,\n"
+        "and mcmc check vouches for every file in it. Choose another folder.",
+    ),
+    CatalogEntry(
+        "MCM-U037",
+        "process died",
+        "With --jobs every model is compiled in another process, and that of this model ended\n"
+        "without an answer: the system killed it, mostly for lack of memory, or a library\n"
+        "crashed. The other models are not affected. Compile the model alone, or use fewer jobs.",
+    ),
+    CatalogEntry(
+        "MCM-U038",
+        "no throughput to compare",
+        "A baseline was given, but the pipeline of this compile does not simulate the result.\n"
+        "Add simulate to --passes.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

@@ -24,10 +24,23 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "reaches no host wire. The folder was changed, or the compiler is at fault.",
     ),
     CatalogEntry(
+        "MCM-V004",
+        "too large to verify",
+        "Inputs and activations of a run, estimated from shapes before anything is allocated,\n"
+        "pass a fixed limit. The model can be compiled without the pass verify.",
+    ),
+    CatalogEntry(
         "MCM-V010",
         "wrong inputs for a run",
         "mcmc run needs one array for each graph input, of the shape and type that the\n"
         "model was compiled for.",
+    ),
+    CatalogEntry(
+        "MCM-V011",
+        "test data not usable",
+        "A data set in ONNX's layout is a folder test_data_set_N with input_K.pb and\n"
+        "output_K.pb, counted in the order of the model's inputs (weights left out) and\n"
+        "outputs. Each file is one serialised tensor, sequence, optional or map.",
     ),
     CatalogEntry(
         "MCM-V020",
@@ -40,7 +53,23 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-V021",
         "equality not checked",
         "The weights are placeholders (a shape-only model), so that equal outputs would\n"
-        "prove nothing. All other checks were made.",
+        "prove nothing; or the model itself does not run on random inputs, because some\n"
+        "input has to mean something (a shape, an encoded image), and then mcmc check takes\n"
+        "your data by --input or --test-data. All other checks were made.",
+    ),
+    CatalogEntry(
+        "MCM-V022",
+        "outputs differ from the expected ones",
+        "The chips compute to the bit what the model computes in onnxruntime, or the check\n"
+        "would have said so, but the test data expect something else. They were written by\n"
+        "another runtime or for another version of the model, or allow less than the usual\n"
+        "relative tolerance of 0.001.",
+    ),
+    CatalogEntry(
+        "MCM-V023",
+        "random outputs not compared",
+        "Ops that draw random numbers without a seed give other results in every run, so\n"
+        "that outputs behind them are computed but not compared.",
     ),
     CatalogEntry(
         "MCM-V030",

@@ -58,10 +58,10 @@ class AnnotationKey(Generic[T]):
                 _store(node).pop(self.name, None)
 
     def present(self, model: ir.Model) -> bool:
-        """Whether the fact is there: on the model, or on at least one node."""
+        """Whether the fact is there: on the model, or on at least one node if there are any."""
         if self.on == "model":
             return self.name in _store(model)
-        return any(self.name in _store(node) for node in model.graph)
+        return len(model.graph) == 0 or any(self.name in _store(node) for node in model.graph)
 
 
 def _store(owner: _HasMeta) -> MutableMapping[str, Any]:

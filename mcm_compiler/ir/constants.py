@@ -7,7 +7,7 @@ are used, and nothing of them is computed in order to place the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import onnx_ir as ir
 
@@ -50,14 +50,20 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
     return list(seen)
 
 
-def constant_values(graph: ir.Graph) -> set[ir.Value]:
+def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir.Value]:
     """Values that do not depend on a graph input.
 
     An initializer that is also a graph input counts as constant: its default value is what the
     compiled model holds.
+
+    Args:
+        graph: in topological order.
+        without: nodes whose outputs do not count as constant, whatever they read.
     """
     constants = set(graph.initializers.values())
     for node in graph:
+        if node in without:
+            continue
         if is_deterministic(node) and all(v in constants for v in consumed_values(node)):
             constants.update(node.outputs)
     return constants

@@ -43,6 +43,8 @@ def bind_dimensions(
             if isinstance(value.type, ir.TensorType):
                 open_dims.setdefault("", []).append(value.name or "")
             continue
+        # Elements of a sequence differ in size; an optional may be absent.
+        needed = isinstance(value.type, ir.TensorType)
         sizes = list(value.shape)
         for axis, dim in enumerate(sizes):
             if isinstance(dim, int) and dim >= 0:
@@ -51,7 +53,7 @@ def bind_dimensions(
             if symbol in bound:
                 sizes[axis] = bound[symbol]
                 used.add(symbol)
-            else:
+            elif needed:
                 open_dims.setdefault(symbol, []).append(value.name or "")
         value.shape = ir.Shape(sizes)
     known = sorted({*used, *open_dims} - {""})

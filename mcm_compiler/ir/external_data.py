@@ -7,14 +7,17 @@ elements than its data holds. All of that is found here, before a byte is mapped
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
+
+_ELEMENT_TYPES = frozenset(int(entry) for entry in ir.DataType) - {int(ir.DataType.UNDEFINED)}
 
 
 def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -23,15 +26,29 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     for sparse in graph.sparse_initializer:
         yield sparse.values
         yield sparse.indices
-    for node in graph.node:
+    yield from _attribute_tensors(graph.node)
+
+
+def _attribute_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
         for attribute in node.attribute:
-            if attribute.HasField("t"):
+            wants = attribute.type == onnx.AttributeProto.TENSOR and not attribute.ref_attr_name
+            if wants or attribute.HasField("t"):
                 yield attribute.t
+            if attribute.HasField("sparse_tensor"):
+                yield attribute.sparse_tensor.values
+                yield attribute.sparse_tensor.indices
             yield from attribute.tensors
             if attribute.HasField("g"):
                 yield from tensors_of(attribute.g)
             for subgraph in attribute.graphs:
                 yield from tensors_of(subgraph)
+
+
+def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from tensors_of(proto.graph)
+    for function in proto.functions:
+        yield from _attribute_tensors(function.node)
 
 
 def check_tensors(proto: onnx.ModelProto, folder: Path) -> list[Diagnostic]:
@@ -43,12 +60,15 @@ def check_tensors(proto: onnx.ModelProto, folder: Path) -> list[Diagnostic]:
 
     Returns:
         MCM-I020 (missing file), MCM-I021 (outside the folder), MCM-I022 (past the end of the
-        file), MCM-I023 (length and shape disagree); at most one per tensor.
+        file), MCM-I023 (length and shape disagree), MCM-I025 (no element type, or a shape that is
+        none); at most one per tensor.
     """
     faults: list[Diagnostic] = []
     sizes: dict[str, int | Diagnostic] = {}
-    for tensor in tensors_of(proto.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+    for tensor in _all_tensors(proto):
+        if (fault := _check_kind(tensor)) is not None:
+            pass
+        elif tensor.data_location == onnx.TensorProto.EXTERNAL:
             fault = _check_external(tensor, folder, sizes)
         else:
             fault = _check_inline(tensor)
@@ -62,7 +82,7 @@ def external_files(proto: onnx.ModelProto) -> list[str]:
     return sorted(
         {
             entry.value
-            for tensor in tensors_of(proto.graph)
+            for tensor in _all_tensors(proto)
             if tensor.data_location == onnx.TensorProto.EXTERNAL
             for entry in tensor.external_data
             if entry.key == "location"
@@ -77,10 +97,7 @@ def _declared_bytes(tensor: onnx.TensorProto) -> int | None:
         bits = dtype.bitwidth
     except (ValueError, TypeError):
         return None
-    elements = 1
-    for dim in tensor.dims:
-        elements *= dim
-    return (elements * bits + 7) // 8
+    return (math.prod(tensor.dims) * bits + 7) // 8
 
 
 def _check_external(
@@ -153,45 +170,74 @@ def _file_size(location: str, folder: Path) -> int | Diagnostic:
     return os.path.getsize(real)
 
 
-def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
-    if not tensor.HasField("raw_data"):
-        held = _held_elements(tensor)
-        elements = 1
-        for dim in tensor.dims:
-            elements *= dim
-        if held is not None and held != elements:
-            return Diagnostic(
-                "MCM-I023",
-                f"the shape {list(tensor.dims)} calls for {elements} elements, the file holds "
-                f"{held}",
-                at=f"tensor {quote(tensor.name)}",
-                hint="the file is damaged; export again",
-            )
+def _check_kind(tensor: onnx.TensorProto) -> Diagnostic | None:
+    """Element type and shape on their own."""
+    complaint = None
+    if tensor.data_type not in _ELEMENT_TYPES:
+        complaint = f"there is no element type {tensor.data_type}"
+    elif any(dim < 0 for dim in tensor.dims) or math.prod(filter(None, tensor.dims)) >= 1 << 62:
+        complaint = f"the shape {list(tensor.dims)} is not a shape"
+    if complaint is None:
         return None
+    return Diagnostic(
+        "MCM-I025",
+        complaint,
+        at=f"tensor {quote(tensor.name)}",
+        hint="the file is damaged; export again",
+    )
+
+
+def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
+    fields = (
+        tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data,
+        tensor.uint64_data, tensor.string_data,
+    )  # fmt: skip
+    if sum(map(bool, fields)) + bool(tensor.raw_data) > 1:
+        return Diagnostic(
+            "MCM-I023",
+            "the data is given more than once, in fields of several types",
+            at=f"tensor {quote(tensor.name)}",
+            hint="the file is damaged; export again",
+        )
     declared = _declared_bytes(tensor)
-    if declared is not None and declared != len(tensor.raw_data):
-        return _length_fault(tensor, declared, len(tensor.raw_data))
+    if tensor.HasField("raw_data") and declared is not None:
+        if declared != len(tensor.raw_data):
+            return _length_fault(tensor, declared, len(tensor.raw_data))
+        return None
+    field, per_element = _field_of(tensor)
+    held = len(field)
+    expected = math.ceil(math.prod(tensor.dims) * per_element)
+    if held != expected:
+        return Diagnostic(
+            "MCM-I023",
+            f"the shape {list(tensor.dims)} calls for {expected} entries, the file holds {held}",
+            at=f"tensor {quote(tensor.name)}",
+            hint="the file is damaged; export again",
+        )
     return None
 
 
-def _held_elements(tensor: onnx.TensorProto) -> int | None:
-    """Elements in the typed data fields; None for packed and complex types."""
+def _field_of(tensor: onnx.TensorProto) -> tuple[Sized, float]:
+    """The field that holds the data where it is not raw, and its entries for each element."""
     kind = onnx.TensorProto
-    fields: dict[int, Sized] = {
-        kind.FLOAT: tensor.float_data,
-        kind.DOUBLE: tensor.double_data,
-        kind.INT64: tensor.int64_data,
-        kind.STRING: tensor.string_data,
-        kind.UINT64: tensor.uint64_data,
-        kind.UINT32: tensor.uint64_data,
-    }
-    field = fields.get(tensor.data_type)
-    if field is None and tensor.data_type in (
-        kind.INT32, kind.INT16, kind.INT8, kind.UINT16, kind.UINT8, kind.BOOL, kind.FLOAT16,
-        kind.BFLOAT16,
-    ):  # fmt: skip
-        field = tensor.int32_data
-    return None if field is None else len(field)
+    match tensor.data_type:
+        case kind.FLOAT:
+            return tensor.float_data, 1
+        case kind.COMPLEX64:
+            return tensor.float_data, 2
+        case kind.DOUBLE:
+            return tensor.double_data, 1
+        case kind.COMPLEX128:
+            return tensor.double_data, 2
+        case kind.INT64:
+            return tensor.int64_data, 1
+        case kind.STRING:
+            return tensor.string_data, 1
+        case kind.UINT32 | kind.UINT64:
+            return tensor.uint64_data, 1
+        case _:
+            # Types of less than a byte are packed into bytes, and each byte takes an entry.
+            return tensor.int32_data, min(1.0, ir.DataType(tensor.data_type).bitwidth / 8)
 
 
 def _length_fault(tensor: onnx.TensorProto, declared: int, held: int) -> Diagnostic:

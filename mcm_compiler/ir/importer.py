@@ -13,15 +13,27 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.ir.declared_types import check_declared_types
 from mcm_compiler.ir.dimensions import bind_dimensions
 from mcm_compiler.ir.external_data import check_tensors, external_files
+from mcm_compiler.ir.function_calls import check_functions
+from mcm_compiler.ir.functions import inline_functions
+from mcm_compiler.ir.limits import check_value_sizes
+from mcm_compiler.ir.map_types import model_from_proto
 from mcm_compiler.ir.naming import name_nodes
+from mcm_compiler.ir.op_schemas import check_ops
 from mcm_compiler.ir.shapes import infer_shapes
 from mcm_compiler.ir.source import SOURCE, SourceModel
-from mcm_compiler.ir.structure import check_structure
+from mcm_compiler.ir.sparse_weights import expand_sparse_weights
+from mcm_compiler.ir.structure import all_nodes, check_structure
+from mcm_compiler.ir.text_fields import check_text
 from mcm_compiler.ir.versions import check_versions
-from mcm_compiler.ir.writer import initializers_of, release
+from mcm_compiler.ir.writer import (
+    DataLocation,
+    initializers_of,
+    proto_with_references,
+    release,
+)
 from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
 
 MAX_PROTO_BYTES = (1 << 31) - 1
@@ -50,13 +62,12 @@ def import_onnx(
         CompileError: with all faults of the first stage that found any (MCM-I###).
     """
     proto = _parse(path)
-    faults = check_versions(proto) + check_structure(proto.graph)
-    faults += check_tensors(proto, path.absolute().parent)
-    if any(f.severity is Severity.ERROR for f in faults):
-        raise CompileError(faults)
+    notes = _check_proto(proto)
+    _raise_errors(check_tensors(proto, path.absolute().parent))
+    _raise_errors(expand_sparse_weights(proto))
     digest = _hash_files(path, external_files(proto))
     try:
-        model = ir.from_proto(proto)
+        model = model_from_proto(proto)
     except Exception as error:  # deserialisation raises many types on malformed fields
         raise CompileError(
             Diagnostic(
@@ -68,8 +79,8 @@ def import_onnx(
         ) from error
     del proto
     ir.external_data.set_base_dir(model.graph, path.absolute().parent)
-    model, notes = _prepare(model, str(path), path, digest, dims=dims or {}, shapes=shapes or {})
-    return model, [*faults, *notes]
+    model, more = _prepare(model, str(path), path, digest, dims=dims or {}, shapes=shapes or {})
+    return model, [*notes, *more]
 
 
 def import_model(
@@ -84,19 +95,44 @@ def import_model(
         CompileError: as `import_onnx`.
     """
     model = model.clone()
-    proto = ir.to_proto(_without_weights(model))
-    faults = check_versions(proto) + check_structure(proto.graph)
-    if any(f.severity is Severity.ERROR for f in faults):
-        raise CompileError(faults)
+    # The hash takes weights one by one; in the proto all of them would be in memory at once.
+    proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
+    notes = _check_proto(proto)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
     for value in initializers_of(model):
         if value.const_value is not None:
             digest.update(hashlib.sha256(value.const_value.tobytes()).digest())
             release(value.const_value)
-    model, notes = _prepare(
+    model, more = _prepare(
         model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}
     )
-    return model, [*faults, *notes]
+    return model, [*notes, *more]
+
+
+def _check_proto(proto: onnx.ModelProto) -> list[Diagnostic]:
+    """All checks that need the file's own text; drops what says nothing, see each of them.
+
+    Returns:
+        Notes.
+
+    Raises:
+        CompileError: with all faults of the first stage that found any.
+    """
+    _raise_errors(check_text(proto))
+    found = check_versions(proto)
+    _raise_errors([*found, *check_structure(proto.graph), *check_functions(proto)])
+    _raise_errors(check_ops(proto) + check_declared_types(proto))
+    # Where a source model was to run is not where it will run.
+    del proto.configuration[:]
+    for body in (proto.graph, *proto.functions):
+        for node in all_nodes(body):
+            del node.device_configurations[:]
+    return found
+
+
+def _raise_errors(faults: list[Diagnostic]) -> None:
+    if any(fault.severity is Severity.ERROR for fault in faults):
+        raise CompileError(faults)
 
 
 def _prepare(
@@ -121,17 +157,20 @@ def _prepare(
                 severity=Severity.NOTE,
             )
         )
+    inline_functions(model)
     name_nodes(model)
+    _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model)
+    _raise_errors(check_value_sizes(model))
     original = model.clone()
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    if not placeable_nodes(model.graph):
+    if not any(value.producer() is not None for value in model.graph.outputs):
         raise CompileError(
             Diagnostic(
                 "MCM-I004",
-                "no node depends on an input or makes an output, so there is nothing to place",
+                "no node makes a graph output, so there is nothing to place",
                 at=name,
-                hint="the export folded everything into constants, or lost its inputs",
+                hint="the export folded everything into constants, or lost its outputs",
             )
         )
     shape_only = model.metadata_props.get(WEIGHTS_KEY) == SHAPE_ONLY
@@ -228,15 +267,3 @@ def _check_weights(model: ir.Model) -> None:
             )
     if faults:
         raise CompileError(faults)
-
-
-def _without_weights(model: ir.Model) -> ir.Model:
-    bare = model.clone()
-    for value in initializers_of(bare):
-        tensor = value.const_value
-        if tensor is not None:
-            value.const_value = ir.ExternalTensor(
-                "weights", 0, tensor.nbytes, tensor.dtype,
-                shape=ir.Shape(tensor.shape.numpy()), name=value.name or "",
-            )  # fmt: skip
-    return bare

@@ -1,8 +1,8 @@
-"""Copying ops, and making them read other values, with all that their subgraphs capture."""
+"""Copying and removing ops, and making them read other values, with what subgraphs capture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -55,6 +55,29 @@ def rewire(node: ir.Node, value_of: Mapping[ir.Value, ir.Value]) -> None:
             node.replace_input_with(index, value_of[value])
     for graph in subgraphs(node):
         _rewire_graph(graph, value_of)
+
+
+def remove_nodes(graph: ir.Graph, nodes: Iterable[ir.Node]) -> None:
+    """Takes `nodes` out of `graph`, and their subgraphs' reads of outer values with them.
+
+    `ir.Graph.remove` forgets what the nodes themselves read, but values that a subgraph captures
+    would count as used for ever.
+
+    Raises:
+        ValueError: if another node of the graph reads an output of one of them.
+    """
+    removed = list(nodes)
+    for node in removed:
+        _stop_capturing(node)
+    graph.remove(removed, safe=True)
+
+
+def _stop_capturing(node: ir.Node) -> None:
+    for graph in subgraphs(node):
+        for inner in graph:
+            _stop_capturing(inner)
+            for index in range(len(inner.inputs)):
+                inner.replace_input_with(index, None)
 
 
 _GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import onnx_ir as ir
 
@@ -11,6 +11,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.annotations import AnnotationKey
 from mcm_compiler.ir.constants import constant_values, consumed_values
 from mcm_compiler.ir.node_copying import copy_node
+from mcm_compiler.partition import RELAY
 from mcm_compiler.target import HOST, ChipModel, Wire
 
 
@@ -43,7 +44,8 @@ class _Plan:
     def __init__(self, model: ir.Model, chip: AnnotationKey[int]) -> None:
         self._model = model
         self._graph = model.graph
-        self._constants = constant_values(model.graph)
+        self._relays = {node for node in model.graph if RELAY.find(node)}
+        self._constants = constant_values(model.graph, without=self._relays)
         self._position = {node: i for i, node in enumerate(model.graph)}
         self._members: dict[int, list[ir.Node]] = {}
         self._home: dict[ir.Value, int] = {}
@@ -86,7 +88,8 @@ class _Plan:
             if node not in chip_of:
                 continue
             for value in consumed_values(node):
-                if value not in self._constants and self._home.get(value, HOST) != chip_of[node]:
+                constant = value in self._constants and node not in self._relays
+                if not constant and self._home.get(value, HOST) != chip_of[node]:
                     readers.setdefault(value, set()).add(chip_of[node])
         return readers
 
@@ -99,7 +102,7 @@ class _Plan:
                 f"value {quote(value.name or '')} crosses a chip's boundary and has no type",
                 at=f"node {quote(producer.name or '')} of type {quote(producer.op_type)}"
                 if (producer := value.producer()) is not None
-                else None,
+                else "graph inputs",
                 hint="add a value_info with its type to the model, or run shape inference on it",
             )
             for value in dict.fromkeys(crossing)
@@ -124,7 +127,7 @@ class _Plan:
 
     def chip_model(self, chip: int) -> ChipModel:
         nodes, initializers = self._with_constants(
-            self._members[chip], self._stored_outputs if chip == self.chips[0] else ()
+            chip, self._stored_outputs if chip == self.chips[0] else ()
         )
         value_of = {value: _fresh(value) for value in self._arriving[chip]}
         inputs = list(value_of.values())
@@ -163,14 +166,16 @@ class _Plan:
         )
 
     def _with_constants(
-        self, members: Sequence[ir.Node], stored_outputs: Iterable[ir.Value]
+        self, chip: int, stored_outputs: Iterable[ir.Value]
     ) -> tuple[list[ir.Node], list[ir.Value]]:
         """The ops of a chip with the constant nodes that they need, and its initializers."""
+        members = self._members[chip]
         nodes = dict.fromkeys(members)
         initializers: dict[ir.Value, None] = {}
         wanted = [v for node in members for v in consumed_values(node) if v in self._constants]
         wanted += stored_outputs
-        seen: set[ir.Value] = set()
+        # What arrives for a relay is there for others too.
+        seen = set(self._arriving[chip])
         while wanted:
             value = wanted.pop()
             if value in seen:

@@ -7,7 +7,9 @@ messages name no hint; so the rules that matter are checked here, each with its 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import onnx
 
@@ -16,17 +18,21 @@ from mcm_compiler.diagnostics import Diagnostic, quote
 MAX_FAULTS = 20
 """Diagnostics of one kind that are worth printing."""
 
-MAX_SUBGRAPH_DEPTH = 50
-"""Nesting of subgraphs that is followed; onnxruntime and protobuf give up not much later."""
+MAX_COMPARED = 2000
+"""Names that an undefined one is compared with for the hint."""
+
+MAX_SUBGRAPH_DEPTH = 30
+"""Nesting of subgraphs that is followed. Protobuf readers, onnxruntime's among them, give up at 100
+messages within each other, and a subgraph is three: the graph, its node and the attribute."""
 
 
 def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
     """Checks names and data flow of the main graph and its subgraphs.
 
     Returns:
-        MCM-I004 (no node), MCM-I010 (a value produced twice), MCM-I011 (a value that nobody
-        produces), MCM-I012 (a cycle), MCM-I013 (a graph output that nobody produces),
-        MCM-I014 (subgraphs nested too deep).
+        MCM-I004 (no node), MCM-I009 (an input or weight without a name), MCM-I010 (a value
+        produced twice), MCM-I011 (a value that nobody produces), MCM-I012 (a cycle), MCM-I013 (a
+        graph output that nobody produces), MCM-I014 (subgraphs nested too deep).
     """
     if not graph.node:
         return [
@@ -37,106 +43,206 @@ def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
                 hint="check that the export wrote the model that you meant",
             )
         ]
-    faults = _check_graph(graph, frozenset(), 0)
-    return faults[:MAX_FAULTS]
+    return _check_body(_body_of(graph), (), MAX_SUBGRAPH_DEPTH)[:MAX_FAULTS]
 
 
-def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], depth: int) -> list[Diagnostic]:
-    if depth > MAX_SUBGRAPH_DEPTH:
+def check_function(function: onnx.FunctionProto) -> list[Diagnostic]:
+    """Checks names and data flow of a model-local function.
+
+    Returns:
+        As `check_structure`, without MCM-I004.
+    """
+    body = _Body(
+        f"function {quote(function.name)}",
+        function.node,
+        list(function.input),
+        [],
+        list(function.output),
+    )
+    return _check_body(body, (), MAX_SUBGRAPH_DEPTH)[:MAX_FAULTS]
+
+
+def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs that the attributes of `node` hold."""
+    for attribute in node.attribute:
+        if attribute.HasField("g") or attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of `graph` and of the graphs within them, each before what it holds."""
+    for node in graph.node:
+        yield node
+        for subgraph in subgraphs_of(node):
+            yield from all_nodes(subgraph)
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """`graph` and the graphs within it."""
+    yield graph
+    for node in graph.node:
+        for subgraph in subgraphs_of(node):
+            yield from all_graphs(subgraph)
+
+
+def place_of(node: onnx.NodeProto) -> str:
+    """How a diagnostic names a node of a file."""
+    kind = quote(node.op_type)[1:-1]
+    return f"node {quote(node.name)} ({kind})" if node.name else f"a {kind} node"
+
+
+@dataclass(frozen=True)
+class _Body:
+    """Nodes with what goes in and out: a graph or a function."""
+
+    place: str
+    nodes: Sequence[onnx.NodeProto]
+    inputs: list[str]
+    weights: list[str]
+    outputs: list[str]
+
+
+def _body_of(graph: onnx.GraphProto) -> _Body:
+    weights = [tensor.name for tensor in graph.initializer]
+    weights += [sparse.values.name for sparse in graph.sparse_initializer]
+    return _Body(
+        f"graph {quote(graph.name)}",
+        graph.node,
+        [value.name for value in graph.input],
+        weights,
+        [value.name for value in graph.output],
+    )
+
+
+def _check_body(body: _Body, outer: tuple[AbstractSet[str], ...], depth: int) -> list[Diagnostic]:
+    """Faults of `body` and its subgraphs, `depth` levels down.
+
+    Args:
+        body: what to check.
+        outer: names that are visible from outside, one set for each level.
+        depth: levels of subgraphs that are followed.
+    """
+    if depth < 0:
         return [
             Diagnostic(
                 "MCM-I014",
                 f"subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} deep",
-                at=f"graph {quote(graph.name)}",
+                at=body.place,
                 hint="inline or merge the inner branches",
             )
         ]
-    faults: list[Diagnostic] = []
-    given = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
-    given |= {i.name for i in graph.input}
-    producer: dict[str, onnx.NodeProto] = {}
-    for node in graph.node:
+    faults = _check_given(body)
+    given = {*body.inputs, *body.weights}
+    producer: dict[str, int] = {}
+    for i, node in enumerate(body.nodes):
         for name in node.output:
-            if not name:
-                continue
-            if name in producer or name in given:
-                faults.append(
-                    Diagnostic(
-                        "MCM-I010",
-                        f"the value {quote(name)} is produced twice",
-                        at=_place(node),
-                        hint="a graph is in single-assignment form; rename one of them",
-                    )
-                )
-            producer[name] = node
-    visible = outer | given | producer.keys()
-    for node in graph.node:
+            if name and (name in producer or name in given):
+                faults.append(_twice(name, place_of(node)))
+            producer[name] = i
+    producer.pop("", None)
+    own = given | producer.keys()
+    scopes = (*outer, own)
+    for node in body.nodes:
         for name in node.input:
-            if name and name not in visible:
-                near = difflib.get_close_matches(name, list(visible)[:2000], n=1)
+            if name and not any(name in scope for scope in scopes):
+                near = _nearest(name, scopes) if len(faults) < MAX_FAULTS else None
                 faults.append(
                     Diagnostic(
                         "MCM-I011",
                         f"the value {quote(name)} is read but never produced",
-                        at=_place(node),
-                        hint=f"the nearest name is {quote(near[0])}" if near else "export it again",
+                        at=place_of(node),
+                        hint=f"the nearest name is {quote(near)}" if near else "export it again",
                     )
                 )
-        for subgraph in _subgraphs(node):
-            faults += _check_graph(subgraph, frozenset(visible), depth + 1)
+        for subgraph in subgraphs_of(node):
+            faults += _check_body(_body_of(subgraph), scopes, depth - 1)
     faults += [
-        Diagnostic(
-            "MCM-I013",
-            f"the graph output {quote(output.name)} is never produced",
-            at=f"graph {quote(graph.name)}",
-            hint="remove the output, or add the node that makes it",
-        )
-        for output in graph.output
-        if output.name not in visible
+        _unmade_output(name, body.place, any(name in scope for scope in outer))
+        for name in body.outputs
+        if name not in own
     ]
-    if not faults and depth == 0 and (cycle := _find_cycle(graph, producer)):
+    if not faults and (cycle := _find_cycle(body, producer)):
         shown = " -> ".join(quote(n.name or n.op_type) for n in cycle[:5])
         faults.append(
             Diagnostic(
                 "MCM-I012",
                 f"{len(cycle)} nodes form a cycle: {shown}{' -> ...' if len(cycle) > 5 else ''}",
-                at=_place(cycle[0]),
+                at=place_of(cycle[0]),
                 hint="a graph must be acyclic; loops are written with the Loop or Scan op",
             )
         )
     return faults
 
 
-def _place(node: onnx.NodeProto) -> str:
-    return f"node {quote(node.name)} ({node.op_type})" if node.name else f"a {node.op_type} node"
+def _check_given(body: _Body) -> list[Diagnostic]:
+    faults: list[Diagnostic] = []
+    for kind, names in (("input", body.inputs), ("initializer", body.weights)):
+        seen: set[str] = set()
+        for name in names:
+            if not name:
+                faults.append(
+                    Diagnostic(
+                        "MCM-I009",
+                        f"an {kind} has no name",
+                        at=body.place,
+                        hint="the file is damaged; export it again",
+                    )
+                )
+            elif name in seen:
+                faults.append(_twice(name, f"{kind} of {body.place}"))
+            seen.add(name)
+    return faults
 
 
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+def _twice(name: str, place: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-I010",
+        f"the value {quote(name)} is produced twice",
+        at=place,
+        hint="a graph is in single-assignment form; rename one of them",
+    )
+
+
+def _unmade_output(name: str, place: str, outside: bool) -> Diagnostic:
+    # onnxruntime refuses a subgraph that hands a value of the outer graph straight through.
+    return Diagnostic(
+        "MCM-I013",
+        f"the graph output {quote(name)} is "
+        + ("a value of the outer graph" if outside else "never produced"),
+        at=place,
+        hint="put an Identity node between them"
+        if outside
+        else "remove the output, or add the node that makes it",
+    )
+
+
+def _nearest(name: str, scopes: tuple[AbstractSet[str], ...]) -> str | None:
+    # Names of one file are alike in length; comparing with all of them would take seconds.
+    known = set[str]().union(*scopes) - {""}
+    candidates = sorted(known, key=lambda other: (abs(len(other) - len(name)), other))
+    short = [other[:MAX_COMPARED] for other in candidates[:MAX_COMPARED]]
+    return next(iter(difflib.get_close_matches(name[:MAX_COMPARED], short, n=1)), None)
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names of the node's own graph that it reads; a name inside may shadow one of those."""
     yield from node.input
-    for subgraph in _subgraphs(node):
+    for subgraph in subgraphs_of(node):
+        body = _body_of(subgraph)
+        own = {*body.inputs, *body.weights}
+        own.update(name for inner in subgraph.node for name in inner.output)
         for inner in subgraph.node:
-            yield from _reads(inner)
-        for output in subgraph.output:
-            yield output.name
+            yield from (name for name in _reads(inner) if name not in own)
 
 
-def _find_cycle(
-    graph: onnx.GraphProto, producer: dict[str, onnx.NodeProto]
-) -> list[onnx.NodeProto]:
+def _find_cycle(body: _Body, producer: dict[str, int]) -> list[onnx.NodeProto]:
     """The nodes of one cycle, in order; empty where there is none (Kahn's algorithm)."""
-    index = {id(node): i for i, node in enumerate(graph.node)}
     sources: list[list[int]] = []
-    readers: list[list[int]] = [[] for _ in graph.node]
-    for i, node in enumerate(graph.node):
-        before = {index[id(producer[name])] for name in _reads(node) if name in producer}
-        sources.append(sorted(before))
+    readers: list[list[int]] = [[] for _ in body.nodes]
+    for i, node in enumerate(body.nodes):
+        before = sorted({producer[name] for name in _reads(node) if name in producer})
+        sources.append(before)
         for j in before:
             readers[j].append(i)
     waiting = [len(before) for before in sources]
@@ -156,4 +262,4 @@ def _find_cycle(
         path[at] = None
         at = next(j for j in sources[at] if waiting[j])
     walk = list(path)
-    return [graph.node[i] for i in reversed(walk[walk.index(at) :])]
+    return [body.nodes[i] for i in reversed(walk[walk.index(at) :])]

@@ -7,11 +7,16 @@ from functools import cache
 
 import onnx
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import open_session
+from mcm_compiler.ir.structure import all_nodes
 
 MIN_OPSET = 7
 """The oldest opset of the default domain that onnxruntime guarantees to run."""
+
+
+MIN_IR_VERSION = 4
+"""The first version in which weights need not be inputs, too."""
 
 
 @cache
@@ -27,38 +32,57 @@ def newest_ir_version() -> int:
 
 
 def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
-    """Checks the versions of `proto`, and lowers an IR version that onnxruntime does not load yet.
+    """Checks the versions of `proto`, and brings its IR version to one that onnxruntime handles.
 
     IR versions only add fields, so that lowering one keeps the meaning of what onnxruntime knows.
+    Below version 4 weights have to be listed among the inputs, which no part of a split model
+    could keep up; they are taken off that list, where they are constants either way.
 
     Returns:
-        MCM-I005 for an opset outside what runs, MCM-I007 for a missing one, the note MCM-I043
-        for a lowered IR version.
+        MCM-I005 for an opset outside what runs, MCM-I007 for a missing or repeated one, the note
+        MCM-I043 for a lowered IR version.
     """
     found: list[Diagnostic] = []
-    versions = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
-    opset = versions.get("ai.onnx")
-    uses_default = any(node.domain in ("", "ai.onnx") for node in proto.graph.node)
-    if opset is None:
-        if uses_default:
+    versions: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = entry.domain or "ai.onnx"
+        if versions.setdefault(domain, entry.version) != entry.version:
             found.append(
                 Diagnostic(
                     "MCM-I007",
-                    "the model imports no opset of the default domain, but uses its ops",
+                    f"the model imports opset {versions[domain]} and opset {entry.version} of the "
+                    f"domain {quote(domain)}",
                     at="opset_import",
-                    hint="export again, or set opset_import",
+                    hint="keep the one that the nodes follow",
                 )
             )
-    elif opset < MIN_OPSET or (opset > 20 and opset > newest_opset()):
+    opset = versions.get("ai.onnx")
+    missing = {node.domain or "ai.onnx" for node in all_nodes(proto.graph)} - versions.keys()
+    found += [
+        Diagnostic(
+            "MCM-I007",
+            f"the model imports no opset of the domain {quote(domain)}, but uses its ops",
+            at="opset_import",
+            hint="export again, or set opset_import",
+        )
+        for domain in sorted(missing)
+    ]
+    if opset is not None and (opset < 1 or (opset > 20 and opset > newest_opset())):
         found.append(
             Diagnostic(
                 "MCM-I005",
-                f"the model needs opset {opset}; the installed onnxruntime runs {MIN_OPSET} to "
-                f"{newest_opset()}",
+                f"the model needs opset {opset}; the installed onnxruntime guarantees "
+                f"{MIN_OPSET} to {newest_opset()}",
                 at="opset_import",
                 hint="export with another opset_version, or convert with onnx.version_converter",
             )
         )
+    if proto.ir_version < MIN_IR_VERSION:
+        proto.ir_version = MIN_IR_VERSION
+        weights = {tensor.name for tensor in proto.graph.initializer}
+        inputs = [value for value in proto.graph.input if value.name not in weights]
+        del proto.graph.input[:]
+        proto.graph.input.extend(inputs)
     if proto.ir_version > 10 and proto.ir_version > newest_ir_version():
         found.append(
             Diagnostic(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
+
+from mcm_compiler.ir.map_types import model_to_proto
 
 ALIGNMENT = 4096
 """Offsets of large tensors in external data: a page, so that the runtime can map them."""
@@ -124,14 +127,26 @@ def _write_data(tensors: list[ir.TensorProtocol], path: Path) -> dict[int, DataL
     return places
 
 
-def _write_proto(model: ir.Model, path: Path, places: dict[int, DataLocation]) -> None:
-    """Serialises with the tensors in `places` replaced by references, then puts them back."""
+def proto_with_references(
+    model: ir.Model, place_of: Callable[[ir.TensorProtocol], DataLocation | None]
+) -> onnx.ModelProto:
+    """Serialises with tensors replaced by references to where they lie, then puts them back.
+
+    Args:
+        model: unchanged afterwards.
+        place_of: where the tensor lies; None keeps it inline.
+    """
     moved: list[tuple[ir.Value, ir.TensorProtocol]] = []
     try:
         for value in initializers_of(model):
             tensor = value.const_value
-            place = places.get(id(tensor))
-            if tensor is None or place is None:
+            if tensor is None:
+                continue
+            place = place_of(tensor)
+            if place is None:
+                if isinstance(tensor, ir.ExternalTensor):  # as it is, it refers to the source
+                    moved.append((value, tensor))
+                    value.const_value = ir.external_data.convert_tensors_from_external([tensor])[0]
                 continue
             moved.append((value, tensor))
             value.const_value = ir.ExternalTensor(
@@ -142,10 +157,14 @@ def _write_proto(model: ir.Model, path: Path, places: dict[int, DataLocation]) -
                 shape=ir.Shape(tensor.shape.numpy()),
                 name=value.name or "",
             )
-        proto = ir.to_proto(model)
+        return model_to_proto(model)
     finally:
         for value, tensor in moved:
             value.const_value = tensor
+
+
+def _write_proto(model: ir.Model, path: Path, places: dict[int, DataLocation]) -> None:
+    proto = proto_with_references(model, lambda tensor: places.get(id(tensor)))
     for entry, value in zip(
         proto.graph.initializer, model.graph.initializers.values(), strict=True
     ):

@@ -7,9 +7,9 @@ from typing import Any
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
-from mcm_compiler.report.units import bytes_text, percent_text, seconds_text
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.target import HOST
+from mcm_compiler.units import bytes_text, percent_text, seconds_text
 
 LISTED = 3
 """Ops or tensors that the bottleneck names."""

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.report.units import UNKNOWN, bytes_text, percent_text
+from mcm_compiler.units import UNKNOWN, bytes_text, percent_text
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""

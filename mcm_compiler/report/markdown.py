@@ -13,7 +13,7 @@ from mcm_compiler.report.sentences import (
     place_name,
     verification_sentence,
 )
-from mcm_compiler.report.units import (
+from mcm_compiler.units import (
     UNKNOWN,
     bytes_text,
     count_text,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
+from mcm_compiler import zoo
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
 from mcm_compiler.ir.source import SourceModel
@@ -94,6 +95,17 @@ def verification_data(verification: Verification) -> dict[str, Any]:
             for o in verification.outputs
         ],
         "constant_outputs": list(verification.constant_outputs),
+        "random_outputs": list(verification.random_outputs),
+        "data_sets": list(verification.data_sets),
+        "expected": [
+            {
+                "data_set": e.data_set,
+                "output": e.output,
+                "holds": e.holds,
+                "max_abs_error": _finite(e.max_abs_error),
+            }
+            for e in verification.expected
+        ],
     }
 
 
@@ -104,7 +116,7 @@ def _model_facts(source: SourceModel) -> dict[str, Any]:
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
     defaults = set(graph.initializers.values())
     return {
-        "name": source.name if source.name.startswith("zoo:") else PurePath(source.name).name,
+        "name": source.name if source.name.startswith(zoo.PREFIX) else PurePath(source.name).name,
         "sha256": source.sha256,
         "ops": len(nodes),
         "weight_bytes": sum(map(_value_bytes, weights)),

@@ -20,7 +20,7 @@ from mcm_compiler.report.sentences import (
     gap_sentence,
     verification_sentence,
 )
-from mcm_compiler.report.units import bytes_text, count_text, rate_text, seconds_text
+from mcm_compiler.units import bytes_text, count_text, rate_text, seconds_text
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""

@@ -24,7 +24,12 @@ class Legalize(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (CHIP, LEGALIZATION)
 
     def run(self, model: ir.Model, context: PassContext) -> None:
-        """Changes the graph; every op that a chip runs has `CHIP` and `NODE_COST` afterwards."""
+        """Changes the graph; every op that a chip runs has `CHIP` and `NODE_COST` afterwards.
+
+        A graph that is legal already stays as it is.
+        """
+        if LEGALIZATION.present(model):
+            return
         added = legalize(
             model, PARTITION_PROBLEM.get(model), PARTITION.get(model), FUSION_PLAN.get(model)
         )

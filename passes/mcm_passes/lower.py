@@ -11,8 +11,7 @@ from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.program import PROGRAM, MemoryOverflow
-
-MIB = float(1 << 20)
+from mcm_compiler.units import bytes_text
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,11 @@ class Lower(Pass):
 
 
 def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:
-    largest = ", ".join(f"{quote(n)} {size / MIB:.1f} MiB" for n, size in overflow.largest)
+    largest = ", ".join(f"{quote(n)} {bytes_text(size)}" for n, size in overflow.largest)
     return Diagnostic(
         "MCM-P020",
-        f"the memory plan of chip {overflow.chip} needs {overflow.demand_bytes / MIB:.1f} MiB, "
-        f"{quote(target)} has {overflow.limit_bytes / MIB:.1f} MiB per chip",
+        f"the memory plan of chip {overflow.chip} needs {bytes_text(overflow.demand_bytes)}, "
+        f"{quote(target)} has {bytes_text(overflow.limit_bytes)} per chip",
         at=f"largest buffers: {largest}",
         hint="choose another partitioner, a smaller batch, or a target with more memory",
     )

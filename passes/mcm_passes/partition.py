@@ -15,6 +15,7 @@ from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
+from mcm_passes.placement_facts import PLACEMENT_FACTS
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class PartitionPass(Pass):
     summary: ClassVar[str] = "place ops on chips, with a proven bound"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
     provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
 
     strategy: str | None = None
 

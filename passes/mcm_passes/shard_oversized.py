@@ -11,13 +11,12 @@ import onnx_ir as ir
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.partition import PARTITION
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
 from mcm_compiler.target import Target
+from mcm_compiler.units import bytes_text
+from mcm_passes.placement_facts import PLACEMENT_FACTS
 from mcm_passes.sharding.oversized import OperatorSharder, Oversized, WeightDemand, weight_demand
-
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class ShardOversized(Pass):
     name: ClassVar[str] = "shard_oversized"
     summary: ClassVar[str] = "split operators with more weights than a chip can hold"
     provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN,)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = (PARTITION,)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
 
     fraction: float = 0.95
 
@@ -102,8 +101,8 @@ def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
     faults = [
         Diagnostic(
             "MCM-P003",
-            f"node {quote(found.node.name or '')} needs {found.weight_bytes / _MIB:.1f} MiB of "
-            f"weights, a chip of {quote(target.name)} has {max(limits.sram_bytes) / _MIB:.1f} MiB",
+            f"node {quote(found.node.name or '')} needs {bytes_text(found.weight_bytes)} of "
+            f"weights, a chip of {quote(target.name)} has {bytes_text(max(limits.sram_bytes))}",
             at=f"node {quote(found.node.name or '')} ({quote(found.node.op_type)}, weight "
             f"{quote(found.weight.name or '')})",
             hint="this operator cannot be split over chips; choose a target with more memory per "
@@ -116,8 +115,8 @@ def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
         faults.append(
             Diagnostic(
                 "MCM-P004",
-                f"the weights take {demand.total_bytes / _MIB:.1f} MiB, the {limits.num_chips} "
-                f"chips of {quote(target.name)} have {sum(limits.sram_bytes) / _MIB:.1f} MiB",
+                f"the weights take {bytes_text(demand.total_bytes)}, the {limits.num_chips} "
+                f"chips of {quote(target.name)} have {bytes_text(sum(limits.sram_bytes))}",
                 hint="choose a target with more chips or more memory, or quantize the model",
             )
         )
@@ -128,8 +127,8 @@ def _note(record: OperatorSharding, found: Oversized, target: Target) -> Diagnos
     largest = max(target.limits.sram_bytes)
     return Diagnostic(
         "MCM-P011",
-        f"{record.weight_bytes / _MIB:.1f} MiB of weights do not fit a chip of "
-        f"{largest / _MIB:.1f} MiB: split into {len(record.pieces)} pieces along axis "
+        f"{bytes_text(record.weight_bytes)} of weights do not fit a chip of "
+        f"{bytes_text(largest)}: split into {len(record.pieces)} pieces along axis "
         f"{record.axis} of {quote(record.weight)}",
         at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
         severity=Severity.NOTE,

@@ -7,18 +7,20 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.ir.control_flow import inline_constant_ifs
+from mcm_compiler.ir.shapes import infer_shapes
 from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.partition import PARTITION
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.sharding import SHARDING_PLAN
+from mcm_passes.placement_facts import PLACEMENT_FACTS
 from mcm_passes.simplification.common_subexpressions import merge_common_subexpressions
 from mcm_passes.simplification.constant_folding import fold_constants, fold_static_shapes
 from mcm_passes.simplification.dead_code import remove_dead_code
 from mcm_passes.simplification.duplicate_weights import merge_duplicate_weights
 from mcm_passes.simplification.identities import remove_identities
+from mcm_passes.simplification.range_operands import make_range_operands_scalar
 
 MAX_ROUNDS = 8
 """Rounds until nothing changes are two or three; more only where folding ran out of its limits."""
@@ -44,9 +46,7 @@ class Simplify(Pass):
         FUSION_PLAN,
         NODE_COST,
         SHARDING_PLAN,
-        PARTITION,
-        CHIP_MODELS,
-        WIRES,
+        *PLACEMENT_FACTS,
     )
 
     max_fold_bytes: int = 1 << 20
@@ -63,6 +63,10 @@ class Simplify(Pass):
             changes = remove_identities(model.graph)
             changes += fold_static_shapes(model.graph)
             changes += fold_constants(model, self.max_fold_bytes, keep_placeholders=shape_only)
+            if inlined := inline_constant_ifs(model.graph):
+                infer_shapes(model)  # of what was inside a branch, types may be unknown
+                changes += inlined
+            changes += make_range_operands_scalar(model.graph)
             changes += remove_dead_code(model.graph)
             changes += merge_duplicate_weights(model.graph, self.max_fold_bytes)
             changes += merge_common_subexpressions(model.graph)

@@ -199,6 +199,19 @@ def test_damaged_manifest(folder, damage):
     assert [d.code for d in caught.value.diagnostics] == ["MCM-A005"]
 
 
+@pytest.mark.parametrize(
+    ("field", "damage"), [("files", 7), ("seed", float("inf")), ("chips", [3]), ("wires", None)]
+)
+def test_manifest_with_a_field_of_another_kind(folder, field, damage):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest[field] = damage
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CompileError) as caught:
+        check_folder(folder)
+    assert caught.value.diagnostics[0].code == "MCM-A005"
+
+
 def test_manifest_may_not_name_files_outside(folder):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -212,6 +225,9 @@ def test_manifest_may_not_name_files_outside(folder):
 def test_not_an_output_folder(workspace):
     with pytest.raises(CompileError) as caught:
         check_folder(workspace)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-A004"]
+    with pytest.raises(CompileError) as caught:
+        simulate_folder(workspace)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-A004"]
 
 

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.artifact.memory_check import overlapping_buffers
 from mcm_compiler.program import Buffer
-from mcm_hardware.offset_assignment import assign_offsets, overlaps
+from mcm_hardware.offset_assignment import assign_offsets
 
 lifetimes = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(0, 8)), max_size=40
@@ -36,7 +37,7 @@ def test_planned_buffers_never_collide_and_reach_no_higher_than_needed(lives):
         for i, (o, s, f, t) in enumerate(zip(offsets, sizes, first, last, strict=True))
     ]
     assert pairs(planned) == []
-    assert overlaps(planned) == []
+    assert overlapping_buffers(planned) == []
     assert all(b.address >= 128 and b.address % 64 == 0 for b in planned)
     top = max((b.address + b.size_bytes for b in planned if b.size_bytes), default=128) - 128
     live = [sum(b.size_bytes for b in planned if b.first <= t <= b.last) for t in range(24)]
@@ -55,7 +56,7 @@ def test_the_check_finds_a_collision_exactly_where_there_is_one(rows):
         Buffer(str(i), "activation", address, size, first, first + length)
         for i, (address, size, first, length) in enumerate(rows)
     ]
-    found = overlaps(buffers)
+    found = overlapping_buffers(buffers)
     truth = {frozenset(pair) for pair in pairs(buffers)}
     assert bool(found) == bool(truth)
-    assert {frozenset(pair) for pair in found} <= truth
+    assert {frozenset((a.name, b.name)) for a, b in found} <= truth

@@ -36,6 +36,16 @@ def test_runtime_refusals_are_diagnosed():
     assert caught.value.diagnostics[0].code == "MCM-V002"
 
 
+def test_a_refused_file_is_named_without_its_folder(tmp_path):
+    path = tmp_path / "chip_00.onnx"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(CompileError) as caught:
+        run_model(path, {})
+    (fault,) = caught.value.diagnostics
+    assert fault.at == "chip_00.onnx"
+    assert str(tmp_path) not in fault.message
+
+
 @pytest.mark.parametrize(
     ("left", "right", "same"),
     [

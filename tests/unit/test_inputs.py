@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
+import pytest
 
-from mcm_compiler.inputs import index_limit, random_inputs
+from mcm_compiler.inputs import FILLS, index_limit, random_inputs
 
 
 def model():
@@ -42,3 +44,66 @@ def test_types_shapes_and_seeds():
     again, other = random_inputs(built, 0), random_inputs(built, 1)
     assert all(np.array_equal(feeds[k], again[k]) for k in feeds)
     assert not np.array_equal(feeds["x"], other["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("y = GatherElements <axis = 1> (t, i)", 3),
+        ("y = GatherND (t, i)", 3),
+        ("y = ScatterElements <axis = -1> (t, i, t)", 3),
+        ("y = ReverseSequence <time_axis = 0> (t, i)", 8),
+        ("c = Cast <to = 7> (i) y = Gather (t, c)", 7),
+        ("y = Add (i, i)", 2),
+    ],
+)
+def test_limits_of_integers(text, limit):
+    built = ir.from_onnx_text(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[7,3] t, int64[7,3] i) => (float[7,3] y) {{ {text} }}
+    """)
+    assert index_limit(built.graph.inputs[1]) == limit
+
+
+def test_lengths_of_recurrent_ops():
+    built = ir.from_onnx_text("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[5,2,4] x, float[1,6,4] w, float[1,6,6] r, int32[2] lengths) => (float[5,1,2,6] y)
+        { y = RNN <hidden_size = 6> (x, w, r, , lengths) }
+    """)
+    assert index_limit(built.graph.inputs[3]) == 6
+
+
+def test_ways_to_fill_integers():
+    built = model()
+    filled = {fill: random_inputs(built, 0, fill)["ids"] for fill in FILLS}
+    assert set(np.unique(filled["ones"])) == {1}
+    assert set(np.unique(filled["zeros"])) == {0}
+    assert len(np.unique(filled["drawn"])) > 2
+
+
+def test_sequences_and_optionals_have_values():
+    tensor = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [2, "n"])
+    kinds = {
+        "s": onnx.helper.make_sequence_type_proto(tensor),
+        "o": onnx.helper.make_optional_type_proto(tensor),
+    }
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("SequenceLength", ["s"], ["y"])],
+        "g",
+        [onnx.helper.make_value_info(name, kind) for name, kind in kinds.items()],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [])],
+    )
+    feeds = random_inputs(ir.from_proto(onnx.helper.make_model(graph)), 0)
+    assert [item.shape for item in feeds["s"]] == [(2, 1), (2, 1)]
+    assert not np.array_equal(*feeds["s"])
+    assert feeds["o"].shape == (2, 1)
+
+
+def test_scalars_are_arrays():
+    built = ir.from_onnx_text("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (string s, bool b, float f, int64 i) => (float y) { y = Identity (f) }
+    """)
+    feeds = random_inputs(built, 0)
+    assert all(isinstance(value, np.ndarray) and value.shape == () for value in feeds.values())

@@ -198,6 +198,50 @@ def test_a_pass_that_raises_is_named(model: ir.Model) -> None:
     assert "RuntimeError: boom" in str(caught.value)
 
 
+class NoPass:
+    """Registered, but not even a dataclass."""
+
+
+@dataclass(frozen=True)
+class Unrelated:
+    """A dataclass, but no pass."""
+
+
+@dataclass(frozen=True)
+class Unfinished(Pass):
+    """A pass that does nothing: `run` is missing."""
+
+    name: ClassVar[str] = "test_malformed"
+    summary: ClassVar[str] = "cannot be built"
+
+
+@pytest.mark.parametrize("cls", [NoPass, Unrelated, Unfinished])
+def test_a_class_that_is_no_pass_is_named(cls: type[Any]) -> None:
+    PASSES.add("test_malformed", cls, __file__)
+    try:
+        with pytest.raises(CompileError) as caught:
+            parse_pipeline("test_malformed")
+        assert _codes(caught) == ["MCM-X006"]
+        assert "test_malformed" in str(caught.value)
+        # Neither does it get into the way when passes that provide a fact are looked up.
+        with pytest.raises(CompileError) as caught:
+            PassManager((Need(),)).check()
+        assert _codes(caught) == ["MCM-X002", "MCM-X002"]
+    finally:
+        PASSES.remove("test_malformed")
+
+
+def test_the_check_tells_which_facts_are_there_at_the_end() -> None:
+    assert FACT.name in PassManager((Give(),)).check()
+    assert FACT.name not in PassManager((Give(), Forget())).check()
+
+
+def test_a_graph_without_nodes_lacks_no_fact_about_nodes() -> None:
+    empty = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 17}), ir_version=8)
+    assert NODE_FACT.present(empty)
+    assert not FACT.present(empty)
+
+
 def test_random_streams_depend_on_seed_and_purpose_alone() -> None:
     def draw(seed: int, purpose: str) -> list[int]:
         return _context([], seed=seed).rng(purpose).integers(0, 2**60, 4).tolist()

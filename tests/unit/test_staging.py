@@ -20,7 +20,7 @@ def _code(caught: pytest.ExceptionInfo[CompileError]) -> str:
 
 def _old_output(path: Path) -> None:
     path.mkdir()
-    (path / "manifest.json").write_text("{}")
+    (path / "manifest.json").write_text('{"files": {"old.onnx": "its hash"}}')
     (path / "old.onnx").write_text("old")
 
 
@@ -134,3 +134,64 @@ def test_the_place_of_a_failed_write_without_a_destination() -> None:
     error = cannot_write(OSError(errno.EACCES, "Permission denied", "/x/y"), None)
     (found,) = error.diagnostics
     assert (found.code, found.at) == ("MCM-A002", "/x/y")
+
+
+@pytest.mark.parametrize("manifest", ["{}", "[]", "not JSON", '{"files": ["thesis.tex"]}'])
+def test_force_refuses_a_folder_with_another_kind_of_manifest(
+    tmp_path: Path, manifest: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "manifest.json").write_text(manifest)
+    (out / "thesis.tex").touch()
+    with pytest.raises(CompileError) as caught, staging(out, force=True):
+        pass
+    assert _code(caught) == "MCM-A003"
+    assert sorted(os.listdir(out)) == ["manifest.json", "thesis.tex"]
+
+
+def test_force_refuses_an_output_folder_that_holds_files_of_the_user(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _old_output(out)
+    (out / "notes.txt").touch()
+    with pytest.raises(CompileError) as caught, staging(out, force=True):
+        pass
+    assert _code(caught) == "MCM-A003"
+    assert caught.value.diagnostics[0].at == str(out / "notes.txt")
+
+
+def test_a_folder_that_another_compile_made_meanwhile_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(CompileError) as caught, staging(out):
+        _old_output(out)
+    assert _code(caught) == "MCM-A001"
+    assert sorted(os.listdir(out)) == ["manifest.json", "old.onnx"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_force_replaces_what_another_compile_made_meanwhile(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with staging(out, force=True) as stage:
+        (stage.path / "mine").touch()
+        _old_output(out)
+    assert os.listdir(out) == ["mine"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_an_interrupted_replacement_puts_the_old_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    _old_output(out)
+    rename = Path.rename
+
+    def interrupt(path: Path, target: Path) -> Path:
+        if target == out and not out.exists() and path.name != "folder":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt), staging(out, force=True) as stage:
+        (stage.path / "mine").touch()
+    assert sorted(os.listdir(out)) == ["manifest.json", "old.onnx"]
+    assert os.listdir(tmp_path) == ["out"]

@@ -46,7 +46,6 @@ FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _view),
     "Constant": _constant,
     **dict.fromkeys(("Shape", "Size"), _reads_shape),
-    "Expand": _reads_results,
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gathers),
     **dict.fromkeys(
         ("Slice", "Compress", "CenterCropPad", "Pad", "Tile", "Expand"), _reads_results

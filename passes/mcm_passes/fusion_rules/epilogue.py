@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mcm_passes.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.fusion_rules.grouping import Group, Grouping
 from mcm_passes.fusion_rules.op_classes import ELEMENTWISE_OPS, VIEW_OPS
@@ -61,11 +63,4 @@ def _applies_in_place(graph: FusionGraph, end: int, reader: int) -> bool:
     if before is None or after is None or not (before.is_static() and after.is_static()):
         return before == after
     # A result that broadcasts this one is as large as another operand: no part of this kernel.
-    return _elements(before.numpy()) == _elements(after.numpy())
-
-
-def _elements(extents: tuple[int, ...]) -> int:
-    count = 1
-    for extent in extents:
-        count *= extent
-    return count
+    return math.prod(before.numpy()) == math.prod(after.numpy())

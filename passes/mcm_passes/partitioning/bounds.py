@@ -15,6 +15,7 @@ from numba import njit
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.units import seconds_text
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -45,7 +46,7 @@ def heaviest_unit(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no unit")
     u = int(problem.compute_s.argmax())
     seconds = float(problem.compute_s[u])
-    return LowerBound(seconds, f"heaviest unit {quote(problem.names[u])} ({_time(seconds)})")
+    return LowerBound(seconds, f"heaviest unit {quote(problem.names[u])} ({seconds_text(seconds)})")
 
 
 def total_work(problem: PartitionProblem) -> LowerBound:
@@ -59,7 +60,9 @@ def total_work(problem: PartitionProblem) -> LowerBound:
     chips = min(problem.num_chips, fixed)
     work = float(problem.compute_s.sum())
     # Rounded down by a little: the fast model adds the same numbers in another order.
-    return LowerBound(work / chips * (1.0 - 1e-12), f"total work of {_time(work)} on {chips} chips")
+    return LowerBound(
+        work / chips * (1.0 - 1e-12), f"total work of {seconds_text(work)} on {chips} chips"
+    )
 
 
 def host_transfers(problem: PartitionProblem) -> LowerBound:
@@ -84,7 +87,7 @@ def host_transfers(problem: PartitionProblem) -> LowerBound:
             least, where = max(int(sizes.max()), int(sizes.sum()) // chips), f"{chips} channels"
         seconds = least / limits.host_bytes_per_s
         if seconds > best.seconds:
-            text = f"host {word} of {int(sizes.sum())} bytes over {where} ({_time(seconds)})"
+            text = f"host {word} of {int(sizes.sum())} bytes over {where} ({seconds_text(seconds)})"
             best = LowerBound(seconds, text)
     return best
 
@@ -118,8 +121,8 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
     u = int(np.where(fixed, need, -1).argmax())
     return LowerBound(
         seconds,
-        f"unit {quote(problem.names[u])} has work of {_time(float(above[u] - work[u]))} before it "
-        f"and {_time(float(below[u] - work[u]))} after it",
+        f"unit {quote(problem.names[u])} has work of {seconds_text(float(above[u] - work[u]))} "
+        f"before it and {seconds_text(float(below[u] - work[u]))} after it",
     )
 
 
@@ -189,8 +192,8 @@ def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no tensor ties units together")
     return LowerBound(
         seconds,
-        f"tensors that take longer than {_time(seconds)} on a link tie together work of "
-        f"{_time(heaviest_set(seconds))}",
+        f"tensors that take longer than {seconds_text(seconds)} on a link tie together work of "
+        f"{seconds_text(heaviest_set(seconds))}",
     )
 
 
@@ -222,13 +225,6 @@ def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Fl
     by_target = np.argsort(back_target, kind="stable")
     below = _closure_work(back_source[by_target], back_target[by_target], work[::-1].copy())
     return work, above, below[::-1]
-
-
-def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3f} {unit}"
-    return f"{seconds / 1e-9:.3f} ns"
 
 
 @njit(cache=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.units import bytes_text
 from mcm_passes.partitioning.contiguous_windows import windows_along
 from mcm_passes.partitioning.fast_model import aligned
 from mcm_passes.partitioning.topological_orders import Order
@@ -30,18 +31,13 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
         faults.append(
             Diagnostic(
                 "MCM-P004",
-                f"the weights need {mebibytes(weights)}, and all {problem.num_chips} chips have "
-                f"{mebibytes(memory)} together",
+                f"the weights need {bytes_text(weights)}, and all {problem.num_chips} chips have "
+                f"{bytes_text(memory)} together",
                 at=f"weight {heaviest_weight(problem)}",
                 hint="choose a target with more chips or more memory per chip",
             )
         )
     return faults + _bad_pins(problem)
-
-
-def mebibytes(size: int) -> str:
-    """Bytes for a message."""
-    return f"{size / 2**20:.1f} MiB" if size >= 2**20 / 10 else f"{size} bytes"
 
 
 def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
@@ -57,10 +53,10 @@ def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
         faults.append(
             Diagnostic(
                 "MCM-P005",
-                f"{quote(problem.names[u])} needs {mebibytes(int(need[u]))} of weights on one "
-                f"chip, and the largest chip has {mebibytes(most)}",
+                f"{quote(problem.names[u])} needs {bytes_text(int(need[u]))} of weights on one "
+                f"chip, and the largest chip has {bytes_text(most)}",
                 at=f"weight {quote(problem.weight_names[largest])} "
-                f"({mebibytes(int(problem.weight_bytes[largest]))})",
+                f"({bytes_text(int(problem.weight_bytes[largest]))})",
                 hint="allow sharding of the op (`shard_oversized`), or choose a target with more "
                 "memory per chip",
             )
@@ -102,14 +98,14 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     unit = int(need.argmax())
     buffers = int(need[unit] - own[unit])
     return (
-        f"{quote(problem.names[unit])} alone needs {mebibytes(int(need[unit]))} on a chip of "
-        f"{mebibytes(max(problem.limits.sram_bytes))}, {mebibytes(buffers)} of it for tensors that "
-        "arrive and leave there"
+        f"{quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} on a chip of "
+        f"{bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for tensors "
+        "that arrive and leave there"
     )
 
 
 def heaviest_weight(problem: PartitionProblem) -> str:
     """Name and size of the largest weight, for a message."""
     largest = int(problem.weight_bytes.argmax())
-    size = mebibytes(int(problem.weight_bytes[largest]))
+    size = bytes_text(int(problem.weight_bytes[largest]))
     return f"{quote(problem.weight_names[largest])} ({size})"

@@ -11,9 +11,10 @@ import onnx_ir as ir
 
 from mcm_compiler.chips import GROUP_PROPERTY, ORIGIN_PROPERTY
 from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import constant_values, consumed_values, subgraphs
+from mcm_compiler.ir.constants import constant_values, consumed_values
+from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.ir.node_copying import copy_node, rewire
-from mcm_compiler.partition import CHIP, Legalization, Partition, PartitionProblem
+from mcm_compiler.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
 from mcm_passes.partitioning.fast_model import evaluate
 
 
@@ -38,32 +39,6 @@ def legalize(
     return Legalization(tuple(work.clones), tuple(work.relays))
 
 
-class _Names:
-    """Names that are not taken yet, anywhere in the graph and in its subgraphs."""
-
-    def __init__(self, graph: ir.Graph) -> None:
-        self._taken: set[str] = set()
-        self._collect(graph)
-
-    def fresh(self, wanted: str) -> str:
-        """`wanted`, or with a number behind it."""
-        name, count = wanted, 1
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._taken.add(name)
-        return name
-
-    def _collect(self, graph: ir.Graph) -> None:
-        self._taken.update(value.name or "" for value in graph.inputs)
-        self._taken.update(graph.initializers)
-        for node in graph:
-            self._taken.add(node.name or "")
-            self._taken.update(value.name or "" for value in node.outputs)
-            for inner in subgraphs(node):
-                self._collect(inner)
-
-
 class _Legalizer:
     def __init__(
         self, model: ir.Model, problem: PartitionProblem, partition: Partition, plan: FusionPlan
@@ -80,7 +55,7 @@ class _Legalizer:
                 problem.clonable.nonzero()[0].tolist(), evaluation.copies.tolist(), strict=True
             )
         }
-        self._names = _Names(model.graph)
+        self._names = UnusedNames(model.graph)
         self._nodes = {node.name or "": node for node in model.graph}
         # What a chip reads instead of a value of the original graph.
         self._local: list[dict[ir.Value, ir.Value]] = [{} for _ in range(self._num_chips)]
@@ -121,13 +96,13 @@ class _Legalizer:
             suffix = f"/on_chip_{chip}"
             placed[chip] = []
             for node in originals:
-                clone = copy_node(node, local, self._names.fresh(f"{node.name}{suffix}"))
+                clone = copy_node(node, local, self._names.take(f"{node.name}{suffix}"))
                 clone.metadata_props.setdefault(ORIGIN_PROPERTY, node.name or "")
                 if GROUP_PROPERTY in clone.metadata_props:
                     clone.metadata_props[GROUP_PROPERTY] += suffix
                 for old, new in zip(node.outputs, clone.outputs, strict=True):
                     if old.name:
-                        new.name = self._names.fresh(f"{old.name}{suffix}")
+                        new.name = self._names.take(f"{old.name}{suffix}")
                     local[old] = new
                 placed[chip].append(clone)
                 self.clones.append((node.name or "", clone.name or "", chip))
@@ -167,20 +142,21 @@ class _Legalizer:
         name = value.name or ""
         if collected and chips:
             # The graph's output keeps its name, and is now made on the last chip.
-            value.name = self._names.fresh(f"{name}/on_chip_{source}")
+            value.name = self._names.take(f"{name}/on_chip_{source}")
         for chip in range(source + 1, last + 1):
             if arriving is not value:
                 self._local[chip][value] = arriving
             if chip not in chips:
                 continue
             is_output = collected and chip == last
-            relay_name = self._names.fresh(f"{name}/relay_{chip}")
+            relay_name = self._names.take(f"{name}/relay_{chip}")
             relay = ir.Node("", "Identity", [arriving], name=relay_name)
             made = relay.outputs[0]
             made.name = name if is_output else relay_name
             made.type = value.type
             made.shape = value.shape.copy() if value.shape is not None else None
             CHIP.set(relay, chip)
+            RELAY.set(relay, True)
             self._relayed[chip].append(relay)
             self.relays.append((name, relay_name, chip))
             if is_output:

@@ -15,9 +15,10 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
+from mcm_compiler.units import bytes_text
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import aligned, evaluate, period
-from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible, mebibytes
+from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible
 
 
 def solve(
@@ -145,7 +146,7 @@ def _not_found(problem: PartitionProblem, strategy_text: str, reason: str) -> Di
     return Diagnostic(
         "MCM-P008",
         f"strategy '{strategy_text}' found no valid partition: {reason}; weights need "
-        f"{mebibytes(weights)} of {mebibytes(memory)} on {problem.num_chips} chips",
+        f"{bytes_text(weights)} of {bytes_text(memory)} on {problem.num_chips} chips",
         at=f"weight {heaviest_weight(problem)}" if weights else None,
         hint=", or ".join(hints),
     )

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
 from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.sharding import OperatorSharding
 from mcm_compiler.target import PackageLimits
 from mcm_passes.sharding.weight_cuts import WeightCut, piece_bounds, static_shape, weight_cut
@@ -162,13 +163,8 @@ class OperatorSharder:
 
     def __init__(self, graph: ir.Graph) -> None:
         self._graph = graph
-        self._names: set[str] = set()
-        for value in (*graph.inputs, *graph.initializers.values()):
-            self._names.add(value.name or "")
-        for node in graph:
-            self._names.add(node.name or "")
-            self._names.update(value.name or "" for value in node.outputs)
-        self._slicer = WeightSlicer(graph, self._unused)
+        self._names = UnusedNames(graph)
+        self._slicer = WeightSlicer(graph, self._names)
 
     def shard(self, found: Oversized) -> tuple[OperatorSharding, list[ir.Node]]:
         """Replaces an operator by its pieces and a `Concat` that makes the same value.
@@ -190,7 +186,7 @@ class OperatorSharder:
             [piece.outputs[0] for piece in pieces],
             [ir.AttrInt64("axis", cut.output_axis)],
             outputs=[ir.Value(name=result.name, type=result.type, shape=result.shape)],
-            name=self._unused(f"{node.name}/concat"),
+            name=self._names.take(f"{node.name}/concat"),
             metadata_props=dict(node.metadata_props),
         )
         self._graph.insert_before(node, [*pieces, concat])
@@ -218,12 +214,12 @@ class OperatorSharder:
             assert bias.shape is not None
             part = Slice(len(bias.shape) - 1, *bounds)
             inputs[cut.bias] = self._slicer.part(bias, part, node)
-        name = self._unused(f"{node.name}/shard_{index}")
+        name = self._names.take(f"{node.name}/shard_{index}")
         result = node.outputs[0]
         assert result.shape is not None
         shape = Slice(cut.output_axis, *bounds).of_shape(result.shape.numpy())
         value = ir.Value(
-            name=self._unused(f"{result.name}/shard_{index}"),
+            name=self._names.take(f"{result.name}/shard_{index}"),
             type=result.type,
             shape=ir.Shape(shape),
         )
@@ -249,10 +245,3 @@ class OperatorSharder:
             elif producer.graph is self._graph and not any(v.uses() for v in producer.outputs):
                 pending += [operand for operand in producer.inputs if operand is not None]
                 self._graph.remove(producer, safe=True)
-
-    def _unused(self, wanted: str) -> str:
-        name, suffix = wanted, 1
-        while name in self._names:
-            name, suffix = f"{wanted}_{suffix}", suffix + 1
-        self._names.add(name)
-        return name

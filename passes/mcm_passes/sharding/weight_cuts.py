@@ -12,6 +12,7 @@ segment, so that pieces stay on the side of the whole. Both were found by experi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -123,9 +124,7 @@ def _conv(node: ir.Node) -> WeightCut | None:
     if weight is None or output is None or node.attributes.get_int("group", 1) != 1:
         return None
     bias = 2 if len(node.inputs) > 2 and node.inputs[2] is not None else None
-    positions = 1
-    for extent in output[2:]:
-        positions *= extent
+    positions = math.prod(output[2:])
     least = positions + 1 if weight[0] > positions else 1
     return WeightCut(1, 0, 1, bias, max(least, ALIGNMENT))
 

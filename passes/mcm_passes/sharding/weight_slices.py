@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.ir.writer import release
 
 _SAME_AXES = frozenset({"Cast", "Identity"})
@@ -60,12 +60,12 @@ class WeightSlicer:
 
     Args:
         graph: where new initializers are registered.
-        unused_name: gives a free name near a wanted one.
+        names: gives the names of new nodes and weights.
     """
 
-    def __init__(self, graph: ir.Graph, unused_name: Callable[[str], str]) -> None:
+    def __init__(self, graph: ir.Graph, names: UnusedNames) -> None:
         self._graph = graph
-        self._unused_name = unused_name
+        self._names = names
         self._parts: dict[tuple[ir.Value, Slice], ir.Value] = {}
 
     def part(self, value: ir.Value, cut: Slice, before: ir.Node) -> ir.Value:
@@ -137,7 +137,7 @@ class WeightSlicer:
         return value
 
     def _part_name(self, whole: ir.Value | ir.Node, cut: Slice, suffix: str = "") -> str:
-        return self._unused_name(f"{whole.name}/{cut.axis}_{cut.start}_{cut.stop}{suffix}")
+        return self._names.take(f"{whole.name}/{cut.axis}_{cut.start}_{cut.stop}{suffix}")
 
 
 def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorProtocol:

@@ -74,9 +74,9 @@ def _content(attribute: ir.Attr) -> Hashable | None:
         case ir.AttributeType.FLOATS:
             return np.array(attribute.as_floats(), dtype=np.float32).tobytes()
         case ir.AttributeType.STRING:
-            return attribute.as_string()
+            return attribute.value  # bytes where they are not UTF-8
         case ir.AttributeType.STRINGS:
-            return tuple(attribute.as_strings())
+            return tuple(attribute.value)
         case ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()
             if tensor.dtype is ir.DataType.STRING or tensor.nbytes > _MAX_ATTRIBUTE_BYTES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -145,10 +147,7 @@ def _result_bytes(value: ir.Value) -> int | None:
         return None
     if value.shape is None or not value.shape.is_static() or value.type.dtype not in _FOLDED_TYPES:
         return None
-    elements = 1
-    for extent in value.shape.numpy():
-        elements *= extent
-    return int(elements * value.type.dtype.itemsize)
+    return int(math.prod(value.shape.numpy()) * value.type.dtype.itemsize)
 
 
 def _feeds_prepacking(value: ir.Value) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.ir.constants import consumed_values
+from mcm_compiler.ir.node_copying import remove_nodes
 
 
 def remove_dead_code(graph: ir.Graph) -> int:
@@ -27,7 +28,7 @@ def remove_dead_code(graph: ir.Graph) -> int:
             live.update(consumed_values(node))
         else:
             dead.append(node)
-    graph.remove(dead, safe=True)
+    remove_nodes(graph, dead)
     unused = [
         name
         for name, value in graph.initializers.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ class Mine(Pass):
     def run(self, model, context):
         pass
 """
+
+
+@pytest.fixture(autouse=True)
+def _not_on_github(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
 def _invoke(*args: str, **extra: Any) -> Any:
@@ -170,6 +176,76 @@ def test_a_diagnosed_failure(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> N
     result = _invoke("compile", "net.onnx", "--format", "json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["diagnostics"][0]["code"] == "MCM-I001"
+
+
+def test_a_failure_reaches_github_and_junit(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_args: Any, **_rest: Any) -> Any:
+        raise CompileError(Diagnostic("MCM-I001", "no such file"))
+
+    monkeypatch.setattr(api, "compile_model", fail)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    junit = tmp_path / "new" / "junit.xml"
+    result = _invoke("compile", "net.onnx", "--junit", str(junit))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert "::error file=net.onnx,title=MCM-I001 net.onnx::no such file" in lines
+    assert "error[MCM-I001]: no such file" in lines
+    assert ET.parse(junit).find("testsuite/testcase/failure").get("type") == "MCM-I001"
+    assert [path.name for path in junit.parent.iterdir()] == ["junit.xml"]
+
+
+def _baseline(path: Path, throughput_per_s: float) -> str:
+    report = build_report(example_result())
+    report |= {"throughput_per_s": throughput_per_s, "period_s": 1.0 / throughput_per_s}
+    json_text.write(path, report)
+    return str(path)
+
+
+def test_a_slower_model_fails_after_its_report(calls: Calls, tmp_path: Path) -> None:
+    baseline = _baseline(tmp_path / "report.json", 9000.0)
+    result = _invoke("compile", "net.onnx", "--baseline", baseline)
+    assert result.exit_code == 1
+    assert result.stdout == report_text(build_report(example_result()))
+    assert "wrote net.mcm36" in result.stderr
+    assert "error[MCM-U031]: throughput fell by 11.1 %" in result.stderr
+    assert f"  at: net.onnx, compared with {baseline}" in result.stderr
+    assert _invoke("compile", "net.onnx", "--baseline", str(tmp_path)).exit_code == 1
+    allowed = _invoke("compile", "net.onnx", "--baseline", baseline, "--max-regression", "12%")
+    assert allowed.exit_code == 0
+    assert "throughput -11.1 % against the baseline" in allowed.stderr
+
+
+def test_a_faster_model_and_a_new_one_pass(calls: Calls, tmp_path: Path) -> None:
+    faster = _invoke("compile", "n.onnx", "--baseline", _baseline(tmp_path / "r.json", 4000.0))
+    assert faster.exit_code == 0
+    assert "note[MCM-U033]: throughput rose by 100.0 %" in faster.stderr
+    new = _invoke("compile", "n.onnx", "--baseline", str(tmp_path))
+    assert new.exit_code == 0
+    assert "note[MCM-U035]" in new.stderr
+
+
+def test_a_damaged_baseline_fails_but_the_compile_is_kept(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("{")
+    result = _invoke("compile", "net.onnx", "--baseline", str(tmp_path))
+    assert result.exit_code == 1
+    assert "wrote net.mcm36" in result.stderr
+    assert "error[MCM-U030]" in result.stderr
+
+
+def test_a_missing_baseline_stops_before_the_compile(calls: Calls, tmp_path: Path) -> None:
+    result = _invoke("compile", "net.onnx", "--baseline", str(tmp_path / "gone.json"))
+    assert result.exit_code == 1
+    assert "error[MCM-U030]" in result.stderr
+    assert calls == []
+
+
+def test_a_limit_without_a_baseline_is_wrong_usage(calls: Calls) -> None:
+    assert _invoke("compile", "net.onnx", "--max-regression", "3%").exit_code == 2
+    assert calls == []
 
 
 def test_print_after_prints_the_model_to_stderr(

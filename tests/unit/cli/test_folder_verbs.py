@@ -43,8 +43,12 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Stands in for `check_folder`; `holds` decides, `seeds` tells what was asked for."""
     state: dict[str, Any] = {"holds": True}
 
-    def check_folder(folder: Path, *, seeds: Any, progress: Any = None) -> CheckReport:
+    def check_folder(
+        folder: Path, *, seeds: Any, data: Any, test_data: Any, progress: Any = None
+    ) -> CheckReport:
         state["seeds"] = list(seeds)
+        state["data"] = data
+        state["test_data"] = test_data
         state["folder"] = folder
         holds = state["holds"]
         faults = () if holds else (Diagnostic("MCM-A008", "the file was changed"),)
@@ -92,6 +96,22 @@ def test_check_as_json(verdict: dict[str, Any], holds: bool) -> None:
     assert [step["name"] for step in data["steps"]] == ["hashes", "equality"]
     assert data["verification"]["outputs"][0]["bit_equal"] is True
     assert len(data["diagnostics"]) == (0 if holds else 1)
+
+
+def test_check_with_own_data(verdict: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.ones(2))
+    assert _invoke("check", "net.mcm36").exit_code == 0
+    assert (verdict["seeds"], verdict["data"]) == ([0, 1], [])
+    assert _invoke("check", "net.mcm36", "--input", str(path)).exit_code == 0
+    assert verdict["seeds"] == []
+    (data,) = verdict["data"]
+    assert data.name == str(path)
+    assert data.inputs["x"].tolist() == [1, 1]
+    arguments = ["--test-data", str(tmp_path), "--seeds", "1"]
+    assert _invoke("check", "net.mcm36", *arguments).exit_code == 0
+    assert (verdict["seeds"], verdict["test_data"]) == ([0], tmp_path)
+    assert _invoke("check", "net.mcm36", "--seeds", "0").exit_code == 2
 
 
 def test_seeds_end_where_seeds_end(verdict: dict[str, Any]) -> None:

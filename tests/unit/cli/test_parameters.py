@@ -7,7 +7,13 @@ from typing import Any
 import click
 import pytest
 
-from mcm_compiler.cli.parameters import once_each, parse_dimension, parse_duration, parse_shape
+from mcm_compiler.cli.parameters import (
+    once_each,
+    parse_dimension,
+    parse_duration,
+    parse_percentage,
+    parse_shape,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +73,16 @@ def test_a_name_given_twice_is_refused() -> None:
     assert once_each("--dim", (("a", 1), ("b", 2))) == {"a": 1, "b": 2}
     with pytest.raises(click.BadParameter, match="'a' is given twice"):
         once_each("--dim", (("a", 1), ("a", 2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("3%", 0.03), (" 2.5 % ", 0.025), ("0%", 0.0), (".5%", 0.005)]
+)
+def test_percentages(text: str, share: float) -> None:
+    assert parse_percentage(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["3", "", "%", "-1%", "100%", "1e1%", "nan%", "3%%"])
+def test_malformed_percentages(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_percentage(text)

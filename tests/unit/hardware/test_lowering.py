@@ -3,12 +3,12 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.artifact.memory_check import overlapping_buffers
 from mcm_compiler.chips import GROUP_PROPERTY
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import HOST, ChipModel, Wire
 from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.kernel_order import order_kernels
-from mcm_hardware.offset_assignment import overlaps
 from mcm_hardware.ring_target import RingTarget
 
 
@@ -66,7 +66,7 @@ def test_one_chip(model):
         ("a", 1024, 0, 2), ("b", 1024, 1, 2), ("c", 1024, 2, 3)
     ]  # fmt: skip
     assert chip.high_water_bytes == 2 * 1024 + 2 * 64 + 2 * 1024 + 3 * 1024
-    assert overlaps(chip.buffers) == []
+    assert overlapping_buffers(chip.buffers) == []
     assert LoweredProgram.from_dict(program.to_dict()) == program
 
 

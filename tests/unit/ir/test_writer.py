@@ -71,3 +71,22 @@ def test_failure_leaves_the_old_files(tmp_path, monkeypatch, threshold):
     with pytest.raises((OSError, ir.serde.SerdeError)):
         writer.write_model(model, path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_inline_weights_of_an_external_source_are_copied(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    ir.save(
+        LstmLm(hidden=8, vocab=20).build(),
+        source / "lm.onnx",
+        external_data="lm.data",
+        size_threshold_bytes=0,
+    )
+    model = ir.load(source / "lm.onnx")
+    kept = list(model.graph.initializers.values())
+    assert all(isinstance(v.const_value, ir.ExternalTensor) for v in kept)
+    writer.write_model(model, tmp_path / "copy.onnx")
+    assert all(isinstance(v.const_value, ir.ExternalTensor) for v in kept)
+    copy = onnx.load(tmp_path / "copy.onnx", load_external_data=False)
+    assert not any(tensor.external_data for tensor in copy.graph.initializer)
+    ort.InferenceSession(tmp_path / "copy.onnx", providers=["CPUExecutionProvider"])

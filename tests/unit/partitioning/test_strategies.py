@@ -213,9 +213,7 @@ def test_the_reason_names_the_unit_whose_buffers_do_not_fit(make_problem):
     """Each op's tensor of 1000 bytes takes two slots on arrival and two when it leaves."""
     outcome = run(ContiguousDp(), make_problem(CHAIN.replace("[2]", "[250]"), sram=2048))
     assert outcome.chip_of is None
-    assert "'Relu_0' alone needs 4096 bytes on a chip of 2048 bytes, 2048 bytes of it" in (
-        outcome.reason
-    )
+    assert "'Relu_0' alone needs 4.0 KiB on a chip of 2.0 KiB, 2.0 KiB of it" in (outcome.reason)
 
 
 def test_weights_larger_than_the_package_are_diagnosed(make_problem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.report.units import (
+from mcm_compiler.units import (
     bytes_text,
     count_text,
     percent_text,

@@ -1,0 +1,177 @@
+"""Inputs and expected outputs that the user has: ONNX's `test_data_set_N` folders.
+
+Such a folder lies beside a model and holds `input_K.pb` and `output_K.pb`: serialised tensors,
+sequences, optionals or maps, in the order of the graph's inputs (weights left out) and outputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution import max_abs_error, same_bits
+from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.runtime_values import is_exotic
+from mcm_compiler.verification import ExpectedComparison
+
+MAX_FILE_BYTES = 1 << 31
+"""Protobuf ends there."""
+
+RTOL, ATOL = 1e-3, 1e-7
+"""Relative and absolute tolerance of expected outputs: those of onnx's own runner."""
+
+_SET = re.compile(r"test_data_set_(\d+)")
+_FILE = re.compile(r"(input|output)_(\d+)\.pb")
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Data for one inference.
+
+    Attributes:
+        name: what the user calls it: a path, or a folder's name.
+        inputs: runtime values by graph input.
+        expected: runtime values by graph output; empty where only inputs are given.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    expected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def read_data_sets(path: Path, model: ir.Model) -> list[DataSet]:
+    """Reads one `test_data_set_N` folder, or all of them in the folder of a model, by number.
+
+    Args:
+        path: a folder that holds `input_0.pb`, or one that holds `test_data_set_N` folders.
+        model: tells names and kinds of inputs and outputs.
+
+    Raises:
+        CompileError: MCM-V011 where there are no such folders, a file cannot be read, or the
+            folder holds more inputs or outputs than the model has.
+    """
+    if not path.is_dir():
+        raise _refused(path, "it is not a folder")
+    numbered = [
+        (int(match[1]), child)
+        for child in path.iterdir()
+        if (match := _SET.fullmatch(child.name)) and child.is_dir()
+    ]
+    folders = [child for _, child in sorted(numbered)]
+    if not folders and any(_FILE.fullmatch(child.name) for child in path.iterdir()):
+        folders = [path]
+    if not folders:
+        raise _refused(path, "it holds no test_data_set_N folder and no input_0.pb")
+    return [_read_folder(folder, model) for folder in folders]
+
+
+def runtime_value(message: Any) -> Any:
+    """What onnxruntime takes and gives for a message: an array, a list, a dict, or None.
+
+    Raises:
+        ValueError, TypeError: if the message is malformed.
+    """
+    if isinstance(message, onnx.OptionalProto):
+        kind = onnx.OptionalProto.DataType.Name(message.elem_type)
+        if kind == "UNDEFINED":
+            return None
+        part = f"{kind.lower()}_value"
+        return runtime_value(getattr(message, part)) if message.HasField(part) else None
+    if isinstance(message, onnx.SequenceProto):
+        kind = onnx.SequenceProto.DataType.Name(message.elem_type)
+        if kind == "UNDEFINED":
+            return []
+        return [runtime_value(item) for item in getattr(message, f"{kind.lower()}_values")]
+    if isinstance(message, onnx.MapProto):
+        values = runtime_value(message.values)
+        keys: list[Any] = [key.decode() for key in message.string_keys] or list(message.keys)
+        return dict(zip(keys, values, strict=True))
+    array = onnx.numpy_helper.to_array(message)
+    return array.astype(object) if array.dtype.kind in "SU" else array
+
+
+def compare_expected(data: DataSet, outputs: Mapping[str, Any]) -> list[ExpectedComparison]:
+    """Holds the chips' outputs against those that `data` expects, as onnx's own runner does."""
+    return [
+        ExpectedComparison(data.name, name, _close(value, found), _error(value, found))
+        for name, value in data.expected.items()
+        for found in (outputs[name],)
+    ]
+
+
+def _close(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(_close, expected, actual))
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return same_bits(expected, actual)
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
+        return False
+    if expected.dtype.kind in "OUSb":
+        return same_bits(expected, actual)
+    if is_exotic(expected.dtype):
+        expected, actual = expected.astype(np.float32), actual.astype(np.float32)
+    return bool(np.allclose(actual, expected, RTOL, ATOL, equal_nan=True))
+
+
+def _error(expected: Any, actual: Any) -> float:
+    return 0.0 if same_bits(expected, actual) else max_abs_error(expected, actual)
+
+
+def _read_folder(folder: Path, model: ir.Model) -> DataSet:
+    inputs = _read_part(folder, "input", free_inputs(model))
+    expected = _read_part(folder, "output", model.graph.outputs)
+    return DataSet(folder.name, inputs, expected)
+
+
+def _read_part(folder: Path, part: str, values: Sequence[ir.Value]) -> dict[str, Any]:
+    indices = {
+        int(match[2])
+        for child in folder.iterdir()
+        if (match := _FILE.fullmatch(child.name)) and match[1] == part
+    }
+    if indices and max(indices) >= len(values):
+        raise _refused(
+            folder / f"{part}_{max(indices)}.pb",
+            f"the model has only {len(values)} {part}s, counted from 0",
+        )
+    read: dict[str, Any] = {}
+    for index in sorted(indices):
+        value = values[index]
+        message = _message_type(value)()
+        path = folder / f"{part}_{index}.pb"
+        try:
+            if path.stat().st_size >= MAX_FILE_BYTES:
+                raise _refused(path, f"it has {path.stat().st_size} bytes; protobuf ends at 2 GiB")
+            message.ParseFromString(path.read_bytes())
+            read[value.name or ""] = runtime_value(message)
+        except (OSError, DecodeError, ValueError, TypeError, KeyError) as error:
+            raise _refused(path, " ".join(str(error).split())[:300]) from error
+    return read
+
+
+def _message_type(value: ir.Value) -> Any:
+    if isinstance(value.type, ir.OptionalType):
+        return onnx.OptionalProto
+    if isinstance(value.type, ir.SequenceType):
+        return onnx.SequenceProto
+    return onnx.TensorProto
+
+
+def _refused(path: Path, reason: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-V011",
+            f"the test data cannot be used: {reason}",
+            at=quote(str(path)),
+            hint="ONNX's layout is test_data_set_0/input_0.pb, input_1.pb, ..., output_0.pb",
+        )
+    )

@@ -1,0 +1,88 @@
+"""Reading the reports of an earlier build."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import read_json
+from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+
+_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading raises where a stored report is not of the published schema."""
+
+
+def report_path(baseline: Path, folder: PurePath | None) -> Path:
+    """Where the report of a model is.
+
+    Args:
+        baseline: as given: a folder, or the report of a single model.
+        folder: the model's output folder in the batch, or None for a single model.
+
+    Raises:
+        CompileError: MCM-U030 if `baseline` is missing, or a file where a folder is needed.
+    """
+    if baseline.is_dir():
+        return (baseline if folder is None else baseline / folder) / layout.REPORT
+    if folder is not None and baseline.exists():
+        raise _unusable(baseline, "it is a file; many models need a folder of output folders")
+    if not baseline.exists():
+        raise _unusable(baseline, "there is no such file or folder")
+    return baseline
+
+
+def read_baseline(path: Path) -> Figures | None:
+    """The figures of an earlier report, with the time of every op if `program.json` lies beside it.
+
+    Returns:
+        None if there is no such file: the model is new.
+
+    Raises:
+        CompileError: MCM-U030 if the report or the program beside it is damaged, of another
+            schema version, or says nothing about speed.
+    """
+    from mcm_compiler.report.report_data import SCHEMA_VERSION
+
+    if not path.exists():
+        return None
+    program = path.with_name(layout.PROGRAM)
+    current = path
+    try:
+        report = read_json(path)
+        if (version := report.get("schema_version")) != SCHEMA_VERSION:
+            raise _unusable(path, f"its schema version is {version!r}, not {SCHEMA_VERSION}")
+        current = program
+        times = stored_op_times(read_json(program)) if program.exists() else None
+        current = path
+        return figures_of(report, times)
+    except CompileError as error:
+        if error.diagnostics[0].code == "MCM-U030":
+            raise
+        raise _unusable(current, error.diagnostics[0].message) from error
+    except _MALFORMED as error:
+        reason = f"a field is missing or malformed: {type(error).__name__}: {error}"
+        raise _unusable(current, reason) from error
+
+
+def missing(model: str, path: Path) -> Diagnostic:
+    """The note for a model that an earlier build did not have."""
+    return Diagnostic(
+        "MCM-U035",
+        "the baseline does not have this model, so there is nothing to compare it with",
+        at=f"{model}, looked for in {path}",
+        hint="it will be compared once this build's output is the baseline",
+        severity=Severity.NOTE,
+    )
+
+
+def _unusable(path: Path, reason: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-U030",
+            f"the baseline cannot be used: {reason}",
+            at=str(path),
+            hint="give --baseline a report.json that mcmc compile wrote, or for many models the "
+            "folder that it wrote with -o",
+        )
+    )

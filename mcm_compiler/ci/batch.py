@@ -1,0 +1,203 @@
+"""Compiling many models, in this process or in several, with results in the order of the list."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcm_compiler.ci.baseline import missing
+from mcm_compiler.ci.comparison import Comparison, compare
+from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
+from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.diagnostics import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from mcm_compiler.api import CompileResult
+    from mcm_compiler.options import CompileOptions
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model to compile.
+
+    Attributes:
+        model: a path, or `zoo:NAME`.
+        folder: the folder to write.
+    """
+
+    model: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all models of a batch have in common.
+
+    Attributes:
+        target: a name, or a path of a description.
+        options: of the compiles.
+        force: replace output folders.
+        diagnose: what the user is told about an exception; importable by its name, because it
+            travels to other processes.
+    """
+
+    target: str
+    options: CompileOptions
+    force: bool
+    diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one model.
+
+    Attributes:
+        model: as in the job.
+        folder: as in the job.
+        report: as in `report.json`, or None where the compile failed.
+        op_times: of every kernel, or None where nothing was lowered.
+        comparison: with the baseline, or None.
+        diagnostics: all of them.
+        seconds: that the compile took.
+    """
+
+    model: str
+    folder: Path
+    report: dict[str, Any] | None
+    op_times: tuple[OpTime, ...] | None
+    comparison: Comparison | None
+    diagnostics: tuple[Diagnostic, ...]
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error among the diagnostics."""
+        return any(d.severity is Severity.ERROR for d in self.diagnostics)
+
+
+def compile_all(
+    jobs: Sequence[Job],
+    settings: Settings,
+    processes: int,
+    prepare: Callable[[], None],
+    progress: Callable[[str], None] | None,
+) -> Generator[Outcome]:
+    """Compiles all models; one that fails does not stop the others.
+
+    Args:
+        jobs: with distinct folders.
+        settings: common to all.
+        processes: that work at once; 1 compiles in this one.
+        prepare: run in each other process before its first model; importable by its name.
+        progress: called with the stages of a model where they are known here.
+
+    Yields:
+        The outcomes in the order of `jobs`, each as soon as those before it are there.
+    """
+    if processes > 1 and len(jobs) > 1:
+        work = partial(compile_one, settings)
+        yield from run_in_processes(jobs, work, lost, prepare, min(processes, len(jobs)))
+        return
+    for number, job in enumerate(jobs, start=1):
+        yield compile_one(settings, job, _numbered(progress, number, len(jobs)))
+
+
+def compile_one(
+    settings: Settings, job: Job, progress: Callable[[str], None] | None = None
+) -> Outcome:
+    """Compiles one model into its folder; every failure becomes diagnostics."""
+    from mcm_compiler.api import compile_model
+
+    start = time.perf_counter()
+    try:
+        result = compile_model(
+            job.model,
+            settings.target,
+            settings.options,
+            output=job.folder,
+            force=settings.force,
+            progress=progress,
+        )
+        outcome = success(job, result, start)
+        # A graph is full of cycles, and the next model may need its memory.
+        del result
+    except Exception as error:
+        outcome = failure(job, settings.diagnose(error), start)
+    gc.collect()
+    return outcome
+
+
+def success(job: Job, result: CompileResult, start: float) -> Outcome:
+    """The outcome of a compile that began at `start` on the performance counter."""
+    from mcm_compiler.report.report_data import build_report
+
+    report = build_report(result)
+    times = program_op_times(result.program) if result.program is not None else None
+    seconds = time.perf_counter() - start
+    return Outcome(job.model, job.folder, report, times, None, result.diagnostics, seconds)
+
+
+def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Outcome:
+    """The outcome of a compile that began at `start` and failed."""
+    seconds = time.perf_counter() - start
+    return Outcome(job.model, job.folder, None, None, None, diagnostics, seconds)
+
+
+def lost(job: Job, exit_code: int | None) -> Outcome:
+    """The outcome of a model whose process died under it."""
+    how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
+    diagnostic = Diagnostic(
+        "MCM-U037",
+        f"the process that compiled the model {how}",
+        at=job.model,
+        hint="compile the model alone to see more, or give the processes more memory with a "
+        "smaller --jobs",
+    )
+    return Outcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
+
+
+def with_baseline(
+    outcome: Outcome, before: Figures | Diagnostic | None, path: Path, allowed: float
+) -> Outcome:
+    """`outcome` with a comparison and what it tells.
+
+    Args:
+        outcome: a failed one stays as it is.
+        before: figures of the baseline, what is wrong with it, or None if it lacks the model.
+        path: of the earlier report.
+        allowed: largest share by which the throughput may fall.
+    """
+    if outcome.report is None or outcome.failed:
+        return outcome
+    if before is None:
+        before = missing(outcome.model, path)
+    if isinstance(before, Diagnostic):
+        return replace(outcome, diagnostics=(*outcome.diagnostics, before))
+    if outcome.report["throughput_per_s"] is None:
+        unknown = Diagnostic(
+            "MCM-U038",
+            "the compile has no throughput to compare with the baseline",
+            at=outcome.model,
+            hint="add 'simulate' to --passes, or leave --baseline out",
+        )
+        return replace(outcome, diagnostics=(*outcome.diagnostics, unknown))
+    comparison = compare(before, figures_of(outcome.report, outcome.op_times), allowed)
+    told = comparison.diagnostics(f"{outcome.model}, compared with {path}")
+    return replace(outcome, comparison=comparison, diagnostics=(*outcome.diagnostics, *told))
+
+
+def _exit_text(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+def _numbered(
+    progress: Callable[[str], None] | None, number: int, total: int
+) -> Callable[[str], None] | None:
+    if progress is None:
+        return None
+    return lambda stage: progress(f"{number} of {total}: {stage}")

@@ -1,0 +1,228 @@
+"""Did a model become slower, by how much, and why: two sets of figures compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcm_compiler.ci.figures import Figures, OpTime
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.units import bytes_text, count_text, percent_text, rate_text, seconds_text
+
+LISTED_OPS = 3
+"""Ops that took longer, of which the reasons name so many."""
+
+NOTEWORTHY = 0.05
+"""Share of the change of the period from which the change of one op is a reason."""
+
+UNKNOWN = "nothing that the reports hold tells why"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A throughput beside that of the baseline.
+
+    Attributes:
+        baseline_per_s: inferences per second before.
+        throughput_per_s: inferences per second now.
+        allowed: largest share by which it may fall.
+        reasons: what differs, the likeliest cause first; empty where the throughput is the same.
+    """
+
+    baseline_per_s: float
+    throughput_per_s: float
+    allowed: float
+    reasons: tuple[str, ...]
+
+    @property
+    def change(self) -> float:
+        """Relative change: -0.1 for a tenth less."""
+        return self.throughput_per_s / self.baseline_per_s - 1.0
+
+    @property
+    def regressed(self) -> bool:
+        """Whether the throughput fell by more than is allowed."""
+        return self.throughput_per_s < self.baseline_per_s * (1.0 - self.allowed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "baseline_throughput_per_s": self.baseline_per_s,
+            "throughput_per_s": self.throughput_per_s,
+            "change": self.change,
+            "max_regression": self.allowed,
+            "regressed": self.regressed,
+            "reasons": list(self.reasons),
+        }
+
+    def diagnostics(self, at: str) -> tuple[Diagnostic, ...]:
+        """What the user is told: an error and its further reasons, a note, or nothing.
+
+        Args:
+            at: the model and its baseline.
+        """
+        change = percent_text(abs(self.change))
+        span = f"from {rate_text(self.baseline_per_s)} to {rate_text(self.throughput_per_s)}"
+        if not self.regressed:
+            if self.change <= 0:
+                return ()
+            text = f"throughput rose by {change}, {span}: {self.reasons[0]}"
+            return (Diagnostic("MCM-U033", text, at=at, severity=Severity.NOTE),)
+        error = Diagnostic(
+            "MCM-U031",
+            f"throughput fell by {change}, {span}, where {percent_text(self.allowed)} is allowed: "
+            f"{self.reasons[0]}",
+            at=at,
+            hint="undo the change, allow it with --max-regression, or make the new report the "
+            "baseline",
+        )
+        notes = (
+            Diagnostic("MCM-U032", reason, severity=Severity.NOTE) for reason in self.reasons[1:]
+        )
+        return (error, *notes)
+
+
+def change_text(comparison: Comparison) -> str:
+    """The relative change, such as `-1.2 %`."""
+    return f"{100 * comparison.change:+.1f} %"
+
+
+def compare(old: Figures, new: Figures, allowed: float) -> Comparison:
+    """Compares the throughput, and explains a difference.
+
+    Args:
+        old: of the baseline.
+        new: of this compile.
+        allowed: largest share by which the throughput may fall, 0 to 1.
+    """
+    reasons: tuple[str, ...] = ()
+    if new.throughput_per_s != old.throughput_per_s:
+        reasons = explain(old, new) or (UNKNOWN,)
+    return Comparison(old.throughput_per_s, new.throughput_per_s, allowed, reasons)
+
+
+def explain(old: Figures, new: Figures) -> tuple[str, ...]:
+    """What differs, one sentence each: causes from outside, then ops, model, and effects."""
+    return (
+        *_target_reasons(old, new),
+        *_mapping_reasons("option ", old.options, new.options),
+        *_op_reasons(old, new),
+        *_model_reasons(old, new),
+        *_chip_reasons(old, new),
+        *_bound_reasons(old, new),
+        *_load_reasons(old, new),
+        *_mapping_reasons("", old.versions, new.versions),
+    )
+
+
+def _target_reasons(old: Figures, new: Figures) -> list[str]:
+    if (old.target, old.target_sha256) == (new.target, new.target_sha256):
+        return []
+    if old.target != new.target:
+        return [f"the target is {quote(new.target)}, {quote(old.target)} before"]
+    return [f"the description of the target {quote(new.target)} changed"]
+
+
+def _mapping_reasons(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    return [
+        f"{kind}{name} is {quote(new.get(name, 'none'))}, {quote(old.get(name, 'none'))} before"
+        for name in {**new, **old}
+        if new.get(name) != old.get(name)
+    ]
+
+
+def _op_reasons(old: Figures, new: Figures) -> list[str]:
+    """Ops whose time changed with the period, the largest change first."""
+    difference_s = new.period_s - old.period_s
+    sign = 1.0 if difference_s >= 0 else -1.0
+    changes: list[tuple[float, OpTime, OpTime | None]] = []
+    for name, now in new.ops.items():
+        before = old.ops.get(name)
+        if before is None and not (old.all_ops and new.all_ops):
+            continue
+        change_s = sign * (now.seconds - (before.seconds if before else 0.0))
+        if change_s > 0 and change_s >= NOTEWORTHY * abs(difference_s):
+            changes.append((change_s, now, before))
+    changes.sort(key=lambda change: (-change[0], change[1].name))
+    return [_op_sentence(now, before) for _, now, before in changes[:LISTED_OPS]]
+
+
+def _op_sentence(now: OpTime, before: OpTime | None) -> str:
+    name = quote(now.name) if now.ops == 1 else f"{now.ops} fused ops up to {quote(now.name)}"
+    verb = "takes" if now.ops == 1 else "take"
+    text = f"{name} on chip {now.chip} {verb} {seconds_text(now.seconds)}"
+    if before is None:
+        return f"{text}, and the baseline has no op of that name"
+    return f"{text}, {seconds_text(before.seconds)} before"
+
+
+def _model_reasons(old: Figures, new: Figures) -> list[str]:
+    if old.model_sha256 == new.model_sha256:
+        return []
+    if (old.model_ops, old.model_weight_bytes) == (new.model_ops, new.model_weight_bytes):
+        return ["the model's file changed, with as many ops and bytes of weights as before"]
+    now, before = (
+        f"{count_text(f.model_ops, 'op')} and {bytes_text(f.model_weight_bytes)} of weights"
+        for f in (new, old)
+    )
+    return [f"the model changed: it has {now}, {before} before"]
+
+
+def _chip_reasons(old: Figures, new: Figures) -> list[str]:
+    if old.chips_used == new.chips_used:
+        return []
+    now, before = (
+        "an unknown number" if n is None else str(n) for n in (new.chips_used, old.chips_used)
+    )
+    return [f"chips in use: {now}, {before} before"]
+
+
+def _bound_reasons(old: Figures, new: Figures) -> list[str]:
+    reasons: list[str] = []
+    if old.lower_bound_s is not None and new.lower_bound_s is not None:
+        if new.lower_bound_s > old.period_s:
+            reasons.append(
+                f"no partition can be as fast as before: the lower bound on the period is "
+                f"{seconds_text(new.lower_bound_s)}, and the period was "
+                f"{seconds_text(old.period_s)}"
+            )
+        elif old.lower_bound_s != new.lower_bound_s:
+            reasons.append(
+                f"the lower bound on the period is {seconds_text(new.lower_bound_s)}, "
+                f"{seconds_text(old.lower_bound_s)} before"
+            )
+    if old.gap is not None and new.gap is not None and abs(new.gap - old.gap) >= 0.001:
+        reasons.append(
+            f"the gap to the lower bound is {percent_text(new.gap)}, {percent_text(old.gap)} before"
+        )
+    return reasons
+
+
+def _load_reasons(old: Figures, new: Figures) -> list[str]:
+    reasons: list[str] = []
+    worst_now = (new.bottleneck, new.bottleneck_busy_s)
+    worst_before = (old.bottleneck, old.bottleneck_busy_s)
+    if worst_now != worst_before and None not in (new.bottleneck, old.bottleneck):
+        reasons.append(
+            f"the bottleneck is {new.bottleneck} with {seconds_text(new.bottleneck_busy_s)}, "
+            f"{old.bottleneck} with {seconds_text(old.bottleneck_busy_s)} before"
+        )
+    if seconds_text(old.chip_busy_s) != seconds_text(new.chip_busy_s):
+        reasons.append(
+            f"all chips together work {seconds_text(new.chip_busy_s)} per inference, "
+            f"{seconds_text(old.chip_busy_s)} before"
+        )
+    if old.link_bytes != new.link_bytes:
+        reasons.append(
+            f"all links together carry {bytes_text(new.link_bytes)} per inference, "
+            f"{bytes_text(old.link_bytes)} before"
+        )
+    for name, now, before in (
+        ("relays", new.relays, old.relays),
+        ("clones", new.clones, old.clones),
+        ("sharded operators", new.sharded, old.sharded),
+    ):
+        if now != before:
+            reasons.append(f"{name}: {now}, {before} before")
+    return reasons

@@ -1,0 +1,206 @@
+"""The figures of a compile that a later compile is compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mcm_compiler.report.bottleneck import resource_name
+
+if TYPE_CHECKING:
+    from mcm_compiler.program import LoweredProgram
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """The time of an op, or of a group of ops that runs as one kernel.
+
+    Attributes:
+        name: of the kernel.
+        chip: where it runs.
+        ops: ONNX nodes in it.
+        seconds: per inference.
+    """
+
+    name: str
+    chip: int
+    ops: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one report says about speed and about what speed depends on.
+
+    Attributes:
+        throughput_per_s: inferences per second.
+        period_s: its inverse.
+        lower_bound_s: proven bound on the period, or None.
+        gap: distance of the period from the bound, or None.
+        model_sha256: hash of the model.
+        model_ops: its ops.
+        model_weight_bytes: its weights.
+        target: name of the package.
+        target_sha256: hash of its description.
+        options: options and models of cost and time that the figures depend on, by name.
+        versions: of the distributions, by name.
+        chips_used: chips with ops, or None.
+        chip_busy_s: all chips' work per inference.
+        link_bytes: bytes over all links per inference.
+        relays: ops that pass a tensor on.
+        clones: copied ops.
+        sharded: ops that were cut into shards.
+        bottleneck: the busiest resource in words, or None.
+        bottleneck_busy_s: its work per inference, or None.
+        ops: times of kernels, by name; the heaviest of each chip only, unless `all_ops`.
+        all_ops: whether `ops` has every kernel.
+    """
+
+    throughput_per_s: float
+    period_s: float
+    lower_bound_s: float | None
+    gap: float | None
+    model_sha256: str
+    model_ops: int
+    model_weight_bytes: int
+    target: str
+    target_sha256: str
+    options: Mapping[str, str]
+    versions: Mapping[str, str]
+    chips_used: int | None
+    chip_busy_s: float
+    link_bytes: int
+    relays: int
+    clones: int
+    sharded: int
+    bottleneck: str | None
+    bottleneck_busy_s: float | None
+    ops: Mapping[str, OpTime]
+    all_ops: bool
+
+
+def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -> Figures:
+    """Reads the figures of a report.
+
+    Args:
+        report: as from `build_report`, or as stored by an earlier release.
+        op_times: the time of every kernel, or None where only the report is at hand.
+
+    Raises:
+        AttributeError, KeyError, TypeError, ValueError: where a field is missing or malformed, or
+            where there is no throughput; `read_baseline` turns these into a diagnostic.
+    """
+    model, target, worst = report["model"], report["target"], report["bottleneck"]
+    chips: list[Mapping[str, Any]] = list(report["chips"] or ())
+    times = op_times if op_times is not None else _heaviest(chips, worst)
+    return Figures(
+        throughput_per_s=_positive(report["throughput_per_s"], "throughput_per_s"),
+        period_s=_positive(report["period_s"], "period_s"),
+        lower_bound_s=_number(report["lower_bound_s"]),
+        gap=_number(report["gap"]),
+        model_sha256=str(model["sha256"]),
+        model_ops=int(model["ops"]),
+        model_weight_bytes=int(model["weight_bytes"]),
+        target=str(target["name"]),
+        target_sha256=str(target["sha256"]),
+        options=_options(report),
+        versions={str(k): str(v) for k, v in report["versions"].items()},
+        chips_used=None if report["chips_used"] is None else int(report["chips_used"]),
+        chip_busy_s=math.fsum(_number(chip["busy_s"]) or 0.0 for chip in chips),
+        link_bytes=sum(int(link["bytes_per_inference"]) for link in report["links"] or ()),
+        relays=len(report["relays"] or ()),
+        clones=len(report["clones"] or ()),
+        sharded=len(report["sharded_operators"] or ()),
+        bottleneck=None if worst is None else _resource(worst),
+        bottleneck_busy_s=None if worst is None else _number(worst["busy_s"]),
+        ops=_by_name(times),
+        all_ops=op_times is not None,
+    )
+
+
+def program_op_times(program: LoweredProgram) -> tuple[OpTime, ...]:
+    """The time of every kernel of a program, in program order."""
+    return tuple(
+        OpTime(kernel.name, chip.chip, len(kernel.nodes), kernel.duration_s)
+        for chip in program.chips
+        for kernel in chip.kernels
+    )
+
+
+def stored_op_times(program: Mapping[str, Any]) -> tuple[OpTime, ...]:
+    """The same of a stored `program.json`, of which nothing else is read.
+
+    Raises:
+        KeyError, TypeError, ValueError: where a field is missing or malformed.
+    """
+    return tuple(
+        OpTime(
+            str(kernel["name"]),
+            int(chip["chip"]),
+            len(kernel["nodes"]),
+            _finite(float(kernel["duration_s"])),
+        )
+        for chip in program["chips"]
+        for kernel in chip["kernels"]
+    )
+
+
+def _options(report: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "partitioner": str(report["strategy"]),
+        "routing": str(report["routing"]),
+        "passes": str(report["pipeline"]),
+        "seed": str(report["seed"]),
+        "inferences": str(report["inferences"]),
+        "dim": ",".join(f"{k}={v}" for k, v in report["model"]["dims"].items()) or "none",
+        "cost model": str(report["cost_model"]),
+        "simulator": str(report["period_model"]),
+    }
+
+
+def _heaviest(chips: list[Mapping[str, Any]], worst: Any) -> tuple[OpTime, ...]:
+    rows = [(chip["chip"], chip["heaviest_op"]) for chip in chips if chip["heaviest_op"]]
+    known = {(int(chip), str(op["name"])) for chip, op in rows}
+    if worst is not None and worst["chip"] is not None:
+        further = [(worst["chip"], op) for op in worst["heaviest_ops"]]
+        rows += [(c, op) for c, op in further if (int(c), str(op["name"])) not in known]
+    return tuple(
+        OpTime(str(op["name"]), int(chip), int(op["ops"]), _finite(float(op["seconds"])))
+        for chip, op in rows
+    )
+
+
+def _by_name(times: tuple[OpTime, ...]) -> dict[str, OpTime]:
+    found: dict[str, OpTime] = {}
+    for op in times:
+        before = found.get(op.name)
+        seconds = op.seconds + (before.seconds if before is not None else 0.0)
+        found[op.name] = replace(before or op, seconds=seconds)
+    return found
+
+
+def _resource(worst: Mapping[str, Any]) -> str:
+    if worst["chip"] is not None:
+        return f"chip {int(worst['chip'])}"
+    return resource_name(int(worst["source"]), int(worst["destination"]))
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else _finite(float(value))
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number
+
+
+def _positive(value: Any, name: str) -> float:
+    number = _number(value)
+    if number is None:
+        raise ValueError(f"{name} is null, so the compile was not simulated")
+    if number <= 0:
+        raise ValueError(f"{name} is {number}, not positive")
+    return number

@@ -1,0 +1,135 @@
+"""Work in several processes: results in order, a dead process costs one job, no orphans.
+
+`concurrent.futures` gives up on all jobs when one process dies, and goes on with the next job
+when a process is asked to end; a hostile model and a cancelled build need the opposite.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+PATIENCE_S = 20.0
+"""Time for a process to remove what it has half-written before it is killed."""
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection
+    index: int = -1
+
+
+def run_in_processes(
+    jobs: Sequence[J],
+    work: Callable[[J], R],
+    lost: Callable[[J, int | None], R],
+    prepare: Callable[[], None],
+    processes: int,
+) -> Generator[R]:
+    """Applies `work` to all jobs.
+
+    Processes are started afresh rather than forked, because a fork of a process with threads may
+    hang. They do not see an interrupt from the keyboard: this process does, and asks them to end,
+    upon which their `finally` blocks run.
+
+    Args:
+        jobs: they, `work`, `prepare` and the results are pickled.
+        work: raises nothing.
+        lost: the result for a job whose process died, from its exit code.
+        prepare: run in each process before its first job.
+        processes: that run at once.
+
+    Yields:
+        The results in the order of `jobs`.
+    """
+    waiting = deque(range(len(jobs)))
+    done: dict[int, R] = {}
+    workers: list[_Worker] = []
+    try:
+        for position in range(len(jobs)):
+            while position not in done:
+                while waiting and len(workers) < processes:
+                    workers.append(_start(work, prepare))
+                    _give(workers[-1], waiting, jobs)
+                ready = connection.wait([worker.pipe for worker in workers])
+                for worker in [w for w in workers if w.pipe in ready]:
+                    try:
+                        done[worker.index] = worker.pipe.recv()
+                    except (EOFError, OSError):
+                        workers.remove(worker)
+                        worker.process.join(PATIENCE_S)
+                        done[worker.index] = lost(jobs[worker.index], worker.process.exitcode)
+                        worker.pipe.close()
+                        continue
+                    if waiting:
+                        _give(worker, waiting, jobs)
+                    else:
+                        workers.remove(worker)
+                        _end([worker])
+            yield done.pop(position)
+    finally:
+        _end(workers)
+
+
+def _start(work: Callable[[Any], Any], prepare: Callable[[], None]) -> _Worker:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, work, prepare), daemon=True)
+    # The first start of a process also starts a tracker, which resets the mask that follows.
+    resource_tracker.ensure_running()
+    # The new process inherits the mask, so that it is deaf to an interrupt from its first moment.
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _give(worker: _Worker, waiting: deque[int], jobs: Sequence[Any]) -> None:
+    worker.index = waiting.popleft()
+    try:
+        worker.pipe.send(jobs[worker.index])
+    except OSError:
+        # It died before it read the job; the end of its pipe tells so where results are read.
+        return
+
+
+def _end(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(PATIENCE_S)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.pipe.close()
+
+
+def _serve(pipe: Connection, work: Callable[[Any], Any], prepare: Callable[[], None]) -> None:
+    signal.signal(signal.SIGTERM, _leave)
+    prepare()
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(work(job))
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
+    # Nothing may interrupt the cleaning up.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)

@@ -1,0 +1,79 @@
+"""What CI asks for beside a compile: a baseline to hold, a JUnit file, annotations on GitHub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+import click
+
+from mcm_compiler.ci.annotations import wanted, workflow_commands
+from mcm_compiler.ci.baseline import read_baseline, report_path
+from mcm_compiler.ci.batch import Outcome, Settings, with_baseline
+from mcm_compiler.ci.figures import Figures
+from mcm_compiler.ci.junit import junit_xml
+from mcm_compiler.cli.output_files import diagnosed_writes, whole_file
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Options of a compile in CI.
+
+    Attributes:
+        junit: the XML file to write, or None.
+        baseline: the earlier report or output folder, or None.
+        allowed: share by which the throughput may fall.
+    """
+
+    junit: Path | None
+    baseline: Path | None
+    allowed: float
+
+    def before(self, folder: PurePath | None) -> Figures | Diagnostic | None:
+        """Figures of the baseline, or what is wrong with its files; None where it has none.
+
+        Args:
+            folder: of the model in the batch, or None for a single model.
+
+        Raises:
+            CompileError: MCM-U030 if the baseline as a whole is missing.
+        """
+        if self.baseline is None:
+            return None
+        path = report_path(self.baseline, folder)
+        try:
+            return read_baseline(path)
+        except CompileError as error:
+            return error.diagnostics[0]
+
+    def compared(
+        self, outcome: Outcome, before: Figures | Diagnostic | None, folder: PurePath | None
+    ) -> Outcome:
+        """`outcome` with a comparison, where there is a baseline."""
+        if self.baseline is None:
+            return outcome
+        return with_baseline(outcome, before, report_path(self.baseline, folder), self.allowed)
+
+    def reports(self) -> bool:
+        """Whether anybody wants to know beside the user."""
+        return self.junit is not None or wanted(os.environ)
+
+    def report(self, outcomes: Sequence[Outcome], settings: Settings) -> None:
+        """Writes the annotations and the JUnit file.
+
+        Raises:
+            CompileError: MCM-A002 if the file cannot be written.
+        """
+        if wanted(os.environ):
+            for outcome in outcomes:
+                for line in workflow_commands(outcome.model, outcome.diagnostics, os.environ):
+                    click.echo(line, err=True)
+        if self.junit is not None:
+            text = junit_xml(outcomes, settings.target)
+            with diagnosed_writes(self.junit):
+                self.junit.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(self.junit) as partial:
+                partial.write_bytes(text)

@@ -1,0 +1,127 @@
+"""`mcmc compile` with many models: a line each, a summary, and one exit code."""
+
+from __future__ import annotations
+
+import gc
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcm_compiler.ci.batch import Job, Outcome, Settings, compile_all
+from mcm_compiler.ci.comparison import change_text
+from mcm_compiler.ci.model_list import list_models
+from mcm_compiler.cli.compile_options import progress_line
+from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.guard import Guard
+from mcm_compiler.cli.show import show_json
+from mcm_compiler.report.printable import printable
+from mcm_compiler.units import count_text, percent_text, rate_text, seconds_text
+
+NAME_WIDTH = 60
+"""Longer names push the figures of their line to the right."""
+
+
+def compile_many(
+    arguments: tuple[str, ...],
+    output: Path,
+    settings: Settings,
+    guard: Guard,
+    processes: int,
+    plugins: tuple[Path, ...],
+    timings: bool,
+    output_format: str,
+) -> bool:
+    """Compiles all models into folders below `output`, and says whether none failed.
+
+    Raises:
+        CompileError: MCM-U030, MCM-U034 and MCM-U036 before anything is compiled, MCM-A002 for a
+            JUnit file that cannot be written.
+    """
+    start = time.perf_counter()
+    listed = list_models(arguments, output)
+    # A new output folder may replace its own baseline.
+    before = [guard.before(model.folder) for model in listed]
+    jobs = [Job(model.model, output / model.folder) for model in listed]
+    width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
+    as_text = output_format != "json"
+    outcomes: list[Outcome] = []
+    with progress_line() as progress:
+        prepare = partial(prepare_process, plugins)
+        results = compile_all(jobs, settings, processes, prepare, progress)
+        # An interrupt ends the other processes here, not whenever the generator is collected.
+        with closing(results):
+            for model, earlier, result in zip(listed, before, results, strict=True):
+                outcome = guard.compared(result, earlier, model.folder)
+                outcomes.append(outcome)
+                if as_text:
+                    click.echo(outcome_line(outcome, width))
+                if outcome.diagnostics:
+                    click.echo(f"in {printable(outcome.model)}:", err=True)
+                    show_diagnostics(outcome.diagnostics)
+                if timings:
+                    name = printable(outcome.model)
+                    click.echo(f"{name:<{width}}  {outcome.seconds:8.3f} s", err=True)
+    if as_text:
+        click.echo(summary_line(outcomes))
+    else:
+        show_json([outcome_data(outcome) for outcome in outcomes])
+    seconds = time.perf_counter() - start
+    click.echo(f"wrote to {printable(str(output))} in {seconds:.1f} s", err=True)
+    guard.report(outcomes, settings)
+    return not any(outcome.failed for outcome in outcomes)
+
+
+def prepare_process(plugins: tuple[Path, ...]) -> None:
+    """Makes another process like this one: plug-ins are loaded, and garbage is left longer."""
+    from mcm_compiler.registry import load_plugin
+
+    gc.set_threshold(100_000, 20, 20)
+    for path in plugins:
+        load_plugin(path)
+
+
+def outcome_line(outcome: Outcome, width: int) -> str:
+    """`ok      a.onnx   4,797 inferences/s  period 208 us  gap 0.3 %  4 chips  -1.2 %`."""
+    verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
+    line = f"{verdict}  {printable(outcome.model):<{width}}"
+    if outcome.report is None:
+        return f"{line}  {', '.join(_error_codes(outcome))}"
+    report = outcome.report
+    cells = (
+        f"{rate_text(report['throughput_per_s']):>22}",
+        f"period {seconds_text(report['period_s']):>7}",
+        f"gap {percent_text(report['gap']):>7}",
+        f"{count_text(report['chips_used'], 'chip'):>8}",
+    )
+    line = "  ".join([line, *cells])
+    if outcome.comparison is not None:
+        line += f"  {change_text(outcome.comparison)}"
+    return line
+
+
+def summary_line(outcomes: list[Outcome]) -> str:
+    """`30 models: 28 ok, 2 failed, 1 of them slower than its baseline`."""
+    failed = sum(outcome.failed for outcome in outcomes)
+    slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
+    text = f"{count_text(len(outcomes), 'model')}: {len(outcomes) - failed} ok, {failed} failed"
+    return f"{text}, {slower} of them slower than the baseline" if slower else text
+
+
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """The JSON form: nothing that differs between two runs."""
+    return {
+        "model": outcome.model,
+        "folder": outcome.folder.as_posix() if outcome.report is not None else None,
+        "ok": not outcome.failed,
+        "report": outcome.report,
+        "comparison": outcome.comparison.to_dict() if outcome.comparison is not None else None,
+        "diagnostics": [d.to_dict() for d in outcome.diagnostics],
+    }
+
+
+def _error_codes(outcome: Outcome) -> list[str]:
+    return list(dict.fromkeys(d.code for d in outcome.diagnostics if d.severity == "error"))

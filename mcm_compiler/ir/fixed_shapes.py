@@ -1,0 +1,79 @@
+"""Which shapes are the same for every input, as far as the ops themselves tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from mcm_compiler.ir.constants import consumed_values, is_deterministic, subgraphs
+
+_SHAPED_BY_VALUES = {
+    "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
+    "ConstantOfShape": (0,), "DFT": (1, 2), "Expand": (1,), "HammingWindow": (0,),
+    "HannWindow": (0,), "MaxUnpool": (2,), "MelWeightMatrix": (0, 1), "OneHot": (1,),
+    "Pad": (1, 3), "Range": (0, 1, 2), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),
+    "ReduceProd": (1,), "ReduceSum": (1,), "ReduceSumSquare": (1,), "Reshape": (1,),
+    "Resize": (2, 3), "STFT": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
+    "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
+}  # fmt: skip
+"""Inputs whose values decide the shape of the output."""
+
+_SHAPED_BY_DATA = frozenset(
+    {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
+)
+
+_DOMAINS = frozenset({"", "ai.onnx"})
+
+
+def fixed_shapes(model: ir.Model) -> set[ir.Value]:
+    """Values whose shape follows from static shapes and constants alone.
+
+    What shape inference made static is fixed. Beyond it, a shape is fixed where all inputs of the
+    op have fixed shapes and those that decide about the shape have fixed values, which come from
+    constants and from `Shape` of fixed shapes. Control flow, sequences and ops of other domains
+    are taken for data-dependent.
+    """
+    graph = model.graph
+    shapes = {v for v in graph.inputs if _static(v)} | set(graph.initializers.values())
+    values = set(graph.initializers.values())
+    for node in graph:
+        inputs = consumed_values(node)
+        same_shapes = all(v in shapes for v in inputs)
+        measures = node.op_type in ("Shape", "Size") and node.domain in _DOMAINS
+        if (measures and same_shapes) or (
+            is_deterministic(node) and all(v in values for v in inputs)
+        ):
+            values.update(node.outputs)
+            shapes.update(node.outputs)
+        elif same_shapes and all(v in values for v in _shaping_inputs(node)) and _regular(node):
+            shapes.update(node.outputs)
+        else:
+            shapes.update(v for v in node.outputs if _static(v))
+    return shapes
+
+
+def _shaping_inputs(node: ir.Node) -> Iterator[ir.Value]:
+    for position in _SHAPED_BY_VALUES.get(node.op_type, ()):
+        value = node.inputs[position] if position < len(node.inputs) else None
+        if value is not None:
+            yield value
+
+
+def _regular(node: ir.Node) -> bool:
+    tensors = [*(v for v in node.inputs if v is not None), *node.outputs]
+    return (
+        node.domain in _DOMAINS
+        and node.op_type not in _SHAPED_BY_DATA
+        and not any(True for _ in subgraphs(node))
+        and not any(isinstance(v.type, ir.SequenceType | ir.OptionalType) for v in tensors)
+    )
+
+
+def _static(value: ir.Value) -> bool:
+    return (
+        isinstance(value.type, ir.TensorType)
+        and value.shape is not None
+        and value.shape.is_static()
+    )

@@ -1,0 +1,159 @@
+"""Model-local functions: who calls whom, and how many nodes the calls stand for.
+
+A file of a few kilobytes can hold layers of functions that each call the next one twice, and so
+expand to millions of nodes; onnxruntime inlines all of them. So they are counted beforehand.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.ir.structure import all_nodes, check_function, place_of
+
+MAX_EXPANDED_NODES = 500_000
+"""Nodes that all functions, inlined, may come to."""
+
+MAX_CALL_DEPTH = 64
+"""Functions within functions; onnxruntime inlines recursively."""
+
+FunctionId = tuple[str, str, str]
+
+
+def check_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
+    """Checks definitions and calls of model-local functions.
+
+    Returns:
+        MCM-I010 for a function defined twice, MCM-I017 for a call with more inputs or outputs
+        than the function has, MCM-I015 for recursion or calls nested too deep,
+        MCM-I016 where the nodes after inlining pass `MAX_EXPANDED_NODES`, and the faults of the
+        bodies as `check_structure` finds them.
+    """
+    if not proto.functions:
+        return []
+    bodies: dict[FunctionId, onnx.FunctionProto] = {}
+    faults: list[Diagnostic] = []
+    for function in proto.functions:
+        key = (_domain(function.domain), function.name, function.overload)
+        if key in bodies:
+            faults.append(
+                Diagnostic(
+                    "MCM-I010",
+                    "the function is defined twice",
+                    at=f"function {quote(function.name)}",
+                    hint="rename one of them, or give it another domain or overload",
+                )
+            )
+        bodies[key] = function
+        faults += check_function(function)
+    return faults or _check_calls(proto, bodies)
+
+
+def _check_calls(
+    proto: onnx.ModelProto, bodies: dict[FunctionId, onnx.FunctionProto]
+) -> list[Diagnostic]:
+    for caller in (proto.graph, *proto.functions):
+        for node in all_nodes(caller):
+            key = _callee(node, bodies)
+            if key is not None and (fault := _check_arity(node, bodies[key])) is not None:
+                return [fault]
+    calls = {key: _count(body, bodies) for key, body in bodies.items()}
+    expanded: dict[FunctionId, int] = {}
+    depth: dict[FunctionId, int] = {}
+    for start in bodies:
+        # Depth first without recursion: a chain of functions may be as long as the file.
+        stack = [(start, iter(calls[start][1]))]
+        entered = {start: None}
+        while stack:
+            key, callees = stack[-1]
+            callee = next((c for c in callees if c not in expanded), None)
+            if callee is None:
+                stack.pop()
+                entered.pop(key)
+                own, called = calls[key]
+                expanded[key] = own + sum(expanded[c] * n for c, n in called.items())
+                depth[key] = 1 + max((depth[c] for c in called), default=0)
+            elif callee in entered:
+                return [_recursion(list(entered), callee)]
+            else:
+                entered[callee] = None
+                stack.append((callee, iter(calls[callee][1])))
+    own, called = _count(proto.graph, bodies)
+    total = own + sum(expanded[key] * n for key, n in called.items())
+    deepest = max(depth, key=lambda key: depth[key])
+    if depth[deepest] > MAX_CALL_DEPTH:
+        return [
+            Diagnostic(
+                "MCM-I015",
+                f"function calls are nested {depth[deepest]} deep, at most {MAX_CALL_DEPTH} are "
+                "followed",
+                at=f"function {quote(deepest[1])}",
+                hint="inline the inner functions with onnx.inliner",
+            )
+        ]
+    if total > MAX_EXPANDED_NODES:
+        largest = max(called, key=lambda key: expanded[key] * called[key])
+        caller = next(n for n in all_nodes(proto.graph) if _callee(n, bodies) == largest)
+        return [
+            Diagnostic(
+                "MCM-I016",
+                f"with all functions inlined the model has {total} nodes, at most "
+                f"{MAX_EXPANDED_NODES} are compiled",
+                at=place_of(caller),
+                hint="export the model in parts, or with loops in place of nested functions",
+            )
+        ]
+    return []
+
+
+def _check_arity(node: onnx.NodeProto, body: onnx.FunctionProto) -> Diagnostic | None:
+    """Checks a call; one with fewer outputs than the function gets empty ones for the others."""
+    for what, given, known in (
+        ("inputs", len(node.input), len(body.input)),
+        ("outputs", len(node.output), len(body.output)),
+    ):
+        if given > known:
+            return Diagnostic(
+                "MCM-I017",
+                f"it has {given} {what}, the function {quote(body.name)} has {known}",
+                at=place_of(node),
+                hint="export again, or correct the call",
+            )
+    node.output.extend([""] * (len(body.output) - len(node.output)))
+    return None
+
+
+def _recursion(path: list[FunctionId], again: FunctionId) -> Diagnostic:
+    circle = [*path[path.index(again) :], again]
+    shown = " -> ".join(quote(name) for _, name, _ in circle[:5])
+    return Diagnostic(
+        "MCM-I015",
+        f"functions call each other in a circle: {shown}{' -> ...' if len(circle) > 5 else ''}",
+        at=f"function {quote(again[1])}",
+        hint="ONNX functions may not be recursive; loops are written with the Loop or Scan op",
+    )
+
+
+def _count(
+    graph: onnx.GraphProto | onnx.FunctionProto, bodies: dict[FunctionId, onnx.FunctionProto]
+) -> tuple[int, dict[FunctionId, int]]:
+    """Nodes that are not calls, and the calls of each function, subgraphs included."""
+    own, calls = 0, dict[FunctionId, int]()
+    for node in all_nodes(graph):
+        callee = _callee(node, bodies)
+        if callee is None:
+            own += 1
+        else:
+            calls[callee] = calls.get(callee, 0) + 1
+    return own, calls
+
+
+def _callee(
+    node: onnx.NodeProto, bodies: dict[FunctionId, onnx.FunctionProto]
+) -> FunctionId | None:
+    key = (_domain(node.domain), node.op_type, node.overload)
+    return key if key in bodies else None
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name

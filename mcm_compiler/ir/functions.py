@@ -1,0 +1,41 @@
+"""Inlining model-local functions, so that their ops can be placed one by one."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, RemoveUnusedFunctionsPass
+
+
+def inline_functions(model: ir.Model) -> int:
+    """Replaces calls of functions by their bodies, in place; unused functions go.
+
+    Onnxruntime does the same when it loads a model, so that no bit changes. A function stays as
+    it is, and each call of it one op, where its opsets are not those of the model, where it takes
+    a graph as attribute, and where an output of it is one of its inputs or given twice. How far
+    calls expand has to be checked before.
+
+    Returns:
+        The number of functions that were inlined.
+    """
+    if not model.functions:
+        return 0
+    RemoveUnusedFunctionsPass()(model)
+    opsets = dict(model.opset_imports)
+    wanted = {key for key, function in model.functions.items() if _fits(function, opsets)}
+    InlinePass(criteria=lambda function: function.identifier() in wanted)(model)
+    return len(wanted)
+
+
+def _fits(function: ir.Function, opsets: dict[str, int]) -> bool:
+    """Whether `function` can be inlined; adds the opsets that it brings to `opsets`."""
+    if any(opsets.get(domain, version) != version
+           for domain, version in function.opset_imports.items()):  # fmt: skip
+        return False
+    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+           for a in function.attributes.values()):  # fmt: skip
+        return False
+    outputs = list(function.outputs)
+    if len(set(outputs)) < len(outputs) or set(outputs) & set(function.inputs):
+        return False
+    opsets.update(function.opset_imports)
+    return True

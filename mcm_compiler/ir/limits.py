@@ -1,0 +1,101 @@
+"""Sizes that a model declares, held against what a compile can handle.
+
+A file of a hundred bytes can declare a tensor of 2^40 elements. Nothing of that size is ever
+allocated: sizes are computed from shapes first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.units import bytes_text
+
+MAX_VALUE_BYTES = 1 << 30
+"""The largest value that a graph may hold besides its weights."""
+
+MAX_RUN_BYTES = 2 << 30
+"""Inputs and activations that a model may need at one time to be run for verification."""
+
+
+def check_value_sizes(model: ir.Model) -> list[Diagnostic]:
+    """Finds values of the main graph that no chip and no run could hold.
+
+    Returns:
+        MCM-I034 for the first one.
+    """
+    graph = model.graph
+    for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
+        size = known_bytes(value)
+        if size <= MAX_VALUE_BYTES or (value.name or "") in graph.initializers:
+            continue
+        producer = value.producer()
+        where = "graph input" if producer is None else f"made by {quote(producer.name or '')}"
+        shape = list(value.shape.numpy()) if value.shape is not None else []
+        return [
+            Diagnostic(
+                "MCM-I034",
+                f"the shape {shape} calls for {size} bytes, at most {MAX_VALUE_BYTES} are compiled",
+                at=f"value {quote(value.name or '')} ({where})",
+                hint="check the shape, or compile for smaller inputs",
+            )
+        ]
+    return []
+
+
+def check_run_size(model: ir.Model, batches: int) -> None:
+    """Checks that `batches` inputs and the activations of one run fit into `MAX_RUN_BYTES`.
+
+    Raises:
+        CompileError: MCM-V004 if they do not.
+    """
+    needed = run_bytes(model, batches)
+    if needed > MAX_RUN_BYTES:
+        raise CompileError(
+            Diagnostic(
+                "MCM-V004",
+                f"running the model on {batches} inputs takes {bytes_text(needed)}, at most "
+                f"{bytes_text(MAX_RUN_BYTES)} are spent on verification",
+                at=f"graph {quote(model.graph.name or '')}",
+                hint="compile for smaller inputs, or leave `verify` out of --passes",
+            )
+        )
+
+
+def run_bytes(model: ir.Model, batches: int) -> int:
+    """Bytes that a run holds at most at one time, as far as shapes are known.
+
+    Inputs count once for each batch; an activation counts from the op that makes it to its last
+    reader, in graph order.
+    """
+    live = sum(known_bytes(value) for value in free_inputs(model)) * batches
+    outputs = set(model.graph.outputs)
+    # Ops inside subgraphs read as well, and are not met below: such a value counts to the end.
+    readers = {v: len(set(v.consumers())) for node in model.graph for v in node.outputs}
+    peak = live
+    for node in model.graph:
+        live += sum(known_bytes(value) for value in node.outputs)
+        peak = max(peak, live)
+        for value in {v for v in node.inputs if v is not None and v in readers}:
+            readers[value] -= 1
+            if readers[value] == 0 and value not in outputs:
+                live -= known_bytes(value)
+    return peak
+
+
+def known_bytes(value: ir.Value) -> int:
+    """Bytes that a tensor of static shape takes in a run; 0 for everything else.
+
+    NumPy gives elements of less than a byte a whole one; strings count as one byte each.
+    """
+    if not isinstance(value.type, ir.TensorType) or value.shape is None:
+        return 0
+    if not value.shape.is_static():
+        return 0
+    elements = math.prod(int(dim) for dim in value.shape.numpy())
+    if value.type.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
+        return elements
+    return elements * max(1, value.type.dtype.bitwidth // 8)

@@ -1,0 +1,166 @@
+"""ONNX's map types, which `onnx_ir` neither reads nor writes.
+
+Classifiers of ai.onnx.ml return sequences of maps from label to probability. Types with a map
+inside are taken out of the protobuf before `onnx_ir` reads it and put back after it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+
+class MapType(ir.TypeProtocol):
+    """A map.
+
+    Attributes:
+        key_type: an integer type or string.
+        value_type: type of the values; `elem_type` is the same.
+        dtype: element type of the values.
+        denotation: as in ONNX's TypeProto.
+    """
+
+    def __init__(
+        self, key_type: ir.DataType, value_type: ir.TypeProtocol, denotation: str | None = None
+    ) -> None:
+        self.key_type = key_type
+        self.value_type = self.elem_type = value_type
+        self.dtype = value_type.dtype
+        self.denotation = denotation
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MapType):
+            return NotImplemented
+        return self.key_type == other.key_type and self.value_type == other.value_type
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"Map({self.key_type!r}, {self.value_type!r})"
+
+
+def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """As `ir.from_proto`, with maps among the types of values.
+
+    Args:
+        proto: unchanged afterwards.
+    """
+    taken = [(info, info.type) for info in _value_infos(proto.graph) if _holds_map(info.type)]
+    kept: list[tuple[onnx.ValueInfoProto, onnx.TypeProto]] = []
+    try:
+        for info, kind in taken:
+            copy = onnx.TypeProto()
+            copy.CopyFrom(kind)
+            kept.append((info, copy))
+            info.ClearField("type")
+        model = ir.from_proto(proto)
+    finally:
+        for info, kind in kept:
+            info.type.CopyFrom(kind)
+    if kept:
+        types = {info.name: _type_of(kind) for info, kind in kept}
+        for value in _values(model):
+            if value.type is None and value.name in types:
+                value.type = types[value.name]
+    return model
+
+
+def load_model(path: Path) -> ir.Model:
+    """As `ir.load`, with maps among the types of values."""
+    model = model_from_proto(onnx.load(path, load_external_data=False))
+    ir.external_data.set_base_dir(model.graph, path.parent)
+    return model
+
+
+def model_to_proto(model: ir.Model) -> onnx.ModelProto:
+    """As `ir.to_proto`, with maps among the types of values of the main graph.
+
+    Args:
+        model: unchanged afterwards.
+    """
+    taken = [(v, v.type) for v in _values(model) if v.type is not None and _has_map(v.type)]
+    try:
+        for value, _ in taken:
+            value.type = None
+        proto = ir.to_proto(model)
+    finally:
+        for value, kind in taken:
+            value.type = kind
+    if taken:
+        types = {value.name: kind for value, kind in taken}
+        ends = [*proto.graph.input, *proto.graph.output]
+        for info in ends:
+            if info.name in types:
+                _write_type(info.type, types[info.name])
+        named = {info.name for info in ends}
+        for name, kind in types.items():
+            if name and name not in named:
+                _write_type(proto.graph.value_info.add(name=name).type, kind)
+    return proto
+
+
+def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    pending = [graph]
+    while pending:
+        at = pending.pop()
+        yield from at.input
+        yield from at.output
+        yield from at.value_info
+        for node in at.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    pending.append(attribute.g)
+                pending.extend(attribute.graphs)
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in model.graphs():
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs
+
+
+def _holds_map(kind: onnx.TypeProto) -> bool:
+    while True:
+        which = kind.WhichOneof("value")
+        if which == "map_type":
+            return True
+        if which not in ("sequence_type", "optional_type"):
+            return False
+        kind = getattr(kind, which).elem_type
+
+
+def _has_map(kind: ir.TypeProtocol) -> bool:
+    while isinstance(kind, ir.SequenceType | ir.OptionalType):
+        kind = kind.elem_type
+    return isinstance(kind, MapType)
+
+
+def _type_of(kind: onnx.TypeProto) -> ir.TypeProtocol:
+    which = kind.WhichOneof("value")
+    if which == "map_type":
+        keys = ir.DataType(kind.map_type.key_type)
+        return MapType(keys, _type_of(kind.map_type.value_type), kind.denotation or None)
+    if which == "sequence_type":
+        return ir.SequenceType(_type_of(kind.sequence_type.elem_type))
+    if which == "optional_type":
+        return ir.OptionalType(_type_of(kind.optional_type.elem_type))
+    return ir.TensorType(ir.DataType(kind.tensor_type.elem_type))
+
+
+def _write_type(proto: onnx.TypeProto, kind: ir.TypeProtocol) -> None:
+    if isinstance(kind, MapType):
+        if kind.denotation:
+            proto.denotation = kind.denotation
+        proto.map_type.key_type = kind.key_type.value
+        _write_type(proto.map_type.value_type, kind.value_type)
+    elif isinstance(kind, ir.SequenceType):
+        _write_type(proto.sequence_type.elem_type, kind.elem_type)
+    elif isinstance(kind, ir.OptionalType):
+        _write_type(proto.optional_type.elem_type, kind.elem_type)
+    else:
+        proto.tensor_type.elem_type = kind.dtype.value

@@ -1,0 +1,97 @@
+"""Values of every ONNX type to and from onnxruntime.
+
+Its Python binding takes and gives NumPy arrays, lists, dicts and None, but none of the element
+types that NumPy lacks (bfloat16, float8, int4 and the like). Those pass as copies of their memory,
+and stand here as arrays of `ml_dtypes`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+_EXOTIC = {
+    f"tensor({name})": dtype
+    for name, dtype in {
+        "bfloat16": ir.DataType.BFLOAT16,
+        "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
+        "float8e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
+        "float8e5m2": ir.DataType.FLOAT8E5M2,
+        "float8e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
+        "float8e8m0": ir.DataType.FLOAT8E8M0,
+        "float4e2m1": ir.DataType.FLOAT4E2M1,
+        "int4": ir.DataType.INT4,
+        "uint4": ir.DataType.UINT4,
+        "int2": ir.DataType.INT2,
+        "uint2": ir.DataType.UINT2,
+    }.items()
+}
+"""The runtime's names of types that its binding does not convert."""
+
+
+def run_values(
+    session: Any, feeds: Mapping[str, Any], outputs: Sequence[str], options: Any = None
+) -> dict[str, Any]:
+    """Runs a session on values of any type.
+
+    Args:
+        session: an `onnxruntime.InferenceSession`.
+        feeds: values by graph input; None for an optional without a value.
+        outputs: names to fetch.
+        options: `onnxruntime.RunOptions`.
+
+    Returns:
+        Values by output: arrays, lists, dicts, or None.
+    """
+    kinds = {o.name: o.type for o in session.get_outputs()}
+    exotic = [name for name in outputs if kinds.get(name) in _EXOTIC]
+    plain = [name for name in outputs if kinds.get(name) not in _EXOTIC]
+    given = {name: _given(value) for name, value in feeds.items()}
+    found: dict[str, Any] = {}
+    if plain or not outputs:
+        found.update(zip(plain, session.run(plain, given, options), strict=True))
+    if exotic:
+        import onnxruntime as ort
+
+        as_values = {
+            name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value))
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in given.items()
+        }
+        results = session.run_with_ort_values(exotic, as_values, options)
+        for name, result in zip(exotic, results, strict=True):
+            found[name] = _array_of(result, _EXOTIC[kinds[name]])
+    return {name: found[name] for name in outputs}
+
+
+def is_exotic(dtype: np.dtype[Any]) -> bool:
+    """Whether a type comes from `ml_dtypes`; what its `kind` says differs from type to type."""
+    return dtype.isbuiltin == 2
+
+
+def _given(value: Any) -> Any:
+    """The value as the binding takes it."""
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or not is_exotic(value.dtype):
+        return value
+    import onnxruntime as ort
+
+    proto = onnx.numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
+    held = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), proto.data_type)
+    if proto.raw_data:
+        ctypes.memmove(held.data_ptr(), proto.raw_data, len(proto.raw_data))
+    return held
+
+
+def _array_of(value: Any, dtype: ir.DataType) -> np.ndarray:
+    size = value.tensor_size_in_bytes()
+    data = ctypes.string_at(value.data_ptr(), size) if size else b""
+    proto = onnx.TensorProto(dims=value.shape(), data_type=int(dtype), raw_data=data)
+    return onnx.numpy_helper.to_array(proto)

@@ -1,0 +1,62 @@
+"""Small models of real exporters, compiled and proven equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from mcm_compiler.artifact.check import check_folder
+
+FOLDER = Path(__file__).parent.parent / "data" / "exports"
+MODELS = {
+    entry["file"].removesuffix(".onnx"): entry
+    for entry in json.loads((FOLDER / "manifest.json").read_text(encoding="utf-8"))["models"]
+}
+
+
+def test_manifest_lists_every_file():
+    listed = {
+        name for entry in MODELS.values() for name in (entry["file"], *entry["external_data"])
+    }
+    assert listed == {path.name for path in FOLDER.iterdir()} - {"manifest.json"}
+    assert len(MODELS) >= 36
+
+
+def test_files_are_small():
+    assert max(path.stat().st_size for path in FOLDER.iterdir()) <= 300_000
+
+
+def test_every_entry_names_the_versions_that_wrote_it():
+    assert all(entry["versions"] and entry["description"] for entry in MODELS.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_file_tells_nothing_of_the_machine_it_was_made_on(name):
+    assert b"site-packages" not in (FOLDER / f"{name}.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_export_compiles_and_checks_equal(name, compile_to, workspace):
+    entry = MODELS[name]
+    result = compile_to(
+        FOLDER / entry["file"],
+        entry["target"],
+        dims=entry["dims"],
+        shapes={name: tuple(shape) for name, shape in entry["shapes"].items()},
+    )
+    report = check_folder(workspace / "out", seeds=(0, 1))
+    assert report.holds, report.diagnostics
+    outputs = report.verification.outputs
+    assert len(outputs) == len(onnx.load(FOLDER / entry["file"]).graph.output)
+    assert report.verification.constant_outputs == tuple(entry["constant_outputs"])
+    if entry["equality"] == "bits":
+        assert all(output.bit_equal for output in outputs)
+    assert result.simulation.period_s > 0
+
+
+def test_documentation_lists_every_model():
+    text = (FOLDER.parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
+    assert [name for name in MODELS if f"| `{name}` |" not in text] == []

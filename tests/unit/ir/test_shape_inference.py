@@ -1,0 +1,126 @@
+"""Types and shapes: what is certain is static, what depends on data is open but has a size."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.ir.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
+from mcm_compiler.ir.fixed_shapes import fixed_shapes
+from mcm_compiler.ir.importer import import_model
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
+
+
+def imported(text, **options):
+    model, _ = import_model(ir.from_proto(onnx.parser.parse_model(HEAD + text)), "m", **options)
+    return {v.name: v for node in model.graph for v in node.outputs}
+
+
+def test_sizes_of_open_dimensions_are_read_back_from_their_names():
+    dim = estimated_dim("a/1=2?", 0, 17)
+    assert dim_size(dim) == 17
+    assert is_estimated(dim)
+    assert dim_size(ir.SymbolicDim("batch")) == dim_size(ir.SymbolicDim(None)) == 1
+    assert not is_estimated(ir.SymbolicDim("batch"))
+    assert dim_size(5) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("y = NonZero (x)", (2, 24)),
+        ("y = Unique (x)", (24,)),
+        ("y = Unique <axis = 1> (x)", (4, 6)),
+        ("y = Compress <axis = 0> (x, c)", (4, 6)),
+        ("y = Compress (x, c)", (24,)),
+        ("y = NonMaxSuppression (b, s, k)", (2 * 3 * 5, 3)),
+        ("y = NonMaxSuppression (b, s)", (2 * 3 * 9, 3)),
+        ("y = Relu (x)", None),
+    ],
+)
+def test_upper_bounds(text, bound):
+    model = ir.from_onnx_text(
+        HEAD + "m (float[4,6] x, bool[4] c, float[2,9,4] b, float[2,3,9] s) => (float[N] y) "
+        f"<int64[1] k = {{5}}> {{ {text} }}"
+    )
+    assert upper_bound(model.graph[0]) == bound
+
+
+def test_shapes_that_follow_data_stay_open_with_their_bound():
+    values = imported("m (float[4,6] x) => (float[N] y) { i = NonZero (x) y = Cast <to=1> (i) }")
+    rank, found = values["i"].shape
+    assert rank == 2
+    assert dim_size(found) == 24
+    assert not values["i"].shape.is_static()
+    assert 0 < dim_size(values["y"].shape[1]) <= 24
+
+
+def test_shapes_that_follow_input_values_stay_open():
+    values = imported(
+        "m (float[4,6] x, int64[2] s) => (float[M,N] y) { r = Reshape (x, s) y = Relu (r) }"
+    )
+    assert values["r"].type == ir.TensorType(ir.DataType.FLOAT)
+    assert values["r"].shape is None or not values["r"].shape.is_static()
+
+
+def test_shapes_that_only_the_runtime_tells_are_static_where_no_data_decides():
+    values = imported(
+        "m (float[4,6] x) => (float[M,N] y) <int64[1] back = {-1}> {"
+        " s = Shape (x) n = ReduceProd <keepdims = 1> (s) t = Cast <to = 1> (n)"
+        " u = Sqrt (t) v = Floor (u) k = Cast <to = 7> (v) d = Concat <axis = 0> (k, back)"
+        " y = Reshape (x, d) }"
+    )
+    assert values["y"].shape == ir.Shape([4, 6])
+
+
+def test_values_fixed_by_shapes_and_constants():
+    model = ir.from_onnx_text(
+        HEAD + "m (float[4,6] x, int64[2] s) => (float[M,N] y) {"
+        " h = Shape (x) a = Reshape (x, h) b = Reshape (x, s) y = Add (a, b) }"
+    )
+    names = {v.name for v in fixed_shapes(model)}
+    assert {"x", "s", "h", "a"} <= names
+    assert not {"b", "y"} & names
+
+
+def test_sequences_keep_their_type():
+    values = imported(
+        "m (float[2] x) => (float[4] y) { s = SequenceConstruct (x, x)"
+        " y = ConcatFromSequence <axis = 0> (s) }"
+    )
+    assert values["s"].type == ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))
+
+
+def test_types_are_known_where_no_random_input_suits_the_model():
+    # The run fails for every input below: 24 elements do not fit into [5, anything].
+    values = imported(
+        "m (float[4,6] x, int64[1] s) => (float[M] y) <int64[1] five = {5}> {"
+        " d = Concat <axis = 0> (five, s) r = Reshape (x, d)"
+        " g = com.microsoft.Gelu (r) y = Relu (g) }"
+    )
+    assert values["g"].type == ir.TensorType(ir.DataType.FLOAT)
+
+
+def test_dimensions_of_sequence_inputs_may_stay_open():
+    tensor = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ["N"])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("SequenceLength", ["s"], ["y"])],
+        "g",
+        [onnx.helper.make_value_info("s", onnx.helper.make_sequence_type_proto(tensor))],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [])],
+    )
+    proto = onnx.helper.make_model(
+        graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]
+    )
+    model, _ = import_model(ir.from_proto(proto), "m")
+    assert isinstance(model.graph.inputs[0].type, ir.SequenceType)
+
+
+def test_opsets_before_the_guaranteed_ones_are_read():
+    text = '<ir_version: 3, opset_import: ["" : 6]> m (float[2] x) => (float[2] y) { y = Relu (x) }'
+    model, _ = import_model(ir.from_proto(onnx.parser.parse_model(text)), "m")
+    assert model.opset_imports[""] == 6
+    assert np.prod(model.graph.outputs[0].shape.numpy()) == 2

@@ -1,0 +1,48 @@
+"""Runs in onnxruntime that would never end, or take all memory."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from mcm_compiler import run_limits
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution import open_session, run_session
+
+HEADER = '<ir_version: 10, opset_import: ["" : 17]> '
+
+
+def test_a_loop_without_end_is_stopped(monkeypatch):
+    monkeypatch.setattr(run_limits, "MAX_RUN_S", 0.3)
+    model = parser.parse_model(
+        HEADER + "g (float[1] x, bool go, int64 n) => (float[1] y) {"
+        " y = Loop (n, go, x) <body = b (int64 i, bool c, float[1] s) => (bool d, float[1] t)"
+        " { d = Identity (c) t = Tanh (s) }> }"
+    )
+    feeds = {"x": np.ones(1, np.float32), "go": np.array(True), "n": np.array(2**62)}
+    with pytest.raises(CompileError) as caught:
+        run_session(open_session(model), feeds, place="loop.onnx")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MCM-V002"
+    assert "stopped after 0.3 s" in fault.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address spaces are bounded on Linux only")
+def test_memory_that_the_file_does_not_tell(monkeypatch):
+    import resource
+
+    monkeypatch.setattr(run_limits, "MAX_RUN_GROWTH_BYTES", 1 << 30)
+    model = parser.parse_model(
+        HEADER + "g (float[1] x, int64[1] n) => (float[m] y) { y = Expand (x, n) }"
+    )
+    session = open_session(model)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(CompileError) as caught:
+        run_session(session, {"x": np.ones(1, np.float32), "n": np.array([2**29])})
+    assert caught.value.diagnostics[0].code == "MCM-V002"
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    small = run_session(session, {"x": np.ones(1, np.float32), "n": np.array([3])})
+    assert small["y"].tolist() == [1, 1, 1]

@@ -1,0 +1,213 @@
+"""Compiles mutated models and looks for what must never happen.
+
+A finding is a stack trace, an internal error, a compile that passes and whose check fails, a
+crash of the process, a case over the time limit, memory beyond 2 GiB, or files left behind. Each
+kind is saved once, reduced, with the stack trace beside it. The same seed gives the same mutants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzzing.reduction import reductions
+from fuzzing.seeds import write_seeds
+from fuzzing.worker import MODEL, TEMPORARY, Case, Outcome, make_model, serve
+
+EXPORTS = Path(__file__).parents[1] / "tests" / "data"
+START_LIMIT_S = 120.0
+REDUCTION_LIMIT_S = 20.0
+
+
+@dataclass
+class Tally:
+    """What a run found; guarded by `lock`."""
+
+    findings: dict[str, str] = field(default_factory=dict[str, str])
+    repeats: Counter[str] = field(default_factory=Counter[str])
+    codes: Counter[str] = field(default_factory=Counter[str])
+    bare: Counter[str] = field(default_factory=Counter[str])
+    executions: int = 0
+    cpu_s: float = 0.0
+    slowest_s: float = 0.0
+    next_index: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Worker:
+    """One worker process, started anew after a crash or a hang."""
+
+    def __init__(self, folder: Path, seeds: Sequence[Path], limit_s: float) -> None:
+        self._folder = folder
+        self._seeds = seeds
+        self._limit_s = limit_s
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        (self._folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
+        self._process = context.Process(
+            target=serve, args=(theirs, self._folder, self._seeds), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._fresh = True
+
+    def execute(self, case: Case) -> Outcome:
+        """The outcome of `case`; a dead or hanging process is one, too."""
+        start = time.perf_counter()
+        limit_s = self._limit_s + (START_LIMIT_S if self._fresh else 0.0)
+        try:
+            self._connection.send(case)
+            if self._connection.poll(limit_s):
+                outcome = self._connection.recv()
+                self._fresh = False
+                return outcome
+            signature = f"hang over {self._limit_s:g} s"
+        except (EOFError, OSError):
+            self._process.join()
+            signature = f"process ends with {self._process.exitcode}"
+        self._process.kill()
+        self._process.join()
+        self._start()
+        wall_s = time.perf_counter() - start
+        return Outcome(signature, "", (), (), wall_s, wall_s)
+
+    def copy_model(self, case: Case, path: Path) -> None:
+        """Writes the model of `case` to `path`."""
+        make_model(case, self._folder, self._seeds)
+        (self._folder / MODEL).replace(path)
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.join()
+
+
+def fuzz(worker: Worker, tally: Tally, arguments: argparse.Namespace, until: float) -> None:
+    """Executes cases until the time is over."""
+    while time.perf_counter() < until:
+        with tally.lock:
+            case = Case(arguments.seed, tally.next_index)
+            tally.next_index += 1
+        outcome = worker.execute(case)
+        with tally.lock:
+            tally.executions += 1
+            tally.cpu_s += outcome.cpu_s
+            tally.slowest_s = max(tally.slowest_s, outcome.wall_s)
+            tally.codes.update(set(outcome.codes) or {"compiled"})
+            tally.bare.update(outcome.bare)
+            if outcome.signature is None:
+                continue
+            tally.repeats[outcome.signature] += 1
+            new = outcome.signature not in tally.findings
+            if new:
+                tally.findings[outcome.signature] = f"case {case.index}"
+        if new:
+            _save(worker, case, outcome, arguments.findings)
+
+
+def _save(worker: Worker, case: Case, outcome: Outcome, folder: Path) -> None:
+    """Writes the model of a finding, made as small as a few seconds allow."""
+    assert outcome.signature is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^A-Za-z0-9.-]+", "_", outcome.signature)[:100]
+    model, trial = folder / f"{stem}.onnx", folder / f"{stem}.trial"
+    worker.copy_model(case, model)
+    (folder / f"{stem}.txt").write_text(
+        f"{outcome.signature}\nseed {case.seed}, case {case.index}\n{outcome.detail}\n"
+    )
+    until = time.perf_counter() + REDUCTION_LIMIT_S
+    for smaller in reductions(model.read_bytes(), lambda data: _same(worker, data, trial, outcome)):
+        model.write_bytes(smaller)
+        if time.perf_counter() > until:
+            break
+    trial.unlink(missing_ok=True)
+
+
+def _same(worker: Worker, data: bytes, trial: Path, outcome: Outcome) -> bool:
+    trial.write_bytes(data)
+    return worker.execute(Case(0, 0, trial)).signature == outcome.signature
+
+
+def show(tally: Tally, seconds: float) -> None:
+    """Prints the summary."""
+    rate = tally.executions / max(tally.cpu_s, 1e-9)
+    print(
+        f"{tally.executions} executions in {seconds:.0f} s, {tally.cpu_s / 60:.1f} CPU minutes, "
+        f"{rate:.1f} per CPU second; slowest {tally.slowest_s:.1f} s"
+    )
+    print("outcomes:", ", ".join(f"{code} {count}" for code, count in tally.codes.most_common()))
+    if tally.bare:
+        print("errors without a place or a hint:", dict(tally.bare.most_common()))
+    print(f"{len(tally.findings)} findings")
+    for signature, where in tally.findings.items():
+        print(f"  {tally.repeats[signature]:5d} x {signature}  ({where})")
+
+
+def main() -> int:
+    """Parses the arguments and runs.
+
+    Returns:
+        0 when nothing was found, 1 otherwise.
+    """
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="time to run (default: 60)")
+    parser.add_argument("--seed", type=int, default=0, help="of all mutants (default: 0)")
+    parser.add_argument("--start", type=int, default=0, help="first case (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds a case may take")
+    parser.add_argument(
+        "--findings", type=Path, default=Path("build/fuzz"), help="folder for what is found"
+    )
+    parser.add_argument("--replay", type=Path, nargs="*", help="only execute these files")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mcm-fuzz-") as name:
+        base = Path(name)
+        return _replay(base, arguments) if arguments.replay else _run(base, arguments)
+
+
+def _run(base: Path, arguments: argparse.Namespace) -> int:
+    (base / "seeds").mkdir()
+    seeds = write_seeds(base / "seeds", EXPORTS if EXPORTS.is_dir() else None)
+    tally = Tally(next_index=arguments.start)
+    start = time.perf_counter()
+    until = start + arguments.seconds
+    workers = [Worker(base / f"worker{i}", seeds, arguments.limit) for i in range(arguments.jobs)]
+    threads = [
+        threading.Thread(target=fuzz, args=(worker, tally, arguments, until)) for worker in workers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for worker in workers:
+        worker.stop()
+    show(tally, time.perf_counter() - start)
+    return 1 if tally.findings else 0
+
+
+def _replay(base: Path, arguments: argparse.Namespace) -> int:
+    worker = Worker(base / "worker", (), arguments.limit)
+    found = 0
+    for path in arguments.replay:
+        outcome = worker.execute(Case(0, 0, path))
+        found += outcome.signature is not None
+        said = outcome.signature or " ".join(outcome.codes) or "compiled"
+        print(f"{path}: {said} ({outcome.wall_s:.1f} s)")
+    worker.stop()
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
