@@ -68,21 +68,31 @@ def _check_nodes(nodes: Iterable[onnx.NodeProto], definitions: _Definitions) -> 
     faults: list[Diagnostic] = []
     for node in nodes:
         schema = definitions.find(node)
-        if schema is not None:
+        complaint = _unreadable_attribute(node)
+        if complaint is None and schema is not None:
             complaint = _attributes_of(node, schema) or _arity_of(node, schema) or _bodies_of(node)
-            if complaint is not None:
-                faults.append(
-                    Diagnostic(
-                        "MCM-I017",
-                        complaint,
-                        at=place_of(node),
-                        hint=f"the definition of {node.op_type} in opset {schema.since_version} "
-                        "says what it takes; export again, or correct the node",
-                    )
+        if complaint is not None:
+            kind = quote(node.op_type)[1:-1]
+            faults.append(
+                Diagnostic(
+                    "MCM-I017",
+                    complaint,
+                    at=place_of(node),
+                    hint=f"the definition of {kind} says what it takes; export again, or correct "
+                    "the node",
                 )
+            )
         for subgraph in subgraphs_of(node):
             faults += _check_nodes(subgraph.node, definitions)
     return faults
+
+
+def _unreadable_attribute(node: onnx.NodeProto) -> str | None:
+    """Attributes of unknown type can be neither read nor written on, whatever the op."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.UNDEFINED:
+            return f"the attribute {quote(attribute.name)} has no type"
+    return None
 
 
 def _attributes_of(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str | None:

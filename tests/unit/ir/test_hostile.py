@@ -340,6 +340,12 @@ def test_nodes_that_do_not_fit_their_op(model, tmp_path):
     assert "'relu'" in fault.at
 
 
+def test_an_attribute_without_a_type_on_an_op_that_onnx_does_not_know(tmp_path):
+    model = parsed("g (float[2,4] x) => (float[2,4] y) { [relu] y = local.Mystery (x) }")
+    model.graph.node[0].attribute.add(name="a")
+    assert codes(model, tmp_path) == ["MCM-I017"]
+
+
 def test_an_attribute_that_is_given_twice(tmp_path):
     model = node_with(helper.make_attribute("alpha", 1.0))
     model.graph.node[0].attribute.append(helper.make_attribute("alpha", 2.0))
