@@ -15,23 +15,22 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-_EXOTIC = {
-    f"tensor({name})": dtype
-    for name, dtype in {
-        "bfloat16": ir.DataType.BFLOAT16,
-        "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
-        "float8e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
-        "float8e5m2": ir.DataType.FLOAT8E5M2,
-        "float8e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
-        "float8e8m0": ir.DataType.FLOAT8E8M0,
-        "float4e2m1": ir.DataType.FLOAT4E2M1,
-        "int4": ir.DataType.INT4,
-        "uint4": ir.DataType.UINT4,
-        "int2": ir.DataType.INT2,
-        "uint2": ir.DataType.UINT2,
-    }.items()
+UNCONVERTED_TYPES = {
+    "bfloat16": ir.DataType.BFLOAT16,
+    "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
+    "float8e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
+    "float8e5m2": ir.DataType.FLOAT8E5M2,
+    "float8e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
+    "float8e8m0": ir.DataType.FLOAT8E8M0,
+    "float4e2m1": ir.DataType.FLOAT4E2M1,
+    "int4": ir.DataType.INT4,
+    "uint4": ir.DataType.UINT4,
+    "int2": ir.DataType.INT2,
+    "uint2": ir.DataType.UINT2,
 }
-"""The runtime's names of types that its binding does not convert."""
+"""Element types that the runtime's binding does not convert, by the runtime's names."""
+
+_EXOTIC = {f"tensor({name})": dtype for name, dtype in UNCONVERTED_TYPES.items()}
 
 
 def run_values(

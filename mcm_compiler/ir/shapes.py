@@ -27,6 +27,7 @@ from mcm_compiler.ir.writer import (
     total_tensor_bytes,
     write_model,
 )
+from mcm_compiler.runtime_values import UNCONVERTED_TYPES
 from mcm_compiler.units import bytes_text
 
 MAX_PROPAGATED_BYTES = 1024
@@ -269,7 +270,6 @@ _DTYPES = {
     "float": ir.DataType.FLOAT,
     "double": ir.DataType.DOUBLE,
     "float16": ir.DataType.FLOAT16,
-    "bfloat16": ir.DataType.BFLOAT16,
     "int8": ir.DataType.INT8,
     "int16": ir.DataType.INT16,
     "int32": ir.DataType.INT32,
@@ -282,14 +282,5 @@ _DTYPES = {
     "string": ir.DataType.STRING,
     "complex64": ir.DataType.COMPLEX64,
     "complex128": ir.DataType.COMPLEX128,
-    "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
-    "float8e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
-    "float8e5m2": ir.DataType.FLOAT8E5M2,
-    "float8e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
-    "float8e8m0": ir.DataType.FLOAT8E8M0,
-    "float4e2m1": ir.DataType.FLOAT4E2M1,
-    "int4": ir.DataType.INT4,
-    "uint4": ir.DataType.UINT4,
-    "int2": ir.DataType.INT2,
-    "uint2": ir.DataType.UINT2,
+    **UNCONVERTED_TYPES,
 }
