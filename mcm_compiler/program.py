@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mcm_compiler.ir.annotations import AnnotationKey
 
-BufferKind = Literal["weight", "activation", "receive", "send"]
+BufferKind = Literal["weight", "activation", "receive", "send", "stream"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Kernel:
         duration_s: time on the engine, launch overhead included.
         reads: indices into `LoweredProgram.transfers` that must have arrived.
         writes: indices into `LoweredProgram.transfers` that it makes ready to send.
+        engine: what sets its pace: `array`, `vector`, `memory` or `none`.
+        launch_s: the part of `duration_s` that is launch overhead.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Kernel:
     duration_s: float
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    engine: str = "none"
+    launch_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Buffer:
     Attributes:
         name: tensor name, with the slot where a channel has several.
         kind: weights and channel buffers are taken all the time, activations from `first` to
-            `last`.
+            `last`; `stream` buffers hold weights that come from off-package memory every time.
         address: offset in SRAM, bytes.
         size_bytes: length, alignment included.
         first: index of the kernel from whose start the buffer is taken.
@@ -62,13 +66,16 @@ class Transfer:
 
     Attributes:
         tensor: its name.
-        source: sending chip, or -1 for the host.
+        source: sending chip, -1 for the host, -2 for off-package memory (streamed weights).
         destination: receiving chip, or -1 for the host.
         size_bytes: bytes on the wire.
         slots: receive buffers at the destination; the sender waits while all are full. The
             kernel that makes the tensor has as many send buffers.
         after: index of the transfer that this one passes on from the receive buffer of its
             `source`, or -1 where a kernel made the tensor.
+        reuses: index of the transfer whose receive buffer this one fills as soon as its last
+            reader has ended, or -1 where it has `slots` buffers of its own. If that transfer does
+            not come before this one, the buffer is that of the inference before.
     """
 
     tensor: str
@@ -77,6 +84,7 @@ class Transfer:
     size_bytes: int
     slots: int
     after: int = -1
+    reuses: int = -1
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,7 @@ class LoweredProgram:
                     int(t["size_bytes"]),
                     int(t["slots"]),
                     int(t.get("after", -1)),
+                    int(t.get("reuses", -1)),
                 )
                 for t in data["transfers"]
             ),
@@ -179,6 +188,8 @@ def _chip_from(data: Mapping[str, Any]) -> ChipProgram:
                 float(k["duration_s"]),
                 tuple(map(int, k["reads"])),
                 tuple(map(int, k["writes"])),
+                str(k.get("engine", "none")),
+                float(k.get("launch_s", 0.0)),
             )
             for k in data["kernels"]
         ),

@@ -8,8 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from mcm_compiler.ir.annotations import AnnotationKey
 from mcm_compiler.program import LoweredProgram
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,16 @@ class ChipActivity:
     Attributes:
         chip: index on the ring.
         busy_s: time its compute engine worked.
-        stall_s: time it waited, by reason (`input`, `buffer`).
+        stall_s: time it waited, by reason: `input` (what it reads was not made yet), `link` (it
+            was made, and on its way or queueing for a link), `buffer` (no room to write to).
+        engine_s: the part of `busy_s` that each engine set the pace of; launches are `launch`.
         high_water_bytes: SRAM used.
     """
 
     chip: int
     busy_s: float
     stall_s: dict[str, float] = field(default_factory=dict[str, float])
+    engine_s: dict[str, float] = field(default_factory=dict[str, float])
     high_water_bytes: int = 0
 
 
@@ -34,16 +42,18 @@ class LinkActivity:
     """What a link carried, per inference in steady state.
 
     Attributes:
-        source: the chip it leaves, or -1 for the host.
+        source: the chip it leaves, -1 for the host, -2 for off-package memory.
         destination: the chip it reaches, or -1 for the host.
         busy_s: time it was taken.
         bytes_per_inference: bytes it carried.
+        queue_s: time that transfers stood ready while it served others, summed over them.
     """
 
     source: int
     destination: int
     busy_s: float
     bytes_per_inference: int
+    queue_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class SimulationResult:
         inferences: how many were simulated.
         chips: one entry per used chip.
         links: one entry per used link, host links included.
+        steady_from: the inference from which starts repeat with the period, or None where the
+            pattern did not settle and the period is the maximum cycle ratio of the event graph.
     """
 
     simulator: str
@@ -65,11 +77,48 @@ class SimulationResult:
     inferences: int
     chips: tuple[ChipActivity, ...]
     links: tuple[LinkActivity, ...]
+    steady_from: int | None = None
 
     @property
     def throughput_per_s(self) -> float:
         """Inferences per second in steady state."""
         return 1.0 / self.period_s
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One transfer on one link.
+
+    Attributes:
+        transfer: index into `LoweredProgram.transfers`.
+        source: as in `LinkActivity`.
+        destination: as in `LinkActivity`.
+        busy_s: time that it takes the link.
+        latency_s: time from then until the tensor has arrived.
+    """
+
+    transfer: int
+    source: int
+    destination: int
+    busy_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """When everything happened in a simulation.
+
+    Attributes:
+        program: what was simulated.
+        hops: all hops of one inference.
+        kernel_start_s: `[inferences, kernels]`, kernels chip by chip in the order of the program.
+        hop_start_s: `[inferences, hops]`.
+    """
+
+    program: LoweredProgram
+    hops: tuple[Hop, ...]
+    kernel_start_s: Floats
+    hop_start_s: Floats
 
 
 class Simulator(Protocol):
@@ -83,6 +132,14 @@ class Simulator(Protocol):
 
         Raises:
             CompileError: MCM-T010 if the program deadlocks, MCM-T011 if it does not fit.
+        """
+        ...
+
+    def timeline(self, program: LoweredProgram, inferences: int = 8) -> Timeline:
+        """When each kernel and each hop of the first `inferences` inferences starts.
+
+        Raises:
+            CompileError: as `run`.
         """
         ...
 

@@ -6,15 +6,19 @@ what needs code (costs, lowering, simulation) is behind the `Target` protocol.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
+
+if TYPE_CHECKING:
+    from mcm_compiler.judging import BatchJudge
+    from mcm_compiler.partition import PartitionProblem
 
 HostIo = Literal["any", "ends"]
 """Where the host reaches the ring: at every chip, or only at the first and the last one."""
@@ -38,6 +42,11 @@ class PackageLimits:
         host_io: see `HostIo`.
         host_bytes_per_s: rate between the host and each chip that it reaches.
         channel_slots: receive buffers per tensor (2 is double buffering).
+        chip_speed: `[num_chips]`, clock of each chip relative to the one that the cost model
+            speaks of; empty where all run at 1.
+        stream_bytes_per_s: rate at which each chip reads weights that do not fit from
+            off-package memory, once per inference; 0 where that is not possible, so that what
+            does not fit is an error.
     """
 
     num_chips: int
@@ -47,6 +56,8 @@ class PackageLimits:
     host_io: HostIo
     host_bytes_per_s: float
     channel_slots: int = 2
+    chip_speed: tuple[float, ...] = ()
+    stream_bytes_per_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,9 @@ class Wire:
 HOST = -1
 """The host's place in `Wire`s and transfers."""
 
+OFF_PACKAGE = -2
+"""The place of off-package memory in transfers."""
+
 
 class Target(Protocol):
     """A package that models can be compiled for."""
@@ -119,6 +133,18 @@ class Target(Protocol):
 
     def simulator(self) -> Simulator:
         """The judge of lowered programs for this package."""
+        ...
+
+    def batch_judge(
+        self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
+    ) -> BatchJudge:
+        """The same judge for search: partitions in, periods and verdicts out, without ONNX.
+
+        Args:
+            model: the model that `problem` was built from, not changed since.
+            problem: the problem.
+            groups: fusion group of each op that has one, by the names of both.
+        """
         ...
 
 

@@ -1,0 +1,62 @@
+"""The contract of batch judges: the simulator's verdict on many partitions, fast enough to search.
+
+A judge does in arrays what legalisation, splitting, lowering and simulation do with ONNX models,
+and comes to the same numbers; only partitions go in, so that search needs nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from mcm_compiler.partition import Floats, Ints, Longs
+
+
+class Verdict(IntEnum):
+    """What a judge says of a partition."""
+
+    RUNS = 0
+    """It fits and runs."""
+    BREAKS_RULE = 1
+    """It breaks a rule of the ring (`mcm_compiler.ring_rules`), so that it cannot be lowered."""
+    OVERFLOWS = 2
+    """The memory plan of some chip does not fit: the dynamic constraint H(G, f) of MCM, Eq. 5."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Verdicts on B partitions for C chips.
+
+    Attributes:
+        verdict: `[B]`, a `Verdict` each.
+        period_s: `[B]`, seconds between inferences in steady state; infinite where it does not
+            run.
+        latency_s: `[B]`, of the first inference; infinite where it does not run.
+        high_water_bytes: `[B, C]`, SRAM that each chip's plan needs, also where that is too much;
+            0 on chips that are not used, and where a rule is broken.
+        chip_busy_s: `[B, C]`, time of each compute engine per inference.
+        link_busy_s: `[B, C]`, time of the link that leaves each chip for the next.
+    """
+
+    verdict: Ints
+    period_s: Floats
+    latency_s: Floats
+    high_water_bytes: Longs
+    chip_busy_s: Floats
+    link_busy_s: Floats
+
+
+class BatchJudge(Protocol):
+    """Judges partitions of one problem on one package. Pure, deterministic, uses all cores."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, partitions: Ints) -> Verdicts:
+        """Lowers and simulates each partition.
+
+        Args:
+            partitions: `[B, N]`, chip of each unit; entries of clonable units are not looked at.
+        """
+        ...
