@@ -14,9 +14,10 @@ from mcm_compiler import spec_text, zoo
 from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.source import SOURCE, SourceModel
+from mcm_compiler.last_words import doing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Partition, PartitionProblem
 from mcm_compiler.passes import Pass, PassContext, PassManager, parse_pipeline, print_pipeline
@@ -114,7 +115,7 @@ def compile_model(
                 hint="end the pipeline with split,lower,simulate,emit,verify",
             )
         )
-    with staging(output, force) as stage:
+    with staging(output, force) as stage, doing(_named(model)):
         compiled, found, timings = _run(model, package, options, manager, stage, progress)
         result = CompileResult(
             source=SOURCE.get(compiled),
@@ -158,7 +159,7 @@ def run_passes(
     package = load_target(target) if isinstance(target, str) else target
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
-    with staging(None) as stage:
+    with staging(None) as stage, doing(_named(model)):
         compiled, found, timings = _run(model, package, options, manager, stage, progress)
     return compiled, tuple(found), tuple(timings)
 
@@ -185,7 +186,8 @@ def _run(
     show = progress or _silent
     start = time.perf_counter()
     show("import")
-    compiled, found = _import(model, options)
+    with doing("import"):
+        compiled, found = _import(model, options)
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show)
     try:
@@ -194,6 +196,11 @@ def _run(
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__
     return compiled, found, [imported, *manager.timings]
+
+
+def _named(model: str | Path | ir.Model) -> str:
+    name = (model.graph.name or "") if isinstance(model, ir.Model) else str(model)
+    return f"model {quote(name)}"
 
 
 def _silent(_line: str) -> None:

@@ -5,6 +5,7 @@ Graph optimisations are off: they are what makes a model and its parts differ in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,18 @@ import onnx
 
 from mcm_compiler import run_limits
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.last_words import doing
 from mcm_compiler.run_limits import watched_run
 from mcm_compiler.runtime_values import is_exotic, run_values
 
 MAX_THREADS = 2
 """Threads of one session. Fixed, because the number of threads changes how sums are split."""
+
+_UNREGISTERED = re.compile(
+    r"(?P<op>(?P<domain>[^\s:]*):[^\s:]+)\(-?\d+\) is not a registered function/op"
+)
+
+_ONNX_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 
 
 def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
@@ -45,7 +53,8 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
         model = model.SerializeToString()
     try:
         source = str(model) if isinstance(model, Path) else model
-        return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        with doing(f"opening {_place(model)} in onnxruntime"):
+            return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime raises a type of its own per status code
         raise CompileError(
             Diagnostic(
@@ -55,6 +64,16 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
                 hint="the model must run in stock onnxruntime; see its release notes for opsets",
             )
         ) from error
+
+
+def foreign_op(refusal: CompileError) -> str | None:
+    """The op `domain:type` for want of which a model was refused, if ONNX does not define it.
+
+    Args:
+        refusal: from `open_session`.
+    """
+    found = _UNREGISTERED.search(refusal.diagnostics[0].message)
+    return None if found is None or found["domain"] in _ONNX_DOMAINS else found["op"]
 
 
 def run_session(
@@ -81,7 +100,7 @@ def run_session(
     given = {k: v for k, v in feeds.items() if k in wanted}
     overdue = False
     try:
-        with watched_run() as watch:
+        with doing(f"running {place or 'the model'} in onnxruntime"), watched_run() as watch:
             try:
                 return run_values(session, given, names, watch.options)
             finally:

@@ -33,6 +33,8 @@ class CompileOptions:
             not be reproducible.
         inferences: inferences in the simulation.
         verify_seeds: number of random inputs that `verify` compares.
+        test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
+            with the outputs that they expect.
 
     Raises:
         CompileError: MCM-U004 with one diagnostic per value out of range.
@@ -49,6 +51,7 @@ class CompileOptions:
     budget_s: float | None = None
     inferences: int = 64
     verify_seeds: int = 1
+    test_data: bool = True
 
     def __post_init__(self) -> None:
         faults = [

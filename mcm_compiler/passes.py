@@ -22,6 +22,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.ir.annotations import AnnotationKey
 from mcm_compiler.ir.invariants import check_invariants
 from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.last_words import doing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import PASSES
@@ -170,7 +171,8 @@ class PassManager:
         for step in self.passes:
             context.progress(step.name)
             start = time.perf_counter()
-            _run_step(step, model, context)
+            with doing(f"pass '{step.name}'"):
+                _run_step(step, model, context)
             for key in step.invalidates:
                 if key.name not in {k.name for k in step.provides}:
                     key.drop(model)

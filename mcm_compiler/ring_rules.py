@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,11 +17,18 @@ import numpy as np
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing
+from mcm_compiler.units import bytes_text
 
 Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin"]
 
 MAX_REPORTED = 20
 """Violations of one rule that are spelled out; a broken partition can have millions."""
+
+MAX_STEPS = 4
+"""Steps of a path that a message spells out; a path can lead over all chips."""
+
+MAX_CONTRIBUTORS = 3
+"""Nodes that the message about an overflowing chip names."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +38,17 @@ class Violation:
     Attributes:
         rule: which one.
         message: one sentence with the names and numbers.
-        nodes: indices of the nodes involved.
-        chips: the chips involved.
+        nodes: indices of the nodes involved: both ends of a dependency, a node on the highest
+            chip where one is skipped, the largest contributors to an overflow.
+        chips: the chips involved; of a triangle those of its longer path, in order.
+        path: `(source, target)` of each dependency on the longer path of a triangle.
     """
 
     rule: Rule
     message: str
     nodes: tuple[int, ...]
     chips: tuple[int, ...]
+    path: tuple[tuple[int, int], ...] = ()
 
 
 def find_violations(
@@ -49,9 +60,12 @@ def find_violations(
     routing: Routing,
     demand_bytes: Longs | None = None,
     limit_bytes: Sequence[int] = (),
+    node_bytes: Longs | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Violation]:
     """The rules that a placement breaks; empty where it is valid.
+
+    Takes O(N + E + C^2), but for the few violations that are spelled out.
 
     Edges out of clonable units must be left out: the copies are computed where they are read.
     Under `relay` the triangle rule holds by construction once the relays stand, since every hop
@@ -66,21 +80,19 @@ def find_violations(
         routing: the rule for long dependencies.
         demand_bytes: `[C]`, memory that each chip needs, or None to leave Eq. 5 out.
         limit_bytes: `[C]`, memory that each chip has; needed with `demand_bytes`.
+        node_bytes: `[N]`, what each node brings to its chip, so that the message about a chip
+            that overflows can name the largest; or None.
         names: `[N]`, for the messages; indices where None.
     """
     found = _out_of_range(chip_of, num_chips, names)
     if found:
         return found
     found += _backward_edges(chip_of, edge_source, edge_target, names)
-    found += _skipped_chips(chip_of)
+    found += _skipped_chips(chip_of, names)
     if routing == "strict" and not found:
         found += _triangles(chip_of, edge_source, edge_target, num_chips, names)
     if demand_bytes is not None:
-        found += [
-            Violation("memory", f"chip {c} needs {need} bytes and has {have}", (), (c,))
-            for c, (need, have) in enumerate(zip(demand_bytes.tolist(), limit_bytes, strict=True))
-            if need > have
-        ]
+        found += _overflows(chip_of, demand_bytes, limit_bytes, node_bytes, names)
     return found
 
 
@@ -106,6 +118,8 @@ def find_partition_violations(
         demand_bytes: `[C]`, memory that each chip needs, or None.
     """
     source, target = dependency_edges(problem)
+    limits = np.array(problem.limits.sram_bytes, np.int64)
+    overflows = demand_bytes is not None and bool((demand_bytes > limits).any())
     found = find_violations(
         chip_of,
         source,
@@ -114,6 +128,7 @@ def find_partition_violations(
         routing=problem.routing,
         demand_bytes=demand_bytes,
         limit_bytes=problem.limits.sram_bytes,
+        node_bytes=_unit_weight_bytes(problem) if overflows else None,
         names=problem.names,
     )
     moved = np.flatnonzero((problem.pinned_chip >= 0) & (problem.pinned_chip != chip_of))
@@ -122,6 +137,14 @@ def find_partition_violations(
         message = f"{_name(u, problem.names)} is pinned to chip {want} but is on chip {is_on}"
         found.append(Violation("pin", message, (u,), (want, is_on)))
     return found
+
+
+def _unit_weight_bytes(problem: PartitionProblem) -> Longs:
+    """`[N]`, bytes of the weights that each unit uses; one that several use counts for each."""
+    shares = np.repeat(problem.weight_bytes, np.diff(problem.weight_ptr))
+    used = np.zeros(problem.num_units, np.int64)
+    np.add.at(used, problem.weight_users, shares)
+    return used
 
 
 def _name(node: int, names: Sequence[str] | None) -> str:
@@ -144,27 +167,66 @@ def _out_of_range(chip_of: Ints, num_chips: int, names: Sequence[str] | None) ->
 def _backward_edges(
     chip_of: Ints, source: Ints, target: Ints, names: Sequence[str] | None
 ) -> list[Violation]:
+    """Dependencies against the ring (MCM, Eq. 2)."""
     backward = np.flatnonzero(chip_of[source] > chip_of[target])
     found: list[Violation] = []
     for e in backward[:MAX_REPORTED].tolist():
         u, v = int(source[e]), int(target[e])
         a, b = int(chip_of[u]), int(chip_of[v])
+        reads, made = _name(v, names), _name(u, names)
         message = (
-            f"{_name(v, names)} on chip {b} reads {_name(u, names)} on chip {a}, "
-            "against the direction of the ring"
+            f"{reads} on chip {b} reads {made} on chip {a}, against the direction of the ring: "
+            f"f({made}) = {a} > f({reads}) = {b}"
         )
         found.append(Violation("acyclic", message, (u, v), (a, b)))
     return found
 
 
-def _skipped_chips(chip_of: Ints) -> list[Violation]:
+def _skipped_chips(chip_of: Ints, names: Sequence[str] | None) -> list[Violation]:
+    """Chips without a node below the highest one that has some (MCM, Eq. 3)."""
     if not chip_of.size:
         return []
+    top = int(np.argmax(chip_of))
     used = np.bincount(chip_of) > 0
     return [
-        Violation("no_skip", f"chip {c} is empty and chip {used.size - 1} is used", (), (c,))
+        Violation(
+            "no_skip",
+            f"chip {c} is empty and chip {used.size - 1} is used, by {_name(top, names)}",
+            (top,),
+            (c, used.size - 1),
+        )
         for c in np.flatnonzero(~used).tolist()
     ]
+
+
+def _overflows(
+    chip_of: Ints,
+    demand_bytes: Longs,
+    limit_bytes: Sequence[int],
+    node_bytes: Longs | None,
+    names: Sequence[str] | None,
+) -> list[Violation]:
+    """Chips that need more memory than they have (MCM, Eq. 5)."""
+    limits = np.array(limit_bytes, np.int64)
+    if limits.shape != demand_bytes.shape:
+        raise ValueError(f"{limits.size} limits for {demand_bytes.size} chips")
+    found: list[Violation] = []
+    for c in np.flatnonzero(demand_bytes > limits).tolist():
+        need, have = int(demand_bytes[c]), int(limits[c])
+        message = (
+            f"chip {c} needs {bytes_text(need)} ({need:,} bytes) and has {bytes_text(have)}, "
+            f"{need - have:,} bytes too little"
+        )
+        largest: list[int] = []
+        if node_bytes is not None and len(found) < MAX_REPORTED:
+            mine = np.flatnonzero((chip_of == c) & (node_bytes > 0))
+            order = np.argsort(-node_bytes[mine], kind="stable")[:MAX_CONTRIBUTORS]
+            largest = mine[order].tolist()
+        if node_bytes is not None and largest:
+            parts = [f"{_name(u, names)} with {bytes_text(int(node_bytes[u]))}" for u in largest]
+            message += f"; the largest there: {', '.join(parts)}"
+        found.append(Violation("memory", message, tuple(largest), (c,)))
+    return found
 
 
 def _triangles(
@@ -175,11 +237,18 @@ def _triangles(
     Reachability over the quotient graph is kept as one integer bitset per chip; chips are in
     topological order already, so one sweep from the last to the first closes it.
     """
-    a, b = chip_of[source], chip_of[target]
-    pairs = np.unique(np.stack([a, b], axis=1)[a != b], axis=0).tolist()
+    a, b = chip_of[source].astype(np.int64), chip_of[target].astype(np.int64)
+    between = np.flatnonzero(a != b)
+    pairs, first = np.unique(a[between] * num_chips + b[between], return_index=True)
+    edge_of = dict(zip(pairs.tolist(), between[first].tolist(), strict=True))
     successors: list[list[int]] = [[] for _ in range(num_chips)]
-    for first, second in pairs:
-        successors[first].append(second)
+    for pair in edge_of:
+        successors[pair // num_chips].append(pair % num_chips)
+
+    def dependency(chip: int, successor: int) -> tuple[int, int]:
+        edge = edge_of[chip * num_chips + successor]
+        return int(source[edge]), int(target[edge])
+
     reach = [0] * num_chips
     found: list[Violation] = []
     for c in range(num_chips - 1, -1, -1):
@@ -188,15 +257,42 @@ def _triangles(
             beyond |= reach[s]
         for s in successors[c]:
             if beyond >> s & 1 and len(found) < MAX_REPORTED:
-                via = next(m for m in successors[c] if reach[m] >> s & 1)
-                edge = int(np.flatnonzero((a == c) & (b == s))[0])
-                u, v = int(source[edge]), int(target[edge])
-                message = (
-                    f"{_name(v, names)} on chip {s} reads {_name(u, names)} on chip {c} directly, "
-                    f"and a longer path leads there through chip {via}"
-                )
-                found.append(Violation("triangle", message, (u, v), (c, via, s)))
+                chips = _longer_path(c, s, successors, reach)
+                path = tuple(dependency(*step) for step in pairwise(chips))
+                direct = dependency(c, s)
+                message = _triangle_message(direct, path, chips, names)
+                found.append(Violation("triangle", message, direct, tuple(chips), path))
         for s in successors[c]:
             beyond |= 1 << s
         reach[c] = beyond
     return found
+
+
+def _longer_path(
+    start: int, end: int, successors: Sequence[Sequence[int]], reach: Sequence[int]
+) -> list[int]:
+    """Chips from `start` to `end` over at least one other; `reach` is closed beyond `start`."""
+    path = [start, next(m for m in successors[start] if reach[m] >> end & 1)]
+    while path[-1] != end:
+        following = successors[path[-1]]
+        path.append(end if end in following else next(m for m in following if reach[m] >> end & 1))
+    return path
+
+
+def _triangle_message(
+    direct: tuple[int, int],
+    path: Sequence[tuple[int, int]],
+    chips: Sequence[int],
+    names: Sequence[str] | None,
+) -> str:
+    steps = [f"{_name(v, names)} reads {_name(u, names)}" for u, v in path]
+    if len(steps) > MAX_STEPS:
+        steps = [*steps[: MAX_STEPS - 1], f"{len(steps) - MAX_STEPS} more", steps[-1]]
+    shown = [str(chip) for chip in chips]
+    if len(shown) > MAX_STEPS + 1:
+        shown = [*shown[:MAX_STEPS], "...", shown[-1]]
+    u, v = direct
+    return (
+        f"{_name(v, names)} on chip {chips[-1]} reads {_name(u, names)} on chip {chips[0]} "
+        f"directly, and a longer path leads there, chips {' -> '.join(shown)}: {', '.join(steps)}"
+    )

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.last_words import displaced, unfinished
+from mcm_compiler.private_folders import private_folder, remove_stale
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
     """Opens a staging folder beside `destination` and moves it there when the block succeeds.
 
     The folder is removed when the block raises. With no destination it lives in the system's
-    temporary folder and is always removed.
+    temporary folder and is always removed. What killed processes have left there is removed, too.
 
     Args:
         destination: the output folder; it must not exist unless `force`.
@@ -53,18 +55,15 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
         parent = destination.absolute().parent if destination is not None else None
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
-        path = Path(tempfile.mkdtemp(prefix=".mcmc-", dir=parent))
-    except OSError as error:
-        raise cannot_write(error, destination) from error
-    try:
-        try:
+        temporary = Path(tempfile.gettempdir())
+        for place in {parent or temporary: None, temporary: None}:
+            remove_stale(place)
+        with private_folder(parent) as path:
             yield StagingFolder(path, destination)
             if destination is not None:
                 _move_into_place(path, destination, force)
-        except OSError as error:
-            raise cannot_write(error, destination) from error
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    except OSError as error:
+        raise cannot_write(error, destination) from error
 
 
 def cannot_write(error: OSError, destination: Path | None) -> CompileError:
@@ -155,16 +154,17 @@ def _move_into_place(path: Path, destination: Path, force: bool) -> None:
         old = Path(tempfile.mkdtemp(prefix=".mcmc-old-", dir=destination.absolute().parent))
         # Two renames: a kill between them leaves the old folder beside, never a mixture.
         kept = old / "folder"
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                destination.rename(kept)
-            if _renamed(path, destination):
-                return
-        finally:
-            # Interrupted between the two: the old folder goes back.
-            if kept.exists() and not os.path.lexists(destination):
-                _renamed(kept, destination)
-            shutil.rmtree(old, ignore_errors=True)
+        with unfinished(old), displaced(kept, destination):
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    destination.rename(kept)
+                if _renamed(path, destination):
+                    return
+            finally:
+                # Interrupted between the two: the old folder goes back.
+                if kept.exists() and not os.path.lexists(destination):
+                    _renamed(kept, destination)
+                shutil.rmtree(old, ignore_errors=True)
     raise _exists(destination)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
 from mcm_compiler.target import Target, TargetFamily
-
-MAX_DESCRIPTION_BYTES = 1 << 20
+from mcm_compiler.toml_description import parse_description, read_description
 
 
 def load_target(name_or_path: str) -> Target:
@@ -27,22 +24,7 @@ def load_target(name_or_path: str) -> Target:
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
         return cast("Target", TARGETS.get(name_or_path)())
-    try:
-        if path.stat().st_size > MAX_DESCRIPTION_BYTES:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-T001",
-                    f"the target file has {path.stat().st_size} bytes, more than "
-                    f"{MAX_DESCRIPTION_BYTES}",
-                    at=name_or_path,
-                )
-            )
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CompileError(
-            Diagnostic("MCM-T001", f"the target file cannot be read: {reason}", at=name_or_path)
-        ) from error
+    text = read_description(name_or_path)
     return target_from_text(path.stem, text, place=name_or_path)
 
 
@@ -55,26 +37,13 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
         place: what diagnostics call the description; `name` where None.
 
     Raises:
-        CompileError: MCM-T001 if it is not TOML, MCM-T003 if it names no family, MCM-U003 for an
-            unknown family, MCM-T### for faults of the description.
+        CompileError: MCM-T001 if it is not TOML, MCM-T003 or MCM-T004 if it names no family,
+            MCM-U003 for an unknown family, MCM-T### for faults of the description.
     """
     place = place or name
-    try:
-        family = tomllib.loads(text).get("family")
-    except (ValueError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        reason = (
-            quote(str(error))[1:-1] if isinstance(error, ValueError) else "it is nested too deep"
-        )
-        raise CompileError(
-            Diagnostic(
-                "MCM-T001",
-                f"the target description is not TOML: {reason}",
-                at=f"{place}:{line.group(1)}" if line else place,
-                hint="see docs/writing-a-target.md for the form",
-            )
-        ) from error
-    if not isinstance(family, str):
+    description = parse_description(place, text)
+    family = description.data.get("family")
+    if family is None:
         known = ", ".join(r.name for r in TARGET_FAMILIES.registrations())
         raise CompileError(
             Diagnostic(
@@ -84,7 +53,13 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
                 hint=f'add family = "..." with one of: {known}',
             )
         )
-    make = cast("TargetFamily", TARGET_FAMILIES.get(family))
+    at = description.place(("family",))
+    if not isinstance(family, str):
+        raise CompileError(Diagnostic("MCM-T004", "expected a text", at=at))
+    try:
+        make = cast("TargetFamily", TARGET_FAMILIES.get(family))
+    except CompileError as error:
+        raise CompileError([replace(d, at=d.at or at) for d in error.diagnostics]) from error
     try:
         return make(name, text)
     except CompileError as error:

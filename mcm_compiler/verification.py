@@ -60,6 +60,7 @@ class Verification:
         expected: the chips' outputs on the user's data against those that the data expects.
         random_outputs: outputs that were not compared, because they depend on ops that draw
             random numbers.
+        remedy: what would make a comparison possible that was skipped, or None.
     """
 
     seeds: tuple[int, ...]
@@ -69,6 +70,7 @@ class Verification:
     data_sets: tuple[str, ...] = ()
     expected: tuple[ExpectedComparison, ...] = ()
     random_outputs: tuple[str, ...] = ()
+    remedy: str | None = None
 
     @property
     def holds(self) -> bool:

@@ -1,8 +1,9 @@
 """Compiles mutated models and looks for what must never happen.
 
-A finding is a stack trace, an internal error, a compile that passes and whose check fails, a
-crash of the process, a case over the time limit, memory beyond 2 GiB, or files left behind. Each
-kind is saved once, reduced, with the stack trace beside it. The same seed gives the same mutants.
+A finding is a stack trace, an internal error, a compile that passes and whose check fails, a case
+over the time limit, memory beyond 2 GiB, files left behind, or a crash of the process that the
+command line does not diagnose. Each kind is saved once, reduced, with the stack trace beside it.
+The same seed gives the same mutants.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzzing.reduction import reductions
 from fuzzing.seeds import write_seeds
+from fuzzing.supervised import run_supervised
 from fuzzing.worker import MODEL, TEMPORARY, Case, Outcome, make_model, serve
 
 EXPORTS = Path(__file__).parents[1] / "tests" / "data"
@@ -36,6 +38,8 @@ class Tally:
     repeats: Counter[str] = field(default_factory=Counter[str])
     codes: Counter[str] = field(default_factory=Counter[str])
     bare: Counter[str] = field(default_factory=Counter[str])
+    crashes: Counter[str] = field(default_factory=Counter[str])
+    first_crashes: dict[str, int] = field(default_factory=dict[str, int])
     executions: int = 0
     cpu_s: float = 0.0
     slowest_s: float = 0.0
@@ -73,15 +77,26 @@ class Worker:
                 outcome = self._connection.recv()
                 self._fresh = False
                 return outcome
-            signature = f"hang over {self._limit_s:g} s"
+            crashed, signature = False, f"hang over {self._limit_s:g} s"
         except (EOFError, OSError):
             self._process.join()
-            signature = f"process ends with {self._process.exitcode}"
+            crashed, signature = True, f"process ends with {self._process.exitcode}"
         self._process.kill()
         self._process.join()
+        outcome = Outcome(signature, "", (), (), 0.0, 0.0)
+        if crashed:
+            outcome = self._as_users_see_it(case, signature)
         self._start()
         wall_s = time.perf_counter() - start
-        return Outcome(signature, "", (), (), wall_s, wall_s)
+        return replace(outcome, cpu_s=wall_s, wall_s=wall_s)
+
+    def _as_users_see_it(self, case: Case, signature: str) -> Outcome:
+        make_model(case, self._folder, self._seeds)
+        seen = run_supervised(self._folder, self._limit_s + START_LIMIT_S)
+        if seen.fault is not None:
+            signature = f"{signature}, mcmc {seen.fault}"
+            return Outcome(signature, seen.detail, seen.codes, (), 0.0, 0.0)
+        return Outcome(None, seen.detail, seen.codes, (), 0.0, 0.0, seen.crash or seen.codes[0])
 
     def copy_model(self, case: Case, path: Path) -> None:
         """Writes the model of `case` to `path`."""
@@ -107,6 +122,9 @@ def fuzz(worker: Worker, tally: Tally, arguments: argparse.Namespace, until: flo
             tally.slowest_s = max(tally.slowest_s, outcome.wall_s)
             tally.codes.update(set(outcome.codes) or {"compiled"})
             tally.bare.update(outcome.bare)
+            if outcome.crash is not None:
+                tally.crashes[outcome.crash] += 1
+                tally.first_crashes.setdefault(outcome.crash, case.index)
             if outcome.signature is None:
                 continue
             tally.repeats[outcome.signature] += 1
@@ -150,6 +168,10 @@ def show(tally: Tally, seconds: float) -> None:
     print("outcomes:", ", ".join(f"{code} {count}" for code, count in tally.codes.most_common()))
     if tally.bare:
         print("errors without a place or a hint:", dict(tally.bare.most_common()))
+    if tally.crashes:
+        print(f"{tally.crashes.total()} native crashes, diagnosed")
+        for crash, count in tally.crashes.most_common():
+            print(f"  {count:5d} x {crash}  (case {tally.first_crashes[crash]})")
     print(f"{len(tally.findings)} findings")
     for signature, where in tally.findings.items():
         print(f"  {tally.repeats[signature]:5d} x {signature}  ({where})")
@@ -204,6 +226,7 @@ def _replay(base: Path, arguments: argparse.Namespace) -> int:
         outcome = worker.execute(Case(0, 0, path))
         found += outcome.signature is not None
         said = outcome.signature or " ".join(outcome.codes) or "compiled"
+        said += f": {outcome.crash}" if outcome.crash is not None else ""
         print(f"{path}: {said} ({outcome.wall_s:.1f} s)")
     worker.stop()
     return 1 if found else 0

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mcm_compiler.target import HostIo
 from mcm_hardware.storage_widths import StorageWidths
 
+Dataflow = Literal["output_stationary", "weight_stationary"]
+"""What stays in the MAC array while operands stream through: a tile of the result, or of the
+second operand."""
+
+Switching = Literal["store_and_forward", "cut_through"]
+"""Whether a chip that passes a tensor on has to have all of it before it begins."""
+
 
 @dataclass(frozen=True)
 class MacArray:
-    """An output-stationary systolic array of multiply-accumulate units.
+    """A systolic array of multiply-accumulate units.
 
     Attributes:
-        rows: rows of the result tile that it holds.
-        cols: columns of the result tile that it holds.
+        rows: rows of the tile that it holds.
+        cols: columns of the tile that it holds.
         clock_hz: steps per second; every unit does one multiply-accumulate per step.
+        dataflow: see `Dataflow`.
     """
 
     rows: int
     cols: int
     clock_hz: float
+    dataflow: Dataflow = "output_stationary"
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,9 @@ class ChipSpec:
         array: its MAC array.
         vector: its vector unit.
         storage: widths of ONNX types in SRAM and on links.
+        speed: what all of its clocks, its SRAM rate and its launches are multiplied by. The other
+            numbers stay those of a chip of speed 1, so that whatever takes `t` there takes
+            exactly `t / speed` here.
     """
 
     sram_bytes: int
@@ -57,30 +70,48 @@ class ChipSpec:
     array: MacArray
     vector: VectorUnit
     storage: StorageWidths
+    speed: float = 1.0
 
 
 @dataclass(frozen=True)
 class RingSpec:
-    """A package of equal chips on a one-way ring.
+    """A package of chips on a one-way ring.
+
+    Chips are numbered along the ring without those that are switched off.
 
     Attributes:
         summary: one line.
-        num_chips: chips; link c leads from chip c to chip c + 1.
-        link_bytes_per_s: rate of each link.
-        hop_latency_s: delay of one hop.
+        reference: the chip that the file describes, and that the cost model speaks of.
+        chips: `[num_chips]`, usable chips; they differ from `reference` in memory and speed.
+        physical: `[num_chips]`, their places in the package.
+        link_bytes_per_s: rate of each link; link c leads from chip c to chip c + 1.
+        hop_latency_s: `[num_chips - 1]`, delay of each link; a switched-off chip in between adds
+            its hop.
+        switching: see `Switching`.
         host_io: where the host reaches the ring.
         host_bytes_per_s: rate between the host and each chip that it reaches, each way.
         host_latency_s: delay between the host and a chip.
         channel_slots: buffers per tensor at the receiving and at the sending chip.
-        chip: every chip.
+        stream_bytes_per_s: rate at which each chip reads weights that do not fit from off-package
+            memory; 0 where what does not fit is an error.
+        stream_latency_s: delay of such a read.
     """
 
     summary: str
-    num_chips: int
+    reference: ChipSpec
+    chips: tuple[ChipSpec, ...]
+    physical: tuple[int, ...]
     link_bytes_per_s: float
-    hop_latency_s: float
+    hop_latency_s: tuple[float, ...]
+    switching: Switching
     host_io: HostIo
     host_bytes_per_s: float
     host_latency_s: float
     channel_slots: int
-    chip: ChipSpec
+    stream_bytes_per_s: float = 0.0
+    stream_latency_s: float = 0.0
+
+    @property
+    def num_chips(self) -> int:
+        """Usable chips."""
+        return len(self.chips)

@@ -3,202 +3,288 @@
 With a static order on every resource, a pipelined machine is a timed event graph: the start of
 each activity is the maximum, over what it waits for, of a start plus a constant (Baccelli, Cohen,
 Olsder and Quadrat 1992, *Synchronization and Linearity*, chapter 2). An arc with *lag* d waits for
-the activity of d inferences before. Its period is its maximum cycle ratio.
+the activity of d inferences before.
+
+Every program is read by the same rules:
+
+- A chip runs its kernels in program order, one inference after another. A kernel waits for the
+  transfers it reads, and for the send buffers of what it writes: the transfer of `slots`
+  inferences before must have left.
+- A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on,
+  and for a receive buffer: what came `slots` inferences before must have been read by the last of
+  its readers and passed on. A transfer that reuses the buffer of another waits for that one's
+  readers instead. What nobody reads leaves its buffer on arrival; the host takes all that comes.
+- A link is taken for bytes / rate; the next transfer may enter while the last is on its way
+  (latency is pipelined). Over several links a transfer is stored in each router before it goes
+  on, or with cut-through goes on as soon as its head is there and no link would starve. The
+  routers have memory of their own for that, `slots` buffers per transfer.
+- A resource serves activities in a static order (`service_order.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from mcm_compiler.program import LoweredProgram, Transfer
-from mcm_compiler.target import HOST
-from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.event_arcs import ArcArrays, ArcList, Wait
+from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_hardware.program_arrays import (
+    ENGINE,
+    HOST_IN,
+    HOST_OUT,
+    MEMORY,
+    LinkArrays,
+    ProgramArrays,
+)
+from mcm_hardware.service_order import Waits, ready_order, serve_in_order
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-Resource = tuple[int, int]
-"""A link as `(source, destination)`: neighbouring chips, or -1 for the host and a chip."""
 
-
-@dataclass(frozen=True, eq=False)
-class EventGraph:
+class EventGraph(NamedTuple):
     """Activities of one inference and what they wait for.
 
-    Activities are the kernels, chip by chip in program order, then the hops of the transfers.
+    Activities are the K kernels, then the hops of each transfer.
 
     Attributes:
-        busy_s: `[A]`, time that an activity takes its resource.
+        num_resources: as in `LinkArrays`.
+        resource: `[A]`, what an activity takes.
+        busy_s: `[A]`, for how long.
         latency_s: `[A]`, time from then until its result is there.
-        order: `[A]`, activities in the static order; restricted to a resource it is the order in
-            which that serves them, inference by inference.
-        arcs: what each activity waits for.
-        kernel_ptr: `[chips + 1]`, activities of each chip's kernels, chips as in the program.
-        links: used links, ascending.
-        link_hops: activities on each of `links`, in the order served.
-        finals: activities that end an inference: hops to the host, or else all last kernels.
+        hop_ptr: `[T + 1]`, activities of each transfer's hops; `hop_ptr[0]` is K.
+        wait_ptr: `[A + 1]`, CSR of `waits` by the activity that waits.
+        waits: what activities wait for besides their resources.
+        order: `[A]`, activities in the static order; shorter if the program deadlocks, as
+            `ready_order` says.
+        before: `[A]`, activity that the resource serves before.
+        before_lag: `[A]`, 0, or 1 where that is the last one of the inference before.
+        finals: activities that end an inference: hops to the host, or else last kernels.
     """
 
+    num_resources: int
+    resource: Longs
     busy_s: Floats
     latency_s: Floats
+    hop_ptr: Longs
+    wait_ptr: Longs
+    waits: Waits
     order: Longs
-    arcs: ArcArrays
-    kernel_ptr: Longs
-    links: tuple[Resource, ...]
-    link_hops: tuple[Longs, ...]
+    before: Longs
+    before_lag: Longs
     finals: Longs
 
 
-def route(transfer: Transfer, spec: RingSpec) -> list[Resource]:
-    """The links that a transfer crosses, in order.
+@njit(cache=True, nogil=True)
+def event_graph(program: ProgramArrays, links: LinkArrays) -> EventGraph:
+    """The event graph of a program, with activities served as they become ready.
 
-    Where the host reaches only the ends of the ring, what it exchanges with a chip in between
-    travels over the ring: in from chip 0, out by the last chip.
-    """
-    source, destination = transfer.source, transfer.destination
-    last = spec.num_chips - 1
-    path: list[Resource] = []
-    if source == HOST:
-        source = destination if spec.host_io == "any" or destination == last else 0
-        path.append((HOST, source))
-    leaves = destination == HOST
-    if leaves:
-        destination = source if spec.host_io == "any" or source == 0 else last
-    path += [(chip, chip + 1) for chip in range(source, destination)]
-    if leaves:
-        path.append((destination, HOST))
-    return path
-
-
-def build_event_graph(program: LoweredProgram, spec: RingSpec) -> EventGraph:
-    """The event graph of a program.
-
-    - A chip runs its kernels in program order, one inference after another. A kernel waits for
-      the transfers it reads (`INPUT`), and for the send buffers of what it writes: the transfer of
-      `slots` inferences before must have left (`BUFFER`).
-    - A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on,
-      and for a receive buffer: what came `slots` inferences before must have been read by the last
-      of its readers and passed on.
-    - Over several links a transfer is stored and forwarded; routers on the way have memory of
-      their own for it. A link is taken for bytes / rate; the next may enter while the last is on
-      its way (latency is pipelined).
-    - A resource serves activities in a static order: by inference, and within one in the order in
-      which they would become ready if links were free. All arcs then point backwards in
-      (inference, order), so that no program deadlocks: within an inference tensors go down the
-      ring only, and kernels of a chip have an order.
+    Takes time near-linear in kernels, reads, writes and hops.
 
     Args:
         program: one that `check_program` lets pass.
-        spec: numbers of the package.
+        links: of the package.
     """
-    busy = [kernel.duration_s for chip in program.chips for kernel in chip.kernels]
-    kernel_ptr = np.cumsum([0, *(len(chip.kernels) for chip in program.chips)]).astype(np.int64)
-    latency = [0.0] * len(busy)
-    hops: list[list[int]] = []
-    on_link: dict[Resource, list[int]] = {}
-    for transfer in program.transfers:
-        mine: list[int] = []
-        for link in route(transfer, spec):
-            mine.append(len(busy))
-            on_link.setdefault(link, []).append(len(busy))
-            is_host = HOST in link
-            rate = spec.host_bytes_per_s if is_host else spec.link_bytes_per_s
-            busy.append(transfer.size_bytes / rate)
-            latency.append(spec.host_latency_s if is_host else spec.hop_latency_s)
-        hops.append(mine)
-    arcs = ArcList(len(busy))
-    _add_engine_arcs(arcs, program, kernel_ptr, busy)
-    _add_data_arcs(arcs, program, kernel_ptr, hops, busy, latency)
-    order = arcs.ready_order()
-    links = tuple(sorted(on_link))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    link_hops: list[Longs] = []
-    for link in links:
-        served = np.array(on_link[link], np.int64)
-        served = served[np.argsort(rank[served])]
-        link_hops.append(served)
-        _add_resource_arcs(arcs, [int(hop) for hop in served], busy)
-    finals = [
-        mine[-1]
-        for mine, transfer in zip(hops, program.transfers, strict=True)
-        if transfer.destination == HOST
-    ] or [int(end) - 1 for start, end in pairwise(kernel_ptr) if end > start]
+    hop_ptr, resource, busy, latency = _activities(program, links)
+    waits, ptr = _waits(program, links.cut_through, hop_ptr, busy, latency)
+    order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
+    num_resources = (ENGINE + 1) * links.num_chips
+    before, before_lag = serve_in_order(order, resource, num_resources)
     return EventGraph(
-        busy_s=np.array(busy),
-        latency_s=np.array(latency),
-        order=order,
-        arcs=arcs.arrays(),
-        kernel_ptr=kernel_ptr,
-        links=links,
-        link_hops=tuple(link_hops),
-        finals=np.array(finals, np.int64),
+        num_resources,
+        resource,
+        busy,
+        latency,
+        hop_ptr,
+        ptr,
+        waits,
+        order,
+        before,
+        before_lag,
+        _finals(program, hop_ptr),
     )
 
 
-def _add_resource_arcs(arcs: ArcList, served: Sequence[int], busy: Sequence[float]) -> None:
-    """One at a time, in this order, and the first again after the last."""
-    for before, after in pairwise(served):
-        arcs.add(before, after, busy[before], 0, Wait.RESOURCE)
-    if served:
-        arcs.add(served[-1], served[0], busy[served[-1]], 1, Wait.RESOURCE)
+@njit(cache=True, nogil=True)
+def _activities(
+    program: ProgramArrays, links: LinkArrays
+) -> tuple[Longs, Longs, Floats, Floats]:
+    """`hop_ptr`, `resource`, `busy_s` and `latency_s` of an `EventGraph`."""
+    transfers = len(program.source)
+    hop_ptr = np.empty(transfers + 1, np.int64)
+    hop_ptr[0] = len(program.kernel_s)
+    for t in range(transfers):
+        enter, first, last, leave = _route(program.source[t], program.destination[t], links)
+        hop_ptr[t + 1] = hop_ptr[t] + (enter >= 0) + (last - first) + (leave >= 0)
+    activities = hop_ptr[transfers]
+    resource = np.empty(activities, np.int64)
+    busy = np.empty(activities, np.float64)
+    latency = np.zeros(activities, np.float64)
+    for p in range(len(program.chip)):
+        for a in range(program.kernel_ptr[p], program.kernel_ptr[p + 1]):
+            resource[a] = ENGINE * links.num_chips + program.chip[p]
+            busy[a] = program.kernel_s[a]
+    for t in range(transfers):
+        enter, first, last, leave = _route(program.source[t], program.destination[t], links)
+        a = hop_ptr[t]
+        if enter >= 0:
+            resource[a] = enter
+            a += 1
+        for chip in range(first, last):
+            resource[a] = chip
+            a += 1
+        if leave >= 0:
+            resource[a] = leave
+        for hop in range(hop_ptr[t], hop_ptr[t + 1]):
+            busy[hop] = program.size_bytes[t] / links.bytes_per_s[resource[hop]]
+            latency[hop] = links.latency_s[resource[hop]]
+    return hop_ptr, resource, busy, latency
 
 
-def _add_engine_arcs(
-    arcs: ArcList, program: LoweredProgram, kernel_ptr: Longs, busy: Sequence[float]
-) -> None:
-    for position in range(len(program.chips)):
-        start, end = int(kernel_ptr[position]), int(kernel_ptr[position + 1])
-        _add_resource_arcs(arcs, range(start, end), busy)
+@njit(cache=True, nogil=True)
+def _route(source: int, destination: int, links: LinkArrays) -> tuple[int, int, int, int]:
+    """The way of a transfer.
+
+    Where the host reaches only the ends of the ring, what it exchanges with a chip in between
+    travels over the ring: in from chip 0, out by the last chip.
+
+    Returns:
+        The link by which it enters the ring or -1, the first and the last chip on its way, the
+        link by which it leaves the ring or -1.
+    """
+    chips = links.num_chips
+    enter, leave = -1, -1
+    if source == OFF_PACKAGE:
+        source = destination
+        enter = MEMORY * chips + source
+    elif source == HOST:
+        source = 0 if links.host_at_ends and destination != chips - 1 else destination
+        enter = HOST_IN * chips + source
+    if destination == HOST:
+        destination = chips - 1 if links.host_at_ends and source != 0 else source
+        leave = HOST_OUT * chips + destination
+    return enter, source, destination, leave
 
 
-def _add_data_arcs(
-    arcs: ArcList,
-    program: LoweredProgram,
-    kernel_ptr: Longs,
-    hops: Sequence[Sequence[int]],
-    busy: Sequence[float],
-    latency: Sequence[float],
-) -> None:
-    transfers = program.transfers
-    last_reader: dict[int, int] = {}
-    for position, chip in enumerate(program.chips):
-        for offset, kernel in enumerate(chip.kernels):
-            activity = int(kernel_ptr[position]) + offset
-            for index in kernel.reads:
-                arrival = hops[index][-1]
-                weight = busy[arrival] + latency[arrival]
-                arcs.add(arrival, activity, weight, 0, Wait.INPUT)
-                last_reader[index] = activity
-            for index in kernel.writes:
-                departure = hops[index][0]
-                arcs.add(activity, departure, busy[activity], 0, Wait.INPUT)
-                slots = transfers[index].slots
-                arcs.add(departure, activity, busy[departure], slots, Wait.BUFFER)
-    released: list[list[int]] = [[] for _ in transfers]
-    for index, activity in last_reader.items():
-        released[index].append(activity)
-    for index, transfer in enumerate(transfers):
-        if transfer.after >= 0:
-            arrival = hops[transfer.after][-1]
-            weight = busy[arrival] + latency[arrival]
-            arcs.add(arrival, hops[index][0], weight, 0, Wait.INPUT)
-            released[transfer.after].append(hops[index][0])
-        for before, after in pairwise(hops[index]):
-            arcs.add(before, after, busy[before] + latency[before], 0, Wait.INPUT)
-    for index, transfer in enumerate(transfers):
-        if transfer.destination == HOST:
-            continue
-        # What nobody reads leaves its buffer on arrival.
-        for activity in released[index]:
-            arcs.add(activity, hops[index][0], busy[activity], transfer.slots, Wait.BUFFER)
-        if not released[index]:
-            end = hops[index][-1]
-            weight = busy[end] + latency[end]
-            arcs.add(end, hops[index][0], weight, transfer.slots, Wait.BUFFER)
+@njit(cache=True, nogil=True)
+def _waits(
+    program: ProgramArrays, cut_through: bool, hop_ptr: Longs, busy: Floats, latency: Floats
+) -> tuple[Waits, Longs]:
+    """`waits` and `wait_ptr` of an `EventGraph`."""
+    kernels, transfers, activities = len(program.kernel_s), len(program.source), len(busy)
+    writer, last_reader = _kernels_at_ends(program)
+    passed_ptr, passed = _passed_on(program.after)
+    room = len(program.reads) + len(program.writes) + 2 * activities + transfers
+    for t in range(transfers):
+        holder = program.reuses[t] if program.reuses[t] >= 0 else t
+        room += passed_ptr[holder + 1] - passed_ptr[holder]
+    waits = Waits(
+        np.empty(room, np.int64),
+        np.empty(room, np.float64),
+        np.empty(room, np.int64),
+        np.empty(room, np.bool_),
+    )
+    ptr = np.empty(activities + 1, np.int64)
+    w = 0
+    for a in range(kernels):
+        ptr[a] = w
+        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+            came = hop_ptr[program.reads[i] + 1] - 1
+            w = _wait(waits, w, came, busy[came] + latency[came], 0, False)
+        for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
+            t = program.writes[i]
+            w = _wait(waits, w, hop_ptr[t], busy[hop_ptr[t]], program.slots[t], True)
+    for t in range(transfers):
+        to_host = program.destination[t] == HOST
+        first, end = hop_ptr[t], hop_ptr[t + 1]
+        for a in range(first, end):
+            ptr[a] = w
+            came = a - 1
+            if a == first:
+                came = -1 if program.after[t] < 0 else hop_ptr[program.after[t] + 1] - 1
+            if came >= 0:
+                whole = busy[came] if not cut_through else max(busy[came] - busy[a], 0.0)
+                w = _wait(waits, w, came, whole + latency[came], 0, False)
+            elif writer[t] >= 0:
+                w = _wait(waits, w, writer[t], busy[writer[t]], 0, False)
+            if to_host and a + 1 < end:
+                # Elsewhere the receive buffers bound what is on the way.
+                w = _wait(waits, w, a + 1, busy[a + 1], program.slots[t], True)
+            if a > first or to_host:
+                continue
+            holder, lag = t, program.slots[t]
+            if program.reuses[t] >= 0:
+                holder = program.reuses[t]
+                lag = 0 if holder < t else 1
+            last = last_reader[holder]
+            if last >= 0:
+                w = _wait(waits, w, last, busy[last], lag, True)
+            for i in range(passed_ptr[holder], passed_ptr[holder + 1]):
+                out = hop_ptr[passed[i]]
+                w = _wait(waits, w, out, busy[out], lag, True)
+            if last < 0 and passed_ptr[holder] == passed_ptr[holder + 1]:
+                came = hop_ptr[holder + 1] - 1
+                w = _wait(waits, w, came, busy[came] + latency[came], lag, True)
+    ptr[activities] = w
+    return waits, ptr
+
+
+@njit(cache=True, nogil=True)
+def _wait(
+    waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffer: bool
+) -> int:
+    waits.source[w] = source
+    waits.seconds[w] = seconds
+    waits.lag[w] = lag
+    waits.for_buffer[w] = for_buffer
+    return w + 1
+
+
+@njit(cache=True, nogil=True)
+def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
+    """`[T]` each: the kernel that makes a transfer's tensor and the last that reads it, or -1."""
+    writer = np.full(len(program.source), -1, np.int64)
+    last_reader = np.full(len(program.source), -1, np.int64)
+    for a in range(len(program.kernel_s)):
+        for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
+            writer[program.writes[i]] = a
+        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+            last_reader[program.reads[i]] = a
+    return writer, last_reader
+
+
+@njit(cache=True, nogil=True)
+def _passed_on(after: Longs) -> tuple[Longs, Longs]:
+    """CSR of the transfers that pass each transfer on."""
+    ptr = np.zeros(len(after) + 1, np.int64)
+    for t in range(len(after)):
+        if after[t] >= 0:
+            ptr[after[t] + 1] += 1
+    for t in range(len(after)):
+        ptr[t + 1] += ptr[t]
+    place = ptr[:-1].copy()
+    passed = np.empty(ptr[-1], np.int64)
+    for t in range(len(after)):
+        if after[t] >= 0:
+            passed[place[after[t]]] = t
+            place[after[t]] += 1
+    return ptr, passed
+
+
+@njit(cache=True, nogil=True)
+def _finals(program: ProgramArrays, hop_ptr: Longs) -> Longs:
+    """Activities that end an inference."""
+    finals = np.empty(max(len(program.source), len(program.chip)), np.int64)
+    count = 0
+    for t in range(len(program.source)):
+        if program.destination[t] == HOST:
+            finals[count] = hop_ptr[t + 1] - 1
+            count += 1
+    if count == 0:
+        for p in range(len(program.chip)):
+            if program.kernel_ptr[p + 1] > program.kernel_ptr[p]:
+                finals[count] = program.kernel_ptr[p + 1] - 1
+                count += 1
+    return finals[:count]

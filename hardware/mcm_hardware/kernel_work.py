@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -12,10 +12,26 @@ from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
 from mcm_hardware.storage_widths import StorageWidths, value_dtype
+from mcm_hardware.value_shapes import element_count
 
 CONSTANT_SEARCH = 8
 """Producers visited to find out whether an operand is constant; weights that are cast, transposed
 or dequantised on the way have one to three."""
+
+
+@dataclass(frozen=True)
+class KernelGemm:
+    """Matrix products of a kernel, with what one reading of each operand takes.
+
+    Attributes:
+        gemm: the products.
+        left_bytes: bytes of all their left operands; 0 where they are in registers.
+        right_bytes: bytes of all their right operands; 0 where they are in registers.
+    """
+
+    gemm: Gemm
+    left_bytes: int
+    right_bytes: int
 
 
 @dataclass(frozen=True)
@@ -25,14 +41,14 @@ class KernelWork:
     Attributes:
         gemms: work of the MAC array.
         lane_ops: work of the vector unit.
-        read_bytes: bytes read from SRAM.
+        read_bytes: bytes read from SRAM, each operand once.
         write_bytes: bytes written to SRAM.
         weight_bytes: bytes of its constant operands.
         runs: False where nothing runs (views, constants), so that there is no launch either.
         modelled: False where some op has no formula and only its bytes are counted.
     """
 
-    gemms: tuple[Gemm, ...]
+    gemms: tuple[KernelGemm, ...]
     lane_ops: int
     read_bytes: int
     write_bytes: int
@@ -43,7 +59,7 @@ class KernelWork:
     @property
     def flops(self) -> float:
         """Operations; a multiply-accumulate counts as two."""
-        return float(2 * sum(gemm.macs for gemm in self.gemms) + self.lane_ops)
+        return float(2 * sum(part.gemm.macs for part in self.gemms) + self.lane_ops)
 
 
 def formula_work(node: ir.Node) -> Work | None:
@@ -76,7 +92,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     produced: set[ir.Value] = set()
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
-    gemms: list[Gemm] = []
+    gemms: list[KernelGemm] = []
     lane_ops = 0
     runs, modelled = False, True
     for node in nodes:
@@ -90,7 +106,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         work = work or MOVES_ONLY
         if work.execution == "kernel":
             runs = True
-            gemms += work.gemms
+            gemms += _gemms(node, work, storage, produced, behind)
             lane_ops += work.lane_ops
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)
@@ -117,13 +133,49 @@ def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:
         return KernelWork((), 0, 0, 0, 0, runs=False, modelled=True)
     reads = _operand_bytes(node, work, storage)
     return KernelWork(
-        gemms=work.gemms,
+        gemms=_gemms(node, work, storage, frozenset(), {}),
         lane_ops=work.lane_ops,
         read_bytes=sum(reads.values()),
         write_bytes=sum(storage.value_bytes(v) for v in node.outputs),
         weight_bytes=sum(storage.value_bytes(v) for v in reads if is_constant(v)),
         runs=True,
         modelled=found is not None,
+    )
+
+
+def _gemms(
+    node: ir.Node,
+    work: Work,
+    storage: StorageWidths,
+    produced: Set[ir.Value],
+    behind: Mapping[ir.Value, ir.Value],
+) -> tuple[KernelGemm, ...]:
+    """The products of `node` with the bytes of their operands.
+
+    Both operands are as wide as the first input of the node: packed weights are unpacked on their
+    way. Windows of a convolution count as the image that they are cut from.
+
+    Args:
+        produced: values that are made inside the kernel, and so in registers.
+        behind: the memory behind views.
+    """
+    if not work.gemms:
+        return ()
+    operands = [None if v is None else behind.get(v, v) for v in node.inputs[:2]]
+    dtype = value_dtype(operands[0]) if operands and operands[0] is not None else None
+    stored = element_count(operands[0]) if operands else 0
+    left_inside, right_inside = (
+        index < len(operands) and operands[index] in produced for index in (0, 1)
+    )
+    return tuple(
+        KernelGemm(
+            gemm,
+            0
+            if gemm.inner or left_inside
+            else storage.bytes_of(min(gemm.count * gemm.m * gemm.k, stored), dtype),
+            0 if right_inside else storage.bytes_of(gemm.count * gemm.k * gemm.n, dtype),
+        )
+        for gemm in work.gemms
     )
 
 

@@ -32,28 +32,30 @@ def lower(
         ValueError: where wires and models contradict each other; a fault of the splitter.
     """
     sizes: dict[str, int] = {}
+    storage = spec.reference.storage
     for chip in chips:
         for value in (*chip.model.graph.inputs, *chip.model.graph.outputs):
             # A name means the same tensor on all chips, but its shape may be known on one only.
-            name, size = value.name or "", spec.chip.storage.value_bytes(value)
+            name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
     plan = plan_transfers(wires, sizes, spec.channel_slots)
     programs: list[ChipProgram] = []
     overflows: list[MemoryOverflow] = []
     passed_on: dict[int, int] = {}
     for chip in chips:
+        numbers = spec.chips[chip.chip]
         flow = chip_dataflow(chip, plan.arriving, plan.leaving)
-        memory = plan_memory(flow, plan.transfers, spec.chip, spec.channel_slots)
+        memory = plan_memory(flow, plan.transfers, numbers, spec.channel_slots)
         programs.append(
             ChipProgram(
                 chip=chip.chip,
-                kernels=_kernels(flow, spec.chip),
+                kernels=_kernels(flow, numbers),
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
                 weight_bytes=memory.weight_bytes,
             )
         )
-        overflow = overflow_of(memory, chip.chip, spec.chip.sram_bytes)
+        overflow = overflow_of(memory, chip.chip, numbers.sram_bytes)
         if overflow is not None:
             overflows.append(overflow)
         passed_on |= _passed_on(flow)

@@ -17,98 +17,69 @@ MAX_CYCLICITY = 16
 _RELATIVE_TOLERANCE = 1e-12
 
 
-def start_times(graph: EventGraph, inferences: int) -> Floats:
-    """Earliest start of each activity.
+@njit(cache=True, nogil=True)
+def play_inference(graph: EventGraph, start: Floats, i: int) -> None:
+    """Finds when the activities of one inference start, from those of the inferences before.
 
-    Baccelli et al. 1992, equation 2.12: `x_a(i) = max over arcs of x_source(i - lag) + weight`,
-    and 0 where an activity waits for nothing. The order makes it one pass per inference.
+    Baccelli et al. 1992, equation 2.12: `x_a(i) = max over arcs of x_source(i - lag) + seconds`,
+    but not before 0. The order makes it one pass.
+
+    Args:
+        graph: one that does not deadlock.
+        start: `[rows, A]`; inference j stands in row `j % rows`. There are more rows than the
+            greatest lag, or more than `i`. Row i is filled.
+        i: the inference, from 0; those before have been played.
+    """
+    rows = len(start)
+    now = start[i % rows]
+    waits = graph.waits
+    for a in graph.order:
+        time = 0.0
+        before = graph.before[a]
+        if graph.before_lag[a] == 0:
+            time = now[before] + graph.busy_s[before]
+        elif i > 0:
+            time = start[(i - 1) % rows, before] + graph.busy_s[before]
+        for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
+            lag = waits.lag[w]
+            if lag == 0:
+                time = max(time, now[waits.source[w]] + waits.seconds[w])
+            elif i >= lag:
+                time = max(time, start[(i - lag) % rows, waits.source[w]] + waits.seconds[w])
+        now[a] = time
+
+
+@njit(cache=True, nogil=True)
+def start_times(graph: EventGraph, inferences: int) -> Floats:
+    """When each activity starts.
 
     Returns:
         `[inferences, A]`, seconds from when the first inference may enter.
     """
-    arcs = graph.arcs
-    return _play(inferences, graph.order, arcs.ptr, arcs.source, arcs.weight_s, arcs.lag)
-
-
-@njit(cache=True)
-def _play(
-    inferences: int, order: Longs, ptr: Longs, source: Longs, weight: Floats, lag: Longs
-) -> Floats:
-    start = np.zeros((inferences, len(order)))
+    start = np.empty((inferences, len(graph.busy_s)))
     for i in range(inferences):
-        for a in order:
-            time = 0.0
-            for arc in range(ptr[a], ptr[a + 1]):
-                before = i - lag[arc]
-                if before >= 0:
-                    time = max(time, start[before, source[arc]] + weight[arc])
-            start[i, a] = time
+        play_inference(graph, start, i)
     return start
 
 
-@njit(cache=True)
-def waiting_times(
-    start: Floats,
-    ptr: Longs,
-    source: Longs,
-    weight: Floats,
-    lag: Longs,
-    wait: Longs,
-    first_inference: int,
-) -> Floats:
-    """How long each activity kept its resource idle, by reason.
-
-    From when the resource is free until the last input is there is a wait for input; what remains
-    until the start is a wait for a buffer.
+@njit(cache=True, nogil=True)
+def end_of_inference(graph: EventGraph, start: Floats) -> float:
+    """When the last output of an inference is there.
 
     Args:
-        start: `[inferences, A]`, from `start_times`.
-        ptr: `[A + 1]`, as `ArcArrays.ptr`.
-        source: `[E]`, as `ArcArrays.source`.
-        weight: `[E]`, as `ArcArrays.weight_s`.
-        lag: `[E]`, as `ArcArrays.lag`.
-        wait: `[E]`, as `ArcArrays.wait`.
-        first_inference: the first that counts.
-
-    Returns:
-        `[A, 2]`, seconds for input and for buffers, summed over the inferences that count.
+        graph: the graph.
+        start: `[A]`, starts of its activities.
     """
-    inferences, activities = start.shape
-    waits = np.zeros((activities, 2))
-    for i in range(first_inference, inferences):
-        for a in range(activities):
-            free, there = 0.0, 0.0
-            for arc in range(ptr[a], ptr[a + 1]):
-                before = i - lag[arc]
-                if before < 0:
-                    continue
-                end = start[before, source[arc]] + weight[arc]
-                if wait[arc] == 0:
-                    free = max(free, end)
-                elif wait[arc] == 1:
-                    there = max(there, end)
-            waits[a, 0] += max(there - free, 0.0)
-            waits[a, 1] += max(start[i, a] - max(free, there), 0.0)
-    return waits
+    end = 0.0
+    for a in graph.finals:
+        end = max(end, start[a] + graph.busy_s[a] + graph.latency_s[a])
+    return end
 
 
-def steady_cycle(start: Floats, max_lag: int) -> int | None:
-    """Length of the pattern in which the last inferences repeat, or None.
-
-    If all starts of `max_lag` successive inferences lie a constant later than those of c
-    inferences before, they do so for ever: the recurrence looks back no further (Baccelli et al.
-    1992, theorem 3.109, says that a strongly connected graph comes to this in finite time).
-
-    Args:
-        start: `[inferences, A]`, from `start_times`.
-        max_lag: the greatest lag of an arc.
-    """
-    inferences = len(start)
-    tolerance = _RELATIVE_TOLERANCE * float(start[-1].max(initial=0.0))
-    for cycle in range(1, MAX_CYCLICITY + 1):
-        if inferences < cycle + max_lag:
-            return None
-        moved = start[inferences - max_lag :] - start[inferences - max_lag - cycle : -cycle]
-        if float(moved.max(initial=0.0) - moved.min(initial=np.inf)) <= tolerance:
-            return cycle
-    return None
+@njit(cache=True, nogil=True)
+def busy_per_resource(graph: EventGraph) -> Floats:
+    """`[num_resources]`, seconds per inference."""
+    busy = np.zeros(graph.num_resources)
+    for a in range(len(graph.busy_s)):
+        busy[graph.resource[a]] += graph.busy_s[a]
+    return busy

@@ -15,7 +15,7 @@ from mcm_hardware.target_file import parse_ring
 
 @dataclass(frozen=True)
 class RingTarget:
-    """A package of equal chips on a one-way ring.
+    """A package of chips on a one-way ring.
 
     Attributes:
         name: as the user names it.
@@ -47,21 +47,23 @@ class RingTarget:
         spec = self.spec
         return PackageLimits(
             num_chips=spec.num_chips,
-            sram_bytes=(spec.chip.sram_bytes,) * spec.num_chips,
+            sram_bytes=tuple(chip.sram_bytes for chip in spec.chips),
             link_bytes_per_s=spec.link_bytes_per_s,
-            hop_latency_s=spec.hop_latency_s,
+            hop_latency_s=min(spec.hop_latency_s, default=0.0),
             host_io=spec.host_io,
             host_bytes_per_s=spec.host_bytes_per_s,
             channel_slots=spec.channel_slots,
+            chip_speed=tuple(chip.speed for chip in spec.chips),
+            stream_bytes_per_s=spec.stream_bytes_per_s,
         )
 
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def cost_model(self) -> CostModel:
-        """The roofline of one chip."""
+        """The roofline of a chip of speed 1."""
         from mcm_hardware.roofline import Roofline
 
-        return Roofline(self.spec.chip)
+        return Roofline(self.spec.reference)
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""

@@ -9,19 +9,37 @@ runs on the engine that is faster at it (`engine_choice.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from mcm_compiler.cost import Engine, NodeCost
-from mcm_hardware.chip_spec import ChipSpec, MacArray
+from mcm_hardware.chip_spec import ChipSpec
 from mcm_hardware.engine_choice import runs_on_vector_unit
 from mcm_hardware.kernel_work import KernelWork, kernel_work
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
-from mcm_hardware.op_costs.work import Gemm
 from mcm_hardware.tile_cycles import streaming_cycles
 
-ArrayCycles = Callable[[MacArray, Gemm], int]
+EngineTimes = dict[Engine, float]
+"""Seconds that a kernel keeps each engine busy."""
+
+Timing = Callable[[ChipSpec, KernelWork], EngineTimes]
+"""Times of the engines on a chip of speed 1; they overlap, so that the longest one counts."""
+
+
+def engine_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
+    """Times of the roofline: each operand is read once, and no engine ever waits."""
+    cycles, lane_ops = 0, work.lane_ops
+    for part in work.gemms:
+        if runs_on_vector_unit(chip, part.gemm):
+            lane_ops += part.gemm.macs
+        else:
+            cycles += streaming_cycles(chip.array, part.gemm)
+    return {
+        "array": cycles / chip.array.clock_hz,
+        "vector": lane_ops / (chip.vector.lanes * chip.vector.clock_hz),
+        "memory": (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s,
+    }
 
 
 @dataclass(frozen=True)
@@ -30,12 +48,12 @@ class Roofline:
 
     Attributes:
         chip: its numbers.
-        array_cycles: cycles of a matrix product on the MAC array.
+        timing: how long a kernel keeps the engines busy.
         name: printed with every number that comes from this model.
     """
 
     chip: ChipSpec
-    array_cycles: ArrayCycles = streaming_cycles
+    timing: Timing = engine_times
     name: str = "roofline"
 
     def storage_bytes(self, value: ir.Value) -> int:
@@ -53,9 +71,15 @@ class Roofline:
         """Cost of `nodes` run as one kernel.
 
         Never more than the sum of the node costs: there is one launch, entering and leaving bytes
-        are among those of the nodes, and the maximum of sums is at most the sum of maxima.
+        are among those of the nodes, and times of engines add up at most, so that the maximum of
+        sums is at most the sum of maxima.
         Control-flow ops do not fuse; a group with one of them costs the sum.
         """
+        cost = self._reference_cost(nodes)
+        return replace(cost, seconds=cost.seconds / self.chip.speed)
+
+    def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
+        """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""
         if any((node.domain, node.op_type) in CONTROL_FLOW for node in nodes):
             return _total([self._control_flow_or_node_cost(node) for node in nodes])
         return self._cost(kernel_work(nodes, self.chip.storage))
@@ -63,34 +87,25 @@ class Roofline:
     def _cost(self, work: KernelWork) -> NodeCost:
         if not work.runs:
             return NodeCost(0.0, 0, 0, 0, 0.0, "none")
-        chip = self.chip
-        cycles, lane_ops = 0, work.lane_ops
-        for gemm in work.gemms:
-            if runs_on_vector_unit(chip, gemm):
-                lane_ops += gemm.macs
-            else:
-                cycles += self.array_cycles(chip.array, gemm)
-        busy: dict[Engine, float] = {
-            "array": cycles / chip.array.clock_hz,
-            "vector": lane_ops / (chip.vector.lanes * chip.vector.clock_hz),
-            "memory": (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s,
-        }
+        busy = self.timing(self.chip, work)
         engine = max(busy, key=lambda name: busy[name])
         return NodeCost(
             flops=work.flops,
             read_bytes=work.read_bytes,
             write_bytes=work.write_bytes,
             weight_bytes=work.weight_bytes,
-            seconds=chip.launch_s + busy[engine],
+            seconds=self.chip.launch_s + busy[engine],
             bound_by=engine if busy[engine] > 0 else "none",
             modelled=work.modelled,
         )
 
     def _control_flow_or_node_cost(self, node: ir.Node) -> NodeCost:
         if (node.domain, node.op_type) not in CONTROL_FLOW:
-            return self.node_cost(node)
+            return self._reference_cost((node,))
         bodies = bodies_of(node)
-        costs = [_total([self.node_cost(inner) for inner in graph]) for graph in bodies.graphs]
+        costs = [
+            _total([self._reference_cost((inner,)) for inner in graph]) for graph in bodies.graphs
+        ]
         body = max(costs, key=lambda cost: cost.seconds, default=_total([]))
         return NodeCost(
             flops=body.flops * bodies.trips,

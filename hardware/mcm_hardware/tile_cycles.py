@@ -1,37 +1,111 @@
-"""Cycles of matrix products on an output-stationary systolic array.
+"""Cycles and operand traffic of matrix products on a systolic array.
 
-A result of `[m, n]` is cut into tiles of `rows x cols`; a tile stays in the array while its `k`
-partial products stream through (Samajdar et al. 2018, *SCALE-Sim*, section III, output
-stationary: a lone tile takes `2 rows + cols + k - 2` cycles).
+The operands of `[m, k] x [k, n]` are mapped to the array as in Samajdar et al. 2020, *A
+Systematic Methodology for Characterizing Scalability of DNN Accelerators using SCALE-Sim*,
+table III: an array of `R x C` units holds a tile of `rows x cols` elements while `steps` vectors
+stream through it.
+
+| dataflow | what is cut into tiles | rows | cols | steps per tile |
+|---|---|---|---|---|
+| output stationary | the result `[m, n]` | m | n | k |
+| weight stationary | the second operand `[k, n]` | k | n | m |
+
+A lone tile takes `2 rows + cols + steps - 2` cycles there (equation 1), whichever the dataflow.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from mcm_hardware.chip_spec import MacArray
 from mcm_hardware.op_costs.work import Gemm
 
 
+@dataclass(frozen=True)
+class Tiling:
+    """How a matrix product is cut for an array.
+
+    Attributes:
+        row_tiles: tiles along the rows of the array.
+        col_tiles: tiles along its columns.
+        rows: rows of a full tile, at most those of the array.
+        cols: columns of a full tile.
+        steps: vectors that stream through while a tile stays.
+    """
+
+    row_tiles: int
+    col_tiles: int
+    rows: int
+    cols: int
+    steps: int
+
+
+def tiling(array: MacArray, gemm: Gemm) -> Tiling:
+    """The tiles of one of the products of `gemm`."""
+    tall, steps = (gemm.m, gemm.k) if array.dataflow == "output_stationary" else (gemm.k, gemm.m)
+    return Tiling(
+        row_tiles=-(-tall // array.rows),
+        col_tiles=-(-gemm.n // array.cols),
+        rows=min(tall, array.rows),
+        cols=min(gemm.n, array.cols),
+        steps=steps,
+    )
+
+
 def passes(array: MacArray, gemm: Gemm) -> int:
-    """Tiles that the array makes one after another; a 65-wide result takes two passes of 64."""
-    return gemm.count * -(-gemm.m // array.rows) * -(-gemm.n // array.cols)
+    """Tiles that the array holds one after another; 65 columns take two passes of 64."""
+    tiles = tiling(array, gemm)
+    return gemm.count * tiles.row_tiles * tiles.col_tiles
+
+
+def result_blocks(array: MacArray, gemm: Gemm) -> int:
+    """Parts of the results that are finished one after another (our derivation).
+
+    Output stationary, each tile is one. Weight stationary, the columns of a tile are finished when
+    the last of the tiles above one another has passed; partial sums wait in accumulators at the
+    foot of the columns, as in Jouppi et al. 2017, *In-Datacenter Performance Analysis of a Tensor
+    Processing Unit*, section 2.
+    """
+    tiles = tiling(array, gemm)
+    stacked = tiles.row_tiles if array.dataflow == "output_stationary" else 1
+    return gemm.count * stacked * tiles.col_tiles
 
 
 def streaming_cycles(array: MacArray, gemm: Gemm) -> int:
-    """Cycles when tiles follow each other without a gap: `k` per tile."""
-    return passes(array, gemm) * gemm.k
+    """Cycles when tiles follow each other without a gap: `steps` per tile."""
+    return passes(array, gemm) * tiling(array, gemm).steps
 
 
 def pipelined_cycles(array: MacArray, gemm: Gemm) -> int:
     """Cycles with fill and drain; never fewer than `streaming_cycles` (our derivation).
 
-    Accumulators are doubled, so a finished tile leaves through the column ports, a row per cycle,
-    while the next one accumulates: a tile takes `k` cycles or as many as it has rows, whichever
-    is more. The skew of the operands, `rows + cols - 2` cycles over the part of the array that is
-    used, is seen once per run of independent tiles, and so is the drain of the last tile.
+    What stays in the array is doubled: a finished tile of results leaves through the column ports,
+    a row per cycle, while the next one accumulates; a tile of weights enters in the same way while
+    the one before is used (Jouppi et al. 2017, section 2). So a tile takes `steps` cycles or as
+    many as it has rows, whichever is more. The skew of the operands, `rows + cols - 2` cycles, is
+    seen once per run of independent tiles, and so is the drain of the last tile or the load of
+    the first one. A lone tile of `steps >= rows` takes exactly what SCALE-Sim says.
     """
-    tiles = passes(array, gemm)
-    if tiles == 0 or gemm.k == 0:
+    if gemm.macs == 0:
         return 0
-    rows, cols = min(gemm.m, array.rows), min(gemm.n, array.cols)
-    exposed = (rows + cols - 2) + rows
-    return tiles * max(gemm.k, rows) + gemm.rounds * exposed
+    tiles = tiling(array, gemm)
+    exposed = (tiles.rows + tiles.cols - 2) + tiles.rows
+    return passes(array, gemm) * max(tiles.steps, tiles.rows) + gemm.rounds * exposed
+
+
+def left_readings(array: MacArray, gemm: Gemm) -> int:
+    """How often the array reads the whole left operand from SRAM: once per tile column.
+
+    There is no buffer between SRAM and array that holds a panel of operands: SRAM reads are
+    counted as SCALE-Sim counts them (Samajdar et al. 2018, section IV), except that windows of a
+    convolution that overlap are read once per pass, out of line buffers (our choice).
+    """
+    return tiling(array, gemm).col_tiles
+
+
+def right_readings(array: MacArray, gemm: Gemm) -> int:
+    """How often the array reads the whole right operand from SRAM.
+
+    Output stationary, once per tile row; weight stationary each tile of it is loaded once.
+    """
+    return tiling(array, gemm).row_tiles if array.dataflow == "output_stationary" else 1

@@ -12,15 +12,18 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.constraint_check import check_constraints
-from mcm_compiler.artifact.equality import differences, verify_folder
-from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest, sha256_file
+from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
+from mcm_compiler.artifact.files_check import check_files
+from mcm_compiler.artifact.manifest import damaged, read_json, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
+from mcm_compiler.artifact.program_file import folder_program
 from mcm_compiler.artifact.run import input_faults
-from mcm_compiler.artifact.simulate import folder_program, folder_target
+from mcm_compiler.artifact.simulate import folder_target
 from mcm_compiler.artifact.structure_check import check_structure, load_chips
 from mcm_compiler.artifact.user_data import DataSet, read_data_sets
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
+from mcm_compiler.last_words import doing
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import Verification
 
@@ -33,11 +36,13 @@ class CheckStep:
         name: a word.
         holds: whether it passed.
         detail: what was found, in a few words with numbers.
+        skipped: whether nothing was checked, though nothing is wrong.
     """
 
     name: str
     holds: bool
     detail: str
+    skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,18 @@ class CheckReport:
 
     Attributes:
         steps: what was checked; a step after one that failed may be missing.
-        diagnostics: one or more for each step that failed.
+        diagnostics: one or more for each step that failed or was skipped.
         verification: the comparison in onnxruntime, where it was reached.
     """
 
     steps: tuple[CheckStep, ...]
     diagnostics: tuple[Diagnostic, ...]
     verification: Verification | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every step was done: equality needs inputs that the model runs on."""
+        return not any(step.skipped for step in self.steps)
 
     @property
     def holds(self) -> bool:
@@ -100,9 +110,11 @@ def check_folder(
         return _describe(verification)
 
     steps: dict[str, Callable[[], str]] = {
-        "files": lambda: _check_files(folder, manifest),
+        "files": lambda: check_files(folder, manifest),
         "structure": lambda: check_structure(folder, manifest),
-        "constraints": lambda: check_constraints(manifest, folder_target(folder)),
+        "constraints": lambda: check_constraints(
+            manifest, load_chips(folder, manifest), folder_target(folder)
+        ),
         "memory": lambda: check_memory(
             load_chips(folder, manifest),
             manifest.wires,
@@ -118,46 +130,17 @@ def check_folder(
         if progress is not None:
             progress(name)
         try:
-            done.append(CheckStep(name, True, step()))
+            with doing(f"folder {quote(str(folder))}"), doing(f"step '{name}'"):
+                detail = step()
+            skipped = not_compared(verdicts[0]) if name == "equality" else None
+            done.append(CheckStep(name, True, detail, skipped is not None))
+            found += [skipped] if skipped is not None else []
         except CompileError as error:
             found += error.diagnostics
             done.append(CheckStep(name, False, error.diagnostics[0].message))
             if name in ("files", "structure"):
                 break  # what follows would execute files that are not what the manifest says
     return CheckReport(tuple(done), tuple(found), verdicts[0] if verdicts else None)
-
-
-def _check_files(folder: Path, manifest: Manifest) -> str:
-    present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
-    faults = [
-        Diagnostic("MCM-A006", f"the file {quote(name)} is missing", at=str(folder))
-        for name in sorted(manifest.files.keys() - present)
-    ]
-    faults += [
-        Diagnostic("MCM-A007", f"the file {quote(name)} is not in the manifest", at=str(folder))
-        for name in sorted(present - manifest.files.keys())
-    ]
-    for name in sorted(present & manifest.files.keys()):
-        path = folder / name
-        if path.is_symlink() or not path.is_file():
-            faults.append(Diagnostic("MCM-A006", f"{quote(name)} is not a file", at=str(folder)))
-        elif sha256_file(path) != manifest.files[name]:
-            faults.append(
-                Diagnostic(
-                    "MCM-A008",
-                    f"the file {quote(name)} was changed: its hash is not the manifest's",
-                    at=str(path),
-                    hint="compile again",
-                )
-            )
-    needed = {chip.file for chip in manifest.chips} | {layout.ANNOTATED, layout.TARGET}
-    faults += [
-        Diagnostic("MCM-A006", f"the manifest does not list the file {quote(name)}", at=str(folder))
-        for name in sorted(needed - manifest.files.keys())
-    ]
-    if faults:
-        raise CompileError(faults)
-    return f"{len(manifest.files)} hashes"
 
 
 def _check_simulation(folder: Path) -> str:

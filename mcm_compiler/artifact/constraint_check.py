@@ -1,20 +1,28 @@
-"""Whether the wires of an output folder obey the rules of the ring."""
+"""Whether the chips of an output folder obey the rules of the ring."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import HOST, Target
+from mcm_compiler.target import HOST, ChipModel, Target, Wire
 
 
-def check_constraints(manifest: Manifest, target: Target) -> str:
-    """Checks the graph whose nodes are chips and whose edges are wires.
+def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Target) -> str:
+    """Checks the graph of all chips, whose edges between chips are the wires.
 
     Clones and relays are in that graph already, so that the paper's rule (MCM, Eq. 2 to 4) has to
     hold as it stands, whatever routing the model was compiled with.
+
+    Args:
+        manifest: says which tensors travel.
+        chips: the chips' models.
+        target: the package.
 
     Returns:
         A summary.
@@ -22,23 +30,62 @@ def check_constraints(manifest: Manifest, target: Target) -> str:
     Raises:
         CompileError: MCM-V050, one diagnostic per violation.
     """
-    index = {chip.chip: i for i, chip in enumerate(manifest.chips)}
-    edges = [
-        (index[wire.source], index[chip])
-        for wire in manifest.wires
-        if wire.source != HOST
-        for chip in wire.destinations
-        if chip != HOST
-    ]
+    chip_of, names, edges = _dependencies(manifest.wires, chips)
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
     violations = find_violations(
-        np.array(list(index), dtype=np.int32),
+        np.array(chip_of, dtype=np.int32),
         np.ascontiguousarray(pairs[:, 0]),
         np.ascontiguousarray(pairs[:, 1]),
         num_chips=target.limits.num_chips,
         routing="strict",
-        names=[f"chip {chip}" for chip in index],
+        names=names,
     )
     if violations:
-        raise CompileError([Diagnostic("MCM-V050", v.message) for v in violations])
+        raise CompileError(
+            [
+                Diagnostic("MCM-V050", v.message, at=f"chips {', '.join(map(str, v.chips))}")
+                for v in violations
+            ]
+        )
     return f"acyclic, no chip skipped, {manifest.routing} routing"
+
+
+def _dependencies(
+    wires: Sequence[Wire], chips: Sequence[ChipModel]
+) -> tuple[list[int], list[str], list[tuple[int, int]]]:
+    """Chip and name of each node that sends or reads a tensor, and the edges between chips.
+
+    A chip without such nodes still counts as used, by the first of its nodes.
+    """
+    chip_of: list[int] = []
+    names: list[str] = []
+    index: dict[tuple[int, str], int] = {}
+
+    def node_on(chip: int, name: str) -> int:
+        found = index.setdefault((chip, name), len(chip_of))
+        if found == len(chip_of):
+            chip_of.append(chip)
+            names.append(name)
+        return found
+
+    made: dict[tuple[int, str], ir.Value] = {}
+    taken: dict[tuple[int, str], ir.Value] = {}
+    for chip in chips:
+        graph = chip.model.graph
+        first = next(iter(graph), None)
+        node_on(chip.chip, (first.name if first is not None else None) or f"chip {chip.chip}")
+        made |= {(chip.chip, value.name or ""): value for value in graph.outputs}
+        taken |= {(chip.chip, value.name or ""): value for value in graph.inputs}
+    edges: list[tuple[int, int]] = []
+    for wire in wires:
+        for chip in wire.destinations:
+            if HOST in (wire.source, chip):
+                continue
+            value = made.get((wire.source, wire.tensor))
+            sender = value.producer() if value is not None else None
+            value = taken.get((chip, wire.tensor))
+            readers = value.consumers() if value is not None else ()
+            source = (sender.name if sender is not None else None) or wire.tensor
+            reader = (readers[0].name if readers else None) or wire.tensor
+            edges.append((node_on(wire.source, source), node_on(chip, reader)))
+    return chip_of, names, edges

@@ -67,16 +67,22 @@ def finish_folder(
         routing=options.routing,
         seed=options.seed,
         shape_only=source.shape_only,
-        inputs=tuple(map(_tensor, free_inputs(source.original))),
-        outputs=tuple(map(_tensor, source.original.graph.outputs)),
+        inputs=input_entries(source),
+        outputs=tuple(map(tensor_entry, source.original.graph.outputs)),
         wires=wires,
-        chips=tuple(_chip_entry(chip, wires) for chip in chips),
+        chips=tuple(chip_entry(chip, wires) for chip in chips),
         files=dict(zip(names, hashes, strict=True)),
     )
     write_manifest(manifest, folder)
 
 
-def _chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
+def input_entries(source: SourceModel) -> tuple[TensorEntry, ...]:
+    """Names, types and shapes of the inputs that a run of the model needs."""
+    return tuple(map(tensor_entry, free_inputs(source.original)))
+
+
+def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
+    """What the manifest says of a chip's model and of the wires to and from it."""
     arriving = {w.tensor: w.source for w in wires if chip.chip in w.destinations}
     leaving: dict[str, list[int]] = {}
     for wire in wires:
@@ -98,7 +104,8 @@ def _chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
     )
 
 
-def _tensor(value: ir.Value) -> TensorEntry:
+def tensor_entry(value: ir.Value) -> TensorEntry:
+    """What the manifest says of a graph input or output."""
     if isinstance(value.type, ir.TensorType):
         dtype = value.type.dtype.name.lower()
     else:

@@ -12,8 +12,14 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.user_data import DataSet, compare_expected
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution import max_abs_error, open_session, run_session, same_bits
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.execution import (
+    foreign_op,
+    max_abs_error,
+    open_session,
+    run_session,
+    same_bits,
+)
 from mcm_compiler.inputs import FILLS, random_inputs
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.ir.random_ops import random_outputs
@@ -33,6 +39,8 @@ OVERRIDABLE_TOLERANCE = 2.0**-18
 
 The chips hold them as constants, and a kernel that knows its weight may add in another order.
 """
+
+_FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings the op"
 
 
 def verify_folder(
@@ -55,7 +63,8 @@ def verify_folder(
         data: the user's data, which the model has to run on.
 
     Returns:
-        The verdict; `skipped` where there is nothing that the model runs on.
+        The verdict; `skipped` where there is nothing that the model runs on, or an op of a
+        foreign domain that onnxruntime lacks.
 
     Raises:
         CompileError: MCM-V001 to MCM-V003 if one of the models does not run.
@@ -65,7 +74,14 @@ def verify_folder(
     reference = load_model(folder / layout.ANNOTATED)
     random, _ = random_outputs(reference)
     outputs = list(dict.fromkeys(v.name or "" for v in reference.graph.outputs))
-    session = open_session(folder / layout.ANNOTATED)
+    try:
+        session = open_session(folder / layout.ANNOTATED)
+    except CompileError as error:
+        if (op := foreign_op(error)) is None:
+            raise
+        return Verification(
+            (), (), skipped=f"onnxruntime has no op {quote(op)}", remedy=_FOREIGN_REMEDY
+        )
     expected = [run_session(session, d.inputs, outputs, place=d.name) for d in data]
     batches: list[Mapping[str, Any]] = [d.inputs for d in data]
     used: list[int] = []
@@ -82,7 +98,12 @@ def verify_folder(
     del session
     if not batches:
         reason = refusal.diagnostics[0].message if refusal is not None else "no inputs were given"
-        return Verification((), (), skipped=f"the model does not run on random inputs: {reason}")
+        return Verification(
+            (),
+            (),
+            skipped=f"the model does not run on random inputs: {reason}",
+            remedy="check with your own data: mcmc check FOLDER --input x.npz",
+        )
     actual = run_chain(folder, chips, wires, outputs, batches)
     relative = _relative_tolerance(reference, len(chips))
     return Verification(
@@ -105,6 +126,26 @@ def verify_folder(
             if comparison.output not in random
         ),
         random_outputs=tuple(random),
+    )
+
+
+def not_compared(verification: Verification) -> Diagnostic | None:
+    """MCM-V021 where no output was compared: a note for placeholders, else a warning."""
+    if verification.skipped is not None:
+        shape_only = verification.remedy is None
+        return Diagnostic(
+            "MCM-V021",
+            f"equality was not checked: {verification.skipped}",
+            hint=verification.remedy,
+            severity=Severity.NOTE if shape_only else Severity.WARNING,
+        )
+    if verification.outputs:
+        return None
+    return Diagnostic(
+        "MCM-V021",
+        "equality was not checked: every output depends on random numbers",
+        hint="give the random ops a seed, or export the model in inference mode",
+        severity=Severity.WARNING,
     )
 
 

@@ -7,13 +7,65 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact.json_shapes import (
+    Flag,
+    ListOf,
+    Maybe,
+    Pair,
+    Record,
+    Table,
+    Text,
+    Whole,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.target import Routing, Wire
+from mcm_compiler.target import HOST, Routing, Wire
 
 SCHEMA_VERSION = 1
+
+MAX_JSON_BYTES = 1 << 28
+"""Size of a JSON file of an output folder; the program of 100,000 ops has a quarter of it."""
+
+_PLACE = Whole(HOST, 2**31 - 1)
+_TEXTS = ListOf(Text())
+_TENSORS = ListOf(
+    Record({"name": Text(), "dtype": Text(), "shape": Maybe(ListOf(Whole(0)))}),
+)
+
+MANIFEST_SHAPE = Record(
+    {
+        "model": Text(),
+        "model_sha256": Text(),
+        "target": Text(),
+        "target_sha256": Text(),
+        "routing": Text(("strict", "relay")),
+        "seed": Whole(0, 2**63),
+        "shape_only": Flag(),
+        "inputs": _TENSORS,
+        "outputs": _TENSORS,
+        "wires": ListOf(
+            Record({"tensor": Text(), "source": _PLACE, "destinations": ListOf(_PLACE)})
+        ),
+        "chips": ListOf(
+            Record(
+                {
+                    "chip": Whole(0, 2**31 - 1),
+                    "file": Text(),
+                    "inputs": _TEXTS,
+                    "outputs": _TEXTS,
+                    "receives": ListOf(Pair(Text(), _PLACE)),
+                    "sends": ListOf(Pair(Text(), _PLACE)),
+                    "weights": ListOf(Record({"name": Text(), "bytes": Whole(0)})),
+                    "order": _TEXTS,
+                }
+            )
+        ),
+        "files": Table(Text()),
+    }
+)
+"""What `manifest.json` holds besides its version."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +183,12 @@ def read_manifest(folder: Path) -> Manifest:
     data = read_json(path)
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise damaged(path, f"schema version {version}, this release reads {SCHEMA_VERSION}")
-    try:
-        manifest = _from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise damaged(path, f"a field is missing or malformed: {error}") from error
+        shown = quote(str(version)) if isinstance(version, (int, str)) else "something else"
+        raise damaged(path, f"schema version {shown}, this release reads {SCHEMA_VERSION}")
+    fault = MANIFEST_SHAPE.fault(data, "")
+    if fault is not None:
+        raise damaged(path, fault)
+    manifest = _from_dict(data)
     for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
         if PurePosixPath(name).name != name or name in ("", ".", ".."):
             raise damaged(path, f"{quote(name)} is not the name of a file in the folder")
@@ -149,12 +202,25 @@ def read_json(path: Path) -> Mapping[str, Any]:
         CompileError: MCM-A005 if the file is missing or holds something else.
     """
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, str(error)) from error
+        # A pipe or a device would keep the reader for ever.
+        if path.exists() and not path.is_file():
+            raise damaged(path, "it is not a plain file")
+        if (size := path.stat().st_size) > MAX_JSON_BYTES:
+            raise damaged(path, f"it has {size:,} bytes, more than {MAX_JSON_BYTES:,}")
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise damaged(path, "it is nested too deep") from error
+    except OSError as error:
+        raise damaged(path, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise damaged(path, f"it is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise damaged(path, "it does not hold a JSON object")
     return data
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number there")
 
 
 def damaged(path: Path, reason: str) -> CompileError:
@@ -173,15 +239,12 @@ def sha256_file(path: Path) -> str:
 
 
 def _from_dict(data: Mapping[str, Any]) -> Manifest:
-    routing = data["routing"]
-    if routing not in ("strict", "relay"):
-        raise ValueError(f"routing is {routing!r}")
     return Manifest(
         model=str(data["model"]),
         model_sha256=str(data["model_sha256"]),
         target=str(data["target"]),
         target_sha256=str(data["target_sha256"]),
-        routing=routing,
+        routing=cast("Routing", data["routing"]),
         seed=int(data["seed"]),
         shape_only=bool(data["shape_only"]),
         inputs=tuple(map(_tensor_entry, data["inputs"])),
@@ -194,12 +257,12 @@ def _from_dict(data: Mapping[str, Any]) -> Manifest:
             ChipEntry(
                 chip=int(c["chip"]),
                 file=str(c["file"]),
-                inputs=_strings(c["inputs"]),
-                outputs=_strings(c["outputs"]),
+                inputs=tuple(c["inputs"]),
+                outputs=tuple(c["outputs"]),
                 receives=tuple((str(t), int(k)) for t, k in c["receives"]),
                 sends=tuple((str(t), int(k)) for t, k in c["sends"]),
                 weights=tuple(WeightEntry(str(w["name"]), int(w["bytes"])) for w in c["weights"]),
-                order=_strings(c["order"]),
+                order=tuple(c["order"]),
             )
             for c in data["chips"]
         ),
@@ -211,9 +274,3 @@ def _tensor_entry(data: Mapping[str, Any]) -> TensorEntry:
     shape = data["shape"]
     dims = None if shape is None else tuple(int(dim) for dim in shape)
     return TensorEntry(str(data["name"]), str(data["dtype"]), dims)
-
-
-def _strings(items: Any) -> tuple[str, ...]:
-    if not isinstance(items, list):
-        raise TypeError("a list of names is expected")
-    return tuple(str(item) for item in items)

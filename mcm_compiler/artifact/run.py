@@ -12,6 +12,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import TensorEntry, read_manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.last_words import doing
 
 
 def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +35,8 @@ def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
         raise CompileError(faults)
     outputs = [entry.name for entry in manifest.outputs]
     chips = [chip.chip for chip in manifest.chips]
-    return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
+    with doing(f"folder {quote(str(folder))}"):
+        return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
 
 
 def input_faults(entries: Sequence[TensorEntry], inputs: Mapping[str, Any]) -> list[Diagnostic]:

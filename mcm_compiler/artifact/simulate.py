@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import onnx_ir as ir
+
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import damaged, read_json, read_manifest
+from mcm_compiler.artifact.files_check import check_files
+from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, damaged, read_manifest
+from mcm_compiler.artifact.program_file import check_program_of, folder_program
+from mcm_compiler.artifact.structure_check import check_structure, load_chips
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import target_from_text
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledFolder:
+    """What a folder holds of a compiled model.
+
+    Attributes:
+        target: the package.
+        program: what its chips run.
+        graphs: the chips' models by chip.
+    """
+
+    target: Target
+    program: LoweredProgram
+    graphs: dict[int, ir.Graph]
 
 
 def folder_target(folder: Path) -> Target:
@@ -22,30 +43,41 @@ def folder_target(folder: Path) -> Target:
     name = read_manifest(folder).target
     path = folder / layout.TARGET
     try:
+        if path.stat().st_size > MAX_JSON_BYTES or not path.is_file():
+            raise damaged(path, "it is no description of a target")
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise damaged(path, str(error)) from error
-    return target_from_text(name, text)
+    except OSError as error:
+        raise damaged(path, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, "it is not UTF-8 text") from error
+    return target_from_text(name, text, place=str(path))
 
 
-def folder_program(folder: Path) -> LoweredProgram:
-    """The lowered program of a folder.
+def read_compiled(folder: Path) -> CompiledFolder:
+    """Reads what a simulation needs, and makes sure that it is what the compiler wrote.
+
+    All hashes of the manifest are compared, and manifest, chips' models and program with each
+    other. That the models compute the right thing, and that lowering them gives this program, is
+    for `check_folder` to prove. Files that the manifest does not list are left alone.
 
     Raises:
-        CompileError: MCM-A005 if it is missing or damaged.
+        CompileError: MCM-A004 to MCM-A013 for the files and what they hold, MCM-I### for faults
+            of a chip's model, MCM-T### for faults of the target's description.
     """
-    path = folder / layout.PROGRAM
-    data = read_json(path)
-    try:
-        return LoweredProgram.from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise damaged(path, f"a field is missing or malformed: {error}") from error
+    manifest = read_manifest(folder)
+    check_files(folder, manifest, further=True)
+    check_structure(folder, manifest)
+    target, program = folder_target(folder), folder_program(folder)
+    chips = load_chips(folder, manifest)
+    check_program_of(program, chips, manifest.wires)
+    return CompiledFolder(target, program, {chip.chip: chip.model.graph for chip in chips})
 
 
 def simulate_folder(folder: Path, inferences: int = 64) -> SimulationResult:
     """Runs the simulator of the folder's target on its program.
 
     Raises:
-        CompileError: as `folder_target` and `folder_program`, and from the simulator.
+        CompileError: as `read_compiled`, and from the simulator.
     """
-    return folder_target(folder).simulator().run(folder_program(folder), inferences)
+    compiled = read_compiled(folder)
+    return compiled.target.simulator().run(compiled.program, inferences)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import onnx
@@ -9,8 +11,10 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.emit import chip_entry, tensor_entry
 from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.external_data import check_tensors
 from mcm_compiler.ir.map_types import model_from_proto
 from mcm_compiler.ir.structure import check_structure as check_graph
@@ -42,12 +46,15 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     indices = [chip.chip for chip in manifest.chips]
     if indices != sorted(set(indices)) or not indices or indices[0] < 0:
         raise damaged(folder / layout.MANIFEST, "chips are not in ascending order")
-    _load(folder, layout.ANNOTATED)
-    faults: list[Diagnostic] = []
+    faults = _check_ends(manifest, _load(folder, layout.ANNOTATED))
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}
     for entry, chip in zip(manifest.chips, load_chips(folder, manifest), strict=True):
-        faults += _check_chip(entry, chip.model)
+        graph = chip.model.graph
+        inputs = tuple(value.name or "" for value in graph.inputs)
+        outputs = tuple(value.name or "" for value in graph.outputs)
+        found = chip_entry(ChipModel(chip.chip, chip.model, inputs, outputs), manifest.wires)
+        faults += _check_chip(entry, found, manifest.chips)
         ends[entry.chip] = {v.name or "": v for v in chip.model.graph.inputs}
         starts[entry.chip] = {v.name or "": v for v in chip.model.graph.outputs}
     host_inputs = {entry.name for entry in manifest.inputs}
@@ -93,19 +100,42 @@ def _load(folder: Path, name: str) -> ir.Model:
     return model
 
 
-def _check_chip(entry: ChipEntry, model: ir.Model) -> list[Diagnostic]:
-    graph = model.graph
+def _check_chip(
+    entry: ChipEntry, found: ChipEntry, others: Sequence[ChipEntry]
+) -> list[Diagnostic]:
+    """MCM-A010 for a chip whose model is not the one of its entry.
+
+    Args:
+        entry: what the manifest says.
+        found: what it would say of the model in the chip's file.
+        others: all entries of the manifest.
+    """
+    parts = [f.name for f in fields(ChipEntry) if getattr(entry, f.name) != getattr(found, f.name)]
+    if not parts:
+        return []
+    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    message = f"the {listed} of {quote(entry.file)} are not those in the manifest"
+    same = [
+        o.chip
+        for o in others
+        if o.chip != entry.chip and (o.inputs, o.order) == (found.inputs, found.order)
+    ]
+    if same:
+        message += f"; it holds the model of chip {same[0]}"
+    return [Diagnostic("MCM-A010", message, at=f"chip {entry.chip}", hint="compile again")]
+
+
+def _check_ends(manifest: Manifest, source: ir.Model) -> list[Diagnostic]:
+    """MCM-A010 where the manifest lists other graph inputs or outputs than the source has."""
     said = {
-        "inputs": (list(entry.inputs), [v.name for v in graph.inputs]),
-        "outputs": (list(entry.outputs), [v.name for v in graph.outputs]),
-        "order": (list(entry.order), [node.name for node in graph]),
-        "weights": ([w.name for w in entry.weights], list(graph.initializers)),
+        "inputs": (manifest.inputs, tuple(map(tensor_entry, free_inputs(source)))),
+        "outputs": (manifest.outputs, tuple(map(tensor_entry, source.graph.outputs))),
     }
     return [
         Diagnostic(
             "MCM-A010",
-            f"the {what} of {quote(entry.file)} are not those in the manifest",
-            at=f"chip {entry.chip}",
+            f"the {what} in the manifest are not those of {quote(layout.ANNOTATED)}",
+            at=layout.MANIFEST,
             hint="compile again",
         )
         for what, (listed, found) in said.items()

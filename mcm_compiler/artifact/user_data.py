@@ -61,17 +61,33 @@ def read_data_sets(path: Path, model: ir.Model) -> list[DataSet]:
     """
     if not path.is_dir():
         raise _refused(path, "it is not a folder")
+    folders = data_set_folders(path)
+    if not folders and any(_FILE.fullmatch(child.name) for child in path.iterdir()):
+        folders = [path]
+    if not folders:
+        raise _refused(path, "it holds no test_data_set_N folder and no input_0.pb")
+    return [read_data_set(folder, model) for folder in folders]
+
+
+def data_set_folders(path: Path) -> list[Path]:
+    """The `test_data_set_N` folders in a folder, by number."""
     numbered = [
         (int(match[1]), child)
         for child in path.iterdir()
         if (match := _SET.fullmatch(child.name)) and child.is_dir()
     ]
-    folders = [child for _, child in sorted(numbered)]
-    if not folders and any(_FILE.fullmatch(child.name) for child in path.iterdir()):
-        folders = [path]
-    if not folders:
-        raise _refused(path, "it holds no test_data_set_N folder and no input_0.pb")
-    return [_read_folder(folder, model) for folder in folders]
+    return [child for _, child in sorted(numbered)]
+
+
+def read_data_set(folder: Path, model: ir.Model) -> DataSet:
+    """Reads the files of one folder.
+
+    Raises:
+        CompileError: MCM-V011 as `read_data_sets`.
+    """
+    inputs = _read_part(folder, "input", free_inputs(model))
+    expected = _read_part(folder, "output", model.graph.outputs)
+    return DataSet(folder.name, inputs, expected)
 
 
 def runtime_value(message: Any) -> Any:
@@ -126,12 +142,6 @@ def _error(expected: Any, actual: Any) -> float:
     return 0.0 if same_bits(expected, actual) else max_abs_error(expected, actual)
 
 
-def _read_folder(folder: Path, model: ir.Model) -> DataSet:
-    inputs = _read_part(folder, "input", free_inputs(model))
-    expected = _read_part(folder, "output", model.graph.outputs)
-    return DataSet(folder.name, inputs, expected)
-
-
 def _read_part(folder: Path, part: str, values: Sequence[ir.Value]) -> dict[str, Any]:
     indices = {
         int(match[2])
@@ -149,6 +159,8 @@ def _read_part(folder: Path, part: str, values: Sequence[ir.Value]) -> dict[str,
         message = _message_type(value)()
         path = folder / f"{part}_{index}.pb"
         try:
+            if not path.is_file():
+                raise _refused(path, "it is not a file")
             if path.stat().st_size >= MAX_FILE_BYTES:
                 raise _refused(path, f"it has {path.stat().st_size} bytes; protobuf ends at 2 GiB")
             message.ParseFromString(path.read_bytes())

@@ -15,6 +15,7 @@ from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
 from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.last_words import LastWords, is_heard
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
@@ -92,16 +93,19 @@ def compile_all(
     Args:
         jobs: with distinct folders.
         settings: common to all.
-        processes: that work at once; 1 compiles in this one.
+        processes: that work at once; 1 compiles in this one, unless it is a supervised command: a
+            crash then fails the model alone.
         prepare: run in each other process before its first model; importable by its name.
         progress: called with the stages of a model where they are known here.
 
     Yields:
         The outcomes in the order of `jobs`, each as soon as those before it are there.
     """
-    if processes > 1 and len(jobs) > 1:
+    if is_heard() or (processes > 1 and len(jobs) > 1):
         work = partial(compile_one, settings)
-        yield from run_in_processes(jobs, work, lost, prepare, min(processes, len(jobs)))
+        at_once = min(processes, len(jobs))
+        told = _told(progress, len(jobs)) if at_once == 1 else None
+        yield from run_in_processes(jobs, work, lost, prepare, at_once, told)
         return
     for number, job in enumerate(jobs, start=1):
         yield compile_one(settings, job, _numbered(progress, number, len(jobs)))
@@ -148,15 +152,15 @@ def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Outc
     return Outcome(job.model, job.folder, None, None, None, diagnostics, seconds)
 
 
-def lost(job: Job, exit_code: int | None) -> Outcome:
+def lost(job: Job, exit_code: int | None, words: LastWords) -> Outcome:
     """The outcome of a model whose process died under it."""
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
     diagnostic = Diagnostic(
         "MCM-U037",
         f"the process that compiled the model {how}",
-        at=job.model,
-        hint="compile the model alone to see more, or give the processes more memory with a "
-        "smaller --jobs",
+        at=", ".join(words.steps) or job.model,
+        hint="after signal 9 give the processes more memory with a smaller --jobs; after another, "
+        "compile the model alone with fewer --passes to see what crashes",
     )
     return Outcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
 
@@ -193,6 +197,14 @@ def with_baseline(
 
 def _exit_text(exit_code: int) -> str:
     return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+def _told(
+    progress: Callable[[str], None] | None, total: int
+) -> Callable[[int, LastWords], None] | None:
+    if progress is None:
+        return None
+    return lambda index, words: progress(f"{index + 1} of {total}: {', '.join(words.steps[1:2])}")
 
 
 def _numbered(

@@ -106,7 +106,7 @@ def explain(old: Figures, new: Figures) -> tuple[str, ...]:
     """What differs, one sentence each: causes from outside, then ops, model, and effects."""
     return (
         *_target_reasons(old, new),
-        *_mapping_reasons("option ", old.options, new.options),
+        *_option_reasons(old, new),
         *_op_reasons(old, new),
         *_model_reasons(old, new),
         *_chip_reasons(old, new),
@@ -122,6 +122,15 @@ def _target_reasons(old: Figures, new: Figures) -> list[str]:
     if old.target != new.target:
         return [f"the target is {quote(new.target)}, {quote(old.target)} before"]
     return [f"the description of the target {quote(new.target)} changed"]
+
+
+def _option_reasons(old: Figures, new: Figures) -> list[str]:
+    """Changed options; one that only a report of the other release has says nothing."""
+    both = old.options.keys() & new.options.keys()
+    before, now = (
+        {name: value for name, value in f.options.items() if name in both} for f in (old, new)
+    )
+    return _mapping_reasons("option ", before, now)
 
 
 def _mapping_reasons(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -147,8 +147,18 @@ def stored_op_times(program: Mapping[str, Any]) -> tuple[OpTime, ...]:
     )
 
 
+_SEARCH_OPTIONS = ("chips", "samples", "budget_s")
+"""Options that a report has nowhere else."""
+
+
 def _options(report: Mapping[str, Any]) -> dict[str, str]:
+    given = report.get("options") or {}  # reports of the first release lack it
+    extra = {name: _option_text(given[name]) for name in _SEARCH_OPTIONS if name in given}
+    if "shapes" in given:
+        shapes = [f"{k}={','.join(map(str, v))}" for k, v in given["shapes"].items()]
+        extra["shape"] = " ".join(shapes) or "none"
     return {
+        **extra,
         "partitioner": str(report["strategy"]),
         "routing": str(report["routing"]),
         "passes": str(report["pipeline"]),
@@ -158,6 +168,10 @@ def _options(report: Mapping[str, Any]) -> dict[str, str]:
         "cost model": str(report["cost_model"]),
         "simulator": str(report["period_model"]),
     }
+
+
+def _option_text(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _heaviest(chips: list[Mapping[str, Any]], worst: Any) -> tuple[OpTime, ...]:

@@ -6,15 +6,21 @@ when a process is asked to end; a hostile model and a cancelled build need the o
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
+
+from mcm_compiler.last_words import LastWords, tell_to
+from mcm_compiler.parent_death import end_with_parent
+from mcm_compiler.private_folders import clean_up
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -28,14 +34,16 @@ class _Worker:
     process: SpawnProcess
     pipe: Connection
     index: int = -1
+    words: LastWords = field(default_factory=LastWords)
 
 
 def run_in_processes(
     jobs: Sequence[J],
     work: Callable[[J], R],
-    lost: Callable[[J, int | None], R],
+    lost: Callable[[J, int | None, LastWords], R],
     prepare: Callable[[], None],
     processes: int,
+    told: Callable[[int, LastWords], None] | None = None,
 ) -> Generator[R]:
     """Applies `work` to all jobs.
 
@@ -46,9 +54,11 @@ def run_in_processes(
     Args:
         jobs: they, `work`, `prepare` and the results are pickled.
         work: raises nothing.
-        lost: the result for a job whose process died, from its exit code.
+        lost: the result for a job whose process died, from its exit code and its last words.
+            What the process had half-written is gone by then.
         prepare: run in each process before its first job.
         processes: that run at once.
+        told: called with the index of a job and what its process tells of itself.
 
     Yields:
         The results in the order of `jobs`.
@@ -65,13 +75,22 @@ def run_in_processes(
                 ready = connection.wait([worker.pipe for worker in workers])
                 for worker in [w for w in workers if w.pipe in ready]:
                     try:
-                        done[worker.index] = worker.pipe.recv()
+                        message = worker.pipe.recv()
                     except (EOFError, OSError):
                         workers.remove(worker)
                         worker.process.join(PATIENCE_S)
-                        done[worker.index] = lost(jobs[worker.index], worker.process.exitcode)
+                        clean_up(worker.words)
+                        done[worker.index] = lost(
+                            jobs[worker.index], worker.process.exitcode, worker.words
+                        )
                         worker.pipe.close()
                         continue
+                    if isinstance(message, LastWords):
+                        worker.words = message
+                        if told is not None:
+                            told(worker.index, message)
+                        continue
+                    done[worker.index] = message
                     if waiting:
                         _give(worker, waiting, jobs)
                     else:
@@ -85,7 +104,8 @@ def run_in_processes(
 def _start(work: Callable[[Any], Any], prepare: Callable[[], None]) -> _Worker:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, work, prepare), daemon=True)
+    arguments = (theirs, work, prepare, os.getpid())
+    process = context.Process(target=_serve, args=arguments, daemon=True)
     # The first start of a process also starts a tracker, which resets the mask that follows.
     resource_tracker.ensure_running()
     # The new process inherits the mask, so that it is deaf to an interrupt from its first moment.
@@ -115,11 +135,25 @@ def _end(workers: list[_Worker]) -> None:
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join()
+            clean_up(_last_words(worker))
         worker.pipe.close()
 
 
-def _serve(pipe: Connection, work: Callable[[Any], Any], prepare: Callable[[], None]) -> None:
+def _last_words(worker: _Worker) -> LastWords:
+    words = worker.words
+    with contextlib.suppress(EOFError, OSError):
+        while worker.pipe.poll():
+            if isinstance(message := worker.pipe.recv(), LastWords):
+                words = message
+    return words
+
+
+def _serve(
+    pipe: Connection, work: Callable[[Any], Any], prepare: Callable[[], None], parent: int
+) -> None:
     signal.signal(signal.SIGTERM, _leave)
+    end_with_parent(parent)
+    tell_to(pipe.send)
     prepare()
     while True:
         try:

@@ -15,6 +15,8 @@ from mcm_compiler.report.printable import printable
 DEFAULT_SEEDS = 2
 """Random inputs that are compared where the user gives no data."""
 
+_VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails": ("FAIL", "red")}
+
 
 @click.command(cls=Verb)
 @click.argument("folder", type=FILE)
@@ -27,6 +29,8 @@ DEFAULT_SEEDS = 2
 @click.option("--test-data", type=FILE, default=None,
               help="A test_data_set_N folder, or the folder of a model that holds such folders; "
               "their outputs are compared too.")  # fmt: skip
+@click.option("--strict", is_flag=True,
+              help="Exit with 1 also where equality could not be checked.")  # fmt: skip
 @format_option()
 @click.pass_context
 def command(
@@ -36,11 +40,13 @@ def command(
     seed: int,
     inputs: tuple[Path, ...],
     test_data: Path | None,
+    strict: bool,
     output_format: str,
 ) -> None:
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
 
-    Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails.
+    Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
+    and with --strict also if equality could not be checked.
     """
     from mcm_compiler.artifact.check import check_folder
     from mcm_compiler.artifact.user_data import DataSet
@@ -66,8 +72,10 @@ def command(
         show_json(
             {
                 "holds": found.holds,
+                "complete": found.complete,
                 "steps": [
-                    {"name": s.name, "holds": s.holds, "detail": s.detail} for s in found.steps
+                    {"name": s.name, "holds": s.holds, "skipped": s.skipped, "detail": s.detail}
+                    for s in found.steps
                 ],
                 "verification": verification_data(found.verification)
                 if found.verification
@@ -78,11 +86,13 @@ def command(
     else:
         width = max((len(step.name) for step in found.steps), default=0)
         for step in found.steps:
-            verdict = ("ok  ", "green") if step.holds else ("FAIL", "red")
+            verdict = _VERDICTS["skipped" if step.skipped else "holds" if step.holds else "fails"]
             line = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
             click.echo(f"{line}{printable(step.detail)}".rstrip())
         show_diagnostics(found.diagnostics)
         outcome = "holds" if found.holds else "does not hold"
+        if found.holds and not found.complete:
+            outcome = "holds as far as it was checked: equality was not"
         click.echo(f"{printable(str(folder))} {outcome}")
-    if not found.holds:
+    if not found.holds or (strict and not found.complete):
         ctx.exit(FAILURE_EXIT)

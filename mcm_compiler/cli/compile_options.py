@@ -67,6 +67,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--verify-seeds", type=click.IntRange(1), default=None,
         help="Random inputs that are compared.",
     ),
+    click.option(
+        "--test-data/--no-test-data", "test_data", default=None,
+        help="Compare test_data_set_N folders beside the model, too (default), or not.",
+    ),
 )  # fmt: skip
 
 
@@ -92,6 +96,7 @@ def compile_options(function: F) -> F:
         budget_s: float | None,
         inferences: int | None,
         verify_seeds: int | None,
+        test_data: bool | None,
         **rest: Any,
     ) -> Any:
         from mcm_compiler.options import CompileOptions
@@ -109,6 +114,7 @@ def compile_options(function: F) -> F:
             "budget_s": budget_s,
             "inferences": inferences,
             "verify_seeds": verify_seeds,
+            "test_data": test_data,
         }
         options = CompileOptions(
             dims=once_each("--dim", dims),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import gc
 import importlib
@@ -13,7 +14,9 @@ from typing import Any
 
 import click
 
-from mcm_compiler.cli.failures import USAGE_EXIT, report_failure
+from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
+from mcm_compiler.cli.supervision import supervise
+from mcm_compiler.last_words import finished
 
 VERBS = {
     "compile": "Compile an ONNX model for a package of chips.",
@@ -114,4 +117,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors="backslashreplace")
-    cli.main()
+    supervise(sys.argv[1:])
+    exit_code = FAILURE_EXIT
+    try:
+        cli.main()
+    except SystemExit as leaving:
+        exit_code = leaving.code if isinstance(leaving.code, int) else FAILURE_EXIT
+        raise
+    finally:
+        with contextlib.suppress(OSError, ValueError):  # a reader may have gone away
+            sys.stdout.flush()
+        finished(exit_code)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.last_words import unfinished
+from mcm_compiler.private_folders import PARTIAL_SUFFIX
 from mcm_compiler.staging import cannot_write
 
 
@@ -41,11 +43,12 @@ def whole_file(path: Path) -> Generator[Path]:
     Raises:
         CompileError: MCM-A002 if the system refuses the write.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
     try:
         try:
-            yield partial
-            os.replace(partial, path)
+            with unfinished(partial):
+                yield partial
+                os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:

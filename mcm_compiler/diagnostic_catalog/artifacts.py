@@ -69,4 +69,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "receiver, or its type or shape differs between them. The chain of chips cannot run.\n"
         "Compile again.",
     ),
+    CatalogEntry(
+        "MCM-A012",
+        "trace too large",
+        "mcmc simulate --trace writes a slice for every kernel and every hop of every inference.\n"
+        "Viewers of traces get slow beyond some hundred thousand slices, and their time ends at\n"
+        "64 bits of nanoseconds. A few inferences in steady state show what all the others do:\n"
+        "give a smaller --inferences.",
+    ),
 )

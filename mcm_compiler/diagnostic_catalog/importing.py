@@ -169,10 +169,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-I032",
-        "declared type or shape contradicts inference",
-        "A value_info or a graph output declares another type or shape than the op that makes\n"
-        "the value gives it. onnxruntime only logs this; sizes and transfers are computed from\n"
-        "shapes here, so that they have to be right.",
+        "declared type contradicts inference",
+        "A value_info or a graph output declares another element type than the op that makes\n"
+        "the value gives it. onnxruntime refuses such a model.",
     ),
     CatalogEntry(
         "MCM-I033",
@@ -211,5 +210,20 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The model's IR version is newer than the installed onnxruntime loads. IR\n"
         "versions only add fields, so that emitted models say the newest version that\n"
         "does load.",
+    ),
+    CatalogEntry(
+        "MCM-I044",
+        "declared shapes do not hold",
+        "A value_info or a graph output declares another shape than the op that makes the\n"
+        "value gives it, as is left behind when a model is edited. onnxruntime only logs\n"
+        "this and runs the model. The declared shapes are dropped here, because sizes,\n"
+        "transfers and memory are computed from shapes.",
+    ),
+    CatalogEntry(
+        "MCM-I045",
+        "opset imports added",
+        "The model uses ops of a domain without importing an opset of it. onnxruntime then\n"
+        "takes the newest version that it knows of its own domains and runs the model; the\n"
+        "emitted models import that version.",
     ),
 )

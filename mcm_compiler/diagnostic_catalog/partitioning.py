@@ -99,8 +99,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-P012",
         "a value at a chip's boundary has no type",
         "A tensor that travels between chips or to the host is an input or output of a\n"
-        "chip's model, and ONNX wants its element type there. Shape inference knows no\n"
-        "type after ops of foreign domains.  Add a value_info with the type to the model.",
+        "chip's model, and ONNX wants its element type there. Ops around a value whose type\n"
+        "nothing tells are kept on one chip, so that this is about an output of the graph.\n"
+        "Declare its type in the model.",
+    ),
+    CatalogEntry(
+        "MCM-P014",
+        "values without a type keep ops together",
+        "ONNX wants the type of every value that travels between chips. Nothing tells it\n"
+        "for what an op of an unknown domain makes, and for what is computed from that, so\n"
+        "these ops and their readers share a chip, with all ops on paths between them. A\n"
+        "value_info with type and shape lets them be distributed.",
     ),
     CatalogEntry(
         "MCM-P020",

@@ -55,6 +55,22 @@ Its keys are the names of ONNX's TensorProto.DataType, such as FLOAT, FLOAT16, I
 INT64. Types that are not listed take what ONNX says.""",
     ),
     CatalogEntry(
+        "MCM-T007",
+        "a target description has more faults than are listed",
+        """\
+The first faults of the description are listed one by one, and the rest is counted. So many
+faults mean that the file is of another kind, or for another family.""",
+    ),
+    CatalogEntry(
+        "MCM-T008",
+        "keys of a target description contradict each other",
+        """\
+Each key is right by itself, and together they make no package: weights are to be streamed
+from an off-package memory that is not described, or one is described that nothing uses; a
+chip is overridden twice, or is off and has a speed; an override changes nothing or names
+no chip; all chips are off.""",
+    ),
+    CatalogEntry(
         "MCM-T010",
         "lowered program deadlocks",
         """\

@@ -130,6 +130,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Add simulate to --passes.",
     ),
     CatalogEntry(
+        "MCM-U040",
+        "process crashed",
+        "Native code of a library, mostly a kernel of onnxruntime, crashed or ran out of memory,\n"
+        "or the system killed the process that worked on the model. The place tells what it was\n"
+        "doing. Nothing half-written is left. Passes that run the model can be left out with\n"
+        "--passes; a model without the op that crashes compiles. MCMC_SUPERVISE=0 does the work\n"
+        "in the first process, for a debugger.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

@@ -55,7 +55,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The weights are placeholders (a shape-only model), so that equal outputs would\n"
         "prove nothing; or the model itself does not run on random inputs, because some\n"
         "input has to mean something (a shape, an encoded image), and then mcmc check takes\n"
-        "your data by --input or --test-data. All other checks were made.",
+        "your data by --input or --test-data; or onnxruntime lacks an op of a foreign domain,\n"
+        "or every output depends on random numbers. All other checks were made. `mcmc check\n"
+        "--strict` fails in all these cases.",
     ),
     CatalogEntry(
         "MCM-V022",
@@ -70,6 +72,14 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "random outputs not compared",
         "Ops that draw random numbers without a seed give other results in every run, so\n"
         "that outputs behind them are computed but not compared.",
+    ),
+    CatalogEntry(
+        "MCM-V024",
+        "test data beside the model not compared",
+        "Folders test_data_set_N beside a model's file are compared when it is compiled.\n"
+        "They are left out where more models lie in the folder, because nothing says whose\n"
+        "they are; where they are many or large; and where the model is compiled for other\n"
+        "sizes than those of the data.",
     ),
     CatalogEntry(
         "MCM-V030",

@@ -12,7 +12,9 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
+from mcm_compiler.collection import collector_paused
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.ir.constants import subgraphs
 from mcm_compiler.ir.declared_types import check_declared_types
 from mcm_compiler.ir.dimensions import bind_dimensions
 from mcm_compiler.ir.external_data import check_tensors, external_files
@@ -20,7 +22,7 @@ from mcm_compiler.ir.function_calls import check_functions
 from mcm_compiler.ir.functions import inline_functions
 from mcm_compiler.ir.limits import check_value_sizes
 from mcm_compiler.ir.map_types import model_from_proto
-from mcm_compiler.ir.naming import name_nodes
+from mcm_compiler.ir.naming import name_nodes, name_outputs
 from mcm_compiler.ir.op_schemas import check_ops
 from mcm_compiler.ir.shapes import infer_shapes
 from mcm_compiler.ir.source import SOURCE, SourceModel
@@ -40,6 +42,7 @@ MAX_PROTO_BYTES = (1 << 31) - 1
 _NAN_CHUNK = 1 << 22
 
 
+@collector_paused()
 def import_onnx(
     path: Path,
     dims: Mapping[str, int] | None = None,
@@ -83,6 +86,7 @@ def import_onnx(
     return model, [*notes, *more]
 
 
+@collector_paused()
 def import_model(
     model: ir.Model,
     name: str,
@@ -98,6 +102,8 @@ def import_model(
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
     notes = _check_proto(proto)
+    for entry in proto.opset_import:
+        model.graph.opset_imports.setdefault(entry.domain, entry.version)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
     for value in initializers_of(model):
         if value.const_value is not None:
@@ -157,6 +163,7 @@ def _prepare(
                 severity=Severity.NOTE,
             )
         )
+    name_outputs(model)
     inline_functions(model)
     name_nodes(model)
     _raise_errors(check_value_sizes(model))
@@ -232,10 +239,25 @@ def _hash_files(path: Path, data_files: list[str]) -> str:
 
 
 def _sort(model: ir.Model) -> bool:
+    """Sorts topologically; True if that changed the order of the main graph."""
     before = list(model.graph)
+    if _is_plain_and_sorted(before):
+        return False
     for graph in model.graphs():
         graph.sort()
     return any(a is not b for a, b in zip(before, model.graph, strict=True))
+
+
+def _is_plain_and_sorted(nodes: list[ir.Node]) -> bool:
+    """Whether `nodes`, none of which holds a graph, stand after what they read."""
+    later = set(nodes)
+    for node in nodes:
+        if any(True for _ in subgraphs(node)):
+            return False
+        if any(value is not None and value.producer() in later for value in node.inputs):
+            return False
+        later.discard(node)
+    return True
 
 
 def _check_weights(model: ir.Model) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+_DATA_TYPES = {int(dtype): dtype for dtype in ir.DataType}
+
 
 class MapType(ir.TypeProtocol):
     """A map.
@@ -62,7 +64,7 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
         for info, kind in kept:
             info.type.CopyFrom(kind)
     if kept:
-        types = {info.name: _type_of(kind) for info, kind in kept}
+        types = {info.name: type_from_proto(kind) for info, kind in kept}
         for value in _values(model):
             if value.type is None and value.name in types:
                 value.type = types[value.name]
@@ -103,6 +105,50 @@ def model_to_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
+def type_from_proto(proto: onnx.TypeProto) -> ir.TypeProtocol | None:
+    """The type, its shape left aside; None where `proto` does not say one that is known."""
+    which = proto.WhichOneof("value")
+    denotation = proto.denotation or None
+    if which == "tensor_type":
+        dtype = _DATA_TYPES.get(proto.tensor_type.elem_type)
+        return None if dtype is None else ir.TensorType(dtype, denotation=denotation)
+    if which == "sparse_tensor_type":
+        dtype = _DATA_TYPES.get(proto.sparse_tensor_type.elem_type)
+        return None if dtype is None else ir.SparseTensorType(dtype, denotation=denotation)
+    if which == "map_type":
+        key = _DATA_TYPES.get(proto.map_type.key_type)
+        inner = type_from_proto(proto.map_type.value_type)
+        return None if key is None or inner is None else MapType(key, inner, denotation)
+    if which == "sequence_type":
+        inner = type_from_proto(proto.sequence_type.elem_type)
+        return None if inner is None else ir.SequenceType(inner, denotation=denotation)
+    if which == "optional_type":
+        inner = type_from_proto(proto.optional_type.elem_type)
+        return None if inner is None else ir.OptionalType(inner, denotation=denotation)
+    return None
+
+
+def shape_from_proto(proto: onnx.TypeProto) -> ir.Shape | None:
+    """The shape of a tensor, or of those that a sequence or an optional holds; None if not told."""
+    if not proto.HasField("tensor_type"):
+        kind = ir.serde.deserialize_type_proto_for_shape
+        return None if proto.WhichOneof("value") is None or _holds_map(proto) else kind(proto)
+    if not proto.tensor_type.HasField("shape"):
+        return None
+    dims = proto.tensor_type.shape.dim
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    if None in sizes or any(dim.denotation for dim in dims):
+        return ir.serde.deserialize_tensor_shape(proto.tensor_type.shape)
+    return ir.Shape(sizes, frozen=True)
+
+
+def type_to_proto(kind: ir.TypeProtocol) -> onnx.TypeProto:
+    """The inverse of `type_from_proto`."""
+    proto = onnx.TypeProto()
+    _write_type(proto, kind)
+    return proto
+
+
 def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
     pending = [graph]
     while pending:
@@ -138,18 +184,6 @@ def _has_map(kind: ir.TypeProtocol) -> bool:
     while isinstance(kind, ir.SequenceType | ir.OptionalType):
         kind = kind.elem_type
     return isinstance(kind, MapType)
-
-
-def _type_of(kind: onnx.TypeProto) -> ir.TypeProtocol:
-    which = kind.WhichOneof("value")
-    if which == "map_type":
-        keys = ir.DataType(kind.map_type.key_type)
-        return MapType(keys, _type_of(kind.map_type.value_type), kind.denotation or None)
-    if which == "sequence_type":
-        return ir.SequenceType(_type_of(kind.sequence_type.elem_type))
-    if which == "optional_type":
-        return ir.OptionalType(_type_of(kind.optional_type.elem_type))
-    return ir.TensorType(ir.DataType(kind.tensor_type.elem_type))
 
 
 def _write_type(proto: onnx.TypeProto, kind: ir.TypeProtocol) -> None:

@@ -44,6 +44,27 @@ class UnusedNames:
                 self._collect(inner)
 
 
+def name_outputs(model: ir.Model) -> int:
+    """Names the unnamed outputs of constants and of calls of model-local functions.
+
+    An op leaves an output away by giving it no name. A constant becomes a weight, which needs one,
+    and within a function the output may be one that its op cannot leave away.
+
+    Returns:
+        The number of outputs that were named.
+    """
+    wanting: list[ir.Value] = []
+    for node in model.graph.all_nodes():
+        constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+        if constant or node.op_identifier() in model.functions:
+            wanting += [value for value in node.outputs if not value.name]
+    if wanting:
+        names = UnusedNames(model.graph)
+        for value in wanting:
+            value.name = names.take("unused")
+    return len(wanting)
+
+
 def name_nodes(model: ir.Model) -> int:
     """Gives every node of the main graph a unique name, and records it as its origin.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import onnx
@@ -10,6 +10,7 @@ import onnx
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import open_session
 from mcm_compiler.ir.structure import all_nodes
+from mcm_compiler.units import count_text
 
 MIN_OPSET = 7
 """The oldest opset of the default domain that onnxruntime guarantees to run."""
@@ -17,6 +18,8 @@ MIN_OPSET = 7
 
 MIN_IR_VERSION = 4
 """The first version in which weights need not be inputs, too."""
+
+_ML = "ai.onnx.ml"
 
 
 @cache
@@ -31,16 +34,32 @@ def newest_ir_version() -> int:
     return _newest(range(int(onnx.IR_VERSION), 7, -1), lambda n: _probe(n, 13))
 
 
+@cache
+def _newest_ml_opset() -> int:
+    return _newest(range(5, 1, -1), lambda n: _probe(8, 13, [onnx.helper.make_opsetid(_ML, n)]))
+
+
+_IMPLIED: dict[str, Callable[[], int]] = {
+    "ai.onnx": newest_opset,
+    _ML: _newest_ml_opset,
+    "com.microsoft": lambda: 1,
+    "com.microsoft.nchwc": lambda: 1,
+}
+"""Domains that onnxruntime knows without an import, and the version that it takes: its newest."""
+
+
 def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
-    """Checks the versions of `proto`, and brings its IR version to one that onnxruntime handles.
+    """Checks the versions of `proto`, and brings them to what onnxruntime handles, in place.
+
+    Opsets that onnxruntime takes for granted are imported where the model forgot to.
 
     IR versions only add fields, so that lowering one keeps the meaning of what onnxruntime knows.
     Below version 4 weights have to be listed among the inputs, which no part of a split model
     could keep up; they are taken off that list, where they are constants either way.
 
     Returns:
-        MCM-I005 for an opset outside what runs, MCM-I007 for a missing or repeated one, the note
-        MCM-I043 for a lowered IR version.
+        MCM-I005 for an opset outside what runs, MCM-I007 for a missing or repeated one, the notes
+        MCM-I043 for a lowered IR version and MCM-I045 for added imports.
     """
     found: list[Diagnostic] = []
     versions: dict[str, int] = {}
@@ -57,16 +76,13 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 )
             )
     opset = versions.get("ai.onnx")
-    missing = {node.domain or "ai.onnx" for node in all_nodes(proto.graph)} - versions.keys()
-    found += [
-        Diagnostic(
-            "MCM-I007",
-            f"the model imports no opset of the domain {quote(domain)}, but uses its ops",
-            at="opset_import",
-            hint="export again, or set opset_import",
-        )
-        for domain in sorted(missing)
-    ]
+    found += _complete_imports(proto, versions)
+    for function in proto.functions:
+        own = {entry.domain or "ai.onnx" for entry in function.opset_import}
+        found += [
+            _not_imported(domain, f"function {quote(function.name)}")
+            for domain in sorted(_domains_of(function) - own)
+        ]
     if opset is not None and (opset < 1 or (opset > 20 and opset > newest_opset())):
         found.append(
             Diagnostic(
@@ -96,6 +112,43 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
     return found
 
 
+def _domains_of(graph: onnx.GraphProto | onnx.FunctionProto) -> set[str]:
+    return {node.domain or "ai.onnx" for node in all_nodes(graph)}
+
+
+def _complete_imports(proto: onnx.ModelProto, versions: dict[str, int]) -> list[Diagnostic]:
+    """Adds imports that onnxruntime does without; a model must import something, though."""
+    missing = sorted(_domains_of(proto.graph) - versions.keys())
+    implied = [domain for domain in missing if versions and domain in _IMPLIED]
+    found = [_not_imported(domain, "opset_import") for domain in missing if domain not in implied]
+    added: list[str] = []
+    for domain in implied:
+        version = _IMPLIED[domain]()
+        proto.opset_import.add(domain="" if domain == "ai.onnx" else domain, version=version)
+        added.append(f"{domain} {version}")
+    if added:
+        found.append(
+            Diagnostic(
+                "MCM-I045",
+                f"the model uses ops of {count_text(len(added), 'domain')} without an import; "
+                f"as in onnxruntime, these opsets are meant: {', '.join(added)}",
+                at="opset_import",
+                hint="set opset_import, so that other tools read the model as well",
+                severity=Severity.NOTE,
+            )
+        )
+    return found
+
+
+def _not_imported(domain: str, at: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-I007",
+        f"no opset of the domain {quote(domain)} is imported, but its ops are used",
+        at=at,
+        hint="export again, or set opset_import",
+    )
+
+
 def _newest(candidates: range, loads: Callable[[int], bool]) -> int:
     for number in candidates:
         if loads(number):
@@ -103,7 +156,7 @@ def _newest(candidates: range, loads: Callable[[int], bool]) -> int:
     return candidates[-1]
 
 
-def _probe(ir_version: int, opset: int) -> bool:
+def _probe(ir_version: int, opset: int, further: Sequence[onnx.OperatorSetIdProto] = ()) -> bool:
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Identity", ["x"], ["y"])],
@@ -112,7 +165,7 @@ def _probe(ir_version: int, opset: int) -> bool:
         [value("y", onnx.TensorProto.FLOAT, [1])],
     )
     model = onnx.helper.make_model(
-        graph, ir_version=ir_version, opset_imports=[onnx.helper.make_opsetid("", opset)]
+        graph, ir_version=ir_version, opset_imports=[onnx.helper.make_opsetid("", opset), *further]
     )
     try:
         open_session(model)

@@ -7,7 +7,6 @@ takes no more memory than the largest lazy tensor. The bytes depend on the model
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.ir.map_types import model_to_proto
+from mcm_compiler.private_folders import private_folder
 
 ALIGNMENT = 4096
 """Offsets of large tensors in external data: a page, so that the runtime can map them."""
@@ -66,11 +66,11 @@ def write_model(model: ir.Model, path: Path) -> None:
         OSError: if the files cannot be written.
     """
     data_name = f"{path.name}.data" if total_tensor_bytes(model) > INLINE_LIMIT_BYTES else None
-    with tempfile.TemporaryDirectory(prefix=".mcmc-", dir=path.absolute().parent) as folder:
-        staged = Path(folder) / path.name
+    with private_folder(path.absolute().parent) as folder:
+        staged = folder / path.name
         write_with_data(model, staged, data_name)
         if data_name is not None:
-            os.replace(Path(folder) / data_name, path.parent / data_name)
+            os.replace(folder / data_name, path.parent / data_name)
         os.replace(staged, path)
 
 

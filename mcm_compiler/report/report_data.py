@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from mcm_compiler import zoo
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
 from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
@@ -54,6 +56,7 @@ def build_report(result: CompileResult) -> Report:
         "routing": result.options.routing,
         "seed": result.options.seed,
         "pipeline": result.pipeline,
+        "options": _options(result.options),
         "throughput_per_s": 1.0 / period_s if period_s else None,
         "period_s": _finite(period_s),
         "latency_s": _finite(simulation.latency_s) if simulation else None,
@@ -107,6 +110,14 @@ def verification_data(verification: Verification) -> dict[str, Any]:
             for e in verification.expected
         ],
     }
+
+
+def _options(options: CompileOptions) -> dict[str, Any]:
+    """The options as given; of the passes, `pipeline` has the normal form."""
+    data = {f.name: getattr(options, f.name) for f in fields(options) if f.name != "passes"}
+    data["dims"] = dict(sorted(options.dims.items()))
+    data["shapes"] = {name: list(shape) for name, shape in sorted(options.shapes.items())}
+    return data
 
 
 def _model_facts(source: SourceModel) -> dict[str, Any]:

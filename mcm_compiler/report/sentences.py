@@ -32,7 +32,10 @@ def verification_sentence(verification: dict[str, Any] | None) -> str:
     if verification["skipped"] is not None:
         return f"skipped: {verification['skipped']}"
     outputs = verification["outputs"]
-    seeds = count_text(len(verification["seeds"]), "random input")
+    given = [count_text(n, "random input")] if (n := len(verification["seeds"])) else []
+    if data := verification.get("data_sets"):  # reports of the first release lack it
+        given.append(count_text(len(data), "data set"))
+    seeds = " and ".join(given) or "no input"
     if not verification["holds"]:
         wrong = [o for o in outputs if not o["holds"]]
         return (

@@ -15,6 +15,7 @@ from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
+from mcm_passes.partitioning.untyped_values import untyped_note
 from mcm_passes.placement_facts import PLACEMENT_FACTS
 
 
@@ -38,6 +39,8 @@ class PartitionPass(Pass):
     def run(self, model: ir.Model, context: PassContext) -> None:
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
+        MCM-P014 notes values whose type nothing tells.
+
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
                 P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`.
@@ -45,9 +48,10 @@ class PartitionPass(Pass):
         spec = spec_text.parse_one(self.strategy or context.options.partitioner)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
         text = spec_text.print_one(spec.name, strategy)
-        problem = build_problem(
-            model, context.target, context.options.routing, FUSION_PLAN.get(model)
-        )
+        plan = FUSION_PLAN.get(model)
+        problem = build_problem(model, context.target, context.options.routing, plan)
+        if (note := untyped_note(model.graph, plan)) is not None:
+            context.report(note)
         if context.options.chips is not None:
             problem = with_chips(problem, context.options.chips)
         partition = solve(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact.equality import differences, verify_folder
+from mcm_compiler.artifact.emit import input_entries
+from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
+from mcm_compiler.artifact.sibling_data import sibling_data
+from mcm_compiler.artifact.user_data import DataSet
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.ir.limits import check_run_size
 from mcm_compiler.ir.random_ops import random_outputs
-from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.ir.source import SOURCE, SourceModel
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import EMITTED, VERIFICATION
@@ -23,7 +26,11 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Verify(Pass):
-    """Compares the chain of chips with the source model on seeded random inputs."""
+    """Compares the chain of chips with the source model on seeded random inputs.
+
+    Where `test_data_set_N` folders lie beside the model's file, they are run as well, and the
+    chips' outputs held against the expected ones, unless the option `test_data` is off.
+    """
 
     name: ClassVar[str] = "verify"
     summary: ClassVar[str] = "prove the chips equal to the model in onnxruntime"
@@ -35,35 +42,29 @@ class Verify(Pass):
 
         Raises:
             CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V004 if
-                the runs would take too much memory.
+                the runs would take too much memory; MCM-V011 for test data beside the model that
+                cannot be read, MCM-V022 for those that expect something else.
         """
-        options = context.options
-        if not SOURCE.get(model).shape_only:
-            check_run_size(SOURCE.get(model).original, options.verify_seeds)
+        source, options = SOURCE.get(model), context.options
+        data: tuple[DataSet, ...] = ()
+        if not source.shape_only:
+            data = _data_beside(source, context)
+            check_run_size(source.original, options.verify_seeds + len(data))
         verification = verify_folder(
             context.staging.path,
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
-            SOURCE.get(model).shape_only,
+            source.shape_only,
+            data,
         )
         faults = differences(
             verification, hint="this is a fault of the compiler; please report the model"
         )
         if faults:
-            raise CompileError(faults)
-        source = SOURCE.get(model)
-        if verification.skipped is not None:
-            context.report(
-                Diagnostic(
-                    "MCM-V021",
-                    f"equality was not checked: {verification.skipped}",
-                    hint=None
-                    if source.shape_only
-                    else "check with your own data: mcmc check FOLDER --input x.npz",
-                    severity=Severity.NOTE if source.shape_only else Severity.WARNING,
-                )
-            )
+            raise CompileError([_with_switch(fault, "MCM-V022") for fault in faults])
+        if (unchecked := not_compared(verification)) is not None:
+            context.report(unchecked)
         if verification.random_outputs:
             _, nodes = random_outputs(source.original)
             named = ", ".join(f"{quote(n.name or '')} ({n.op_type})" for n in nodes[:MAX_NAMED])
@@ -78,3 +79,24 @@ class Verify(Pass):
                 )
             )
         VERIFICATION.set(model, verification)
+
+
+def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
+    if source.path is None or not context.options.test_data:
+        return ()
+    try:
+        found = sibling_data(source.path, source.original, input_entries(source))
+    except CompileError as error:
+        raise CompileError(
+            [_with_switch(fault, "MCM-V011") for fault in error.diagnostics]
+        ) from error
+    for note in found.notes:
+        context.report(note)
+    return found.sets
+
+
+def _with_switch(fault: Diagnostic, code: str) -> Diagnostic:
+    """The diagnostic; one of `code`, which is about data, names the option that ignores them."""
+    if fault.code != code:
+        return fault
+    return replace(fault, hint=f"{fault.hint}; --no-test-data compiles without the data")

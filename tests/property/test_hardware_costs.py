@@ -11,7 +11,7 @@ from mcm_hardware.op_costs.work import Gemm
 from mcm_hardware.roofline import Roofline
 from mcm_hardware.tile_cycles import pipelined_cycles, streaming_cycles
 
-CHIP = mcm36().spec.chip
+CHIP = mcm36().spec.reference
 COMMON = sorted(key for key in FORMULA_TABLE if key[0] in ("", "com.microsoft"))
 extents = st.integers(1, 300)
 

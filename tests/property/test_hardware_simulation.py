@@ -16,9 +16,10 @@ from mcm_hardware.ring_simulator import RingSimulator
 
 SPEC = replace(
     mcm36().spec,
-    num_chips=6,
+    chips=(mcm36().spec.reference,) * 6,
+    physical=tuple(range(6)),
     link_bytes_per_s=1.0,
-    hop_latency_s=0.5,
+    hop_latency_s=(0.5,) * 5,
     host_bytes_per_s=2.0,
     host_latency_s=0.25,
 )

@@ -65,6 +65,7 @@ class Outcome:
         bare: codes of errors without a place or without a hint.
         cpu_s: processor time.
         wall_s: elapsed time.
+        crash: what the command line says of a crash of native code that it survives, or None.
     """
 
     signature: str | None
@@ -73,6 +74,7 @@ class Outcome:
     bare: tuple[str, ...]
     cpu_s: float
     wall_s: float
+    crash: str | None = None
 
 
 def serve(connection: Connection, folder: Path, seeds: Sequence[Path]) -> None:
@@ -167,15 +169,20 @@ def _judge(folder: Path) -> tuple[str | None, str, tuple[str, ...], tuple[str, .
         codes, bare = (), ()
     if checked:
         return f"check fails {_plain(checked[0].message)}", "\n".join(map(str, checked)), (), ()
-    left = {p.name for p in folder.iterdir()} - {MODEL, TEMPORARY}
-    left |= {f"tmp/{p.name}" for p in (folder / TEMPORARY).iterdir() if p.name != RUNTIME_MARK}
-    if left:
-        return f"left behind {sorted(left)[0]}", " ".join(sorted(left)), codes, bare
+    if left := left_files(folder):
+        return f"left behind {left[0]}", " ".join(left), codes, bare
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if after > before and after * 1024 > RESIDENT_LIMIT_BYTES:
         grown = f"resident set grew from {before} to {after} KiB"
         return f"memory {' '.join(codes) or 'ok'}", grown, codes, bare
     return None, "", codes, bare
+
+
+def left_files(folder: Path) -> list[str]:
+    """What lies in `folder` besides the model and what belongs to libraries, sorted."""
+    left = {p.name for p in folder.iterdir()} - {MODEL, TEMPORARY}
+    left |= {f"tmp/{p.name}" for p in (folder / TEMPORARY).iterdir() if p.name != RUNTIME_MARK}
+    return sorted(left)
 
 
 def _place(error: BaseException | None) -> str:

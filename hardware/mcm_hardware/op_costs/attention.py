@@ -18,7 +18,7 @@ _NO_PAST = 2**31
 def _core(batch_heads: int, queries: int, keys: int, qk_width: int, v_width: int) -> Work:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1), all keys for all queries."""
     scores = Gemm(batch_heads, queries, keys, qk_width)
-    context = Gemm(batch_heads, queries, v_width, keys)
+    context = Gemm(batch_heads, queries, v_width, keys, inner=True)
     return Work((scores, context), (SOFTMAX + _MASK_AND_SCALE) * batch_heads * queries * keys)
 
 

@@ -20,6 +20,8 @@ class Gemm:
         k: length of each dot product.
         rounds: how many rounds follow one another, each waiting for the results of the one
             before (steps of a recurrent net); 1 where all products are independent.
+        inner: the left operand is made inside the op and never in SRAM, such as the softmax of
+            the scores of an attention.
     """
 
     count: int
@@ -27,6 +29,7 @@ class Gemm:
     n: int
     k: int
     rounds: int = 1
+    inner: bool = False
 
     @property
     def macs(self) -> int:

@@ -1,9 +1,8 @@
-"""Contracting ops into placement units: fusion groups, or single ops."""
+"""Contracting ops into placement units: fusion groups, single ops, and what has to join them."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.ir.constants import consumed_values
+from mcm_passes.partitioning.untyped_values import joined_units, untyped_reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,21 +18,29 @@ class Unit:
     """One placement unit.
 
     Attributes:
-        name: of its fusion group, or of its only op.
-        nodes: its ops, in graph order.
+        name: of its last fusion group or single op.
+        kernels: its fusion groups and single ops in a topological order, each with its ops in
+            graph order. More than one where values without a type lie between them.
         reads: distinct values that its ops read and that none of its ops makes.
     """
 
     name: str
-    nodes: Sequence[ir.Node]
+    kernels: tuple[tuple[ir.Node, ...], ...]
     reads: tuple[ir.Value, ...]
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        """Its ops, kernel by kernel."""
+        return tuple(node for kernel in self.kernels for node in kernel)
 
 
 def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
     """The units of `nodes` in a topological order of the contracted graph.
 
     The order is stable: among units that are ready, the one whose last op stands first in the
-    graph comes first, because a kernel can't start before all that its ops read is there.
+    graph comes first, because a kernel can't start before all that its ops read is there. Units
+    with a value between them whose type nothing tells become one unit, with all that lies on
+    paths between them.
 
     Args:
         nodes: ops to place, in graph order.
@@ -45,7 +53,6 @@ def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
     members: list[list[ir.Node]] = []
     last_position: list[int] = []
     names: list[str] = []
-    maker: dict[ir.Value, int] = {}
     for position, node in enumerate(nodes):
         group = plan.group_of.get(node.name or "")
         key = f"group {group.name}" if group is not None else f"node {node.name}"
@@ -56,21 +63,50 @@ def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
             names.append(group.name if group is not None else node.name or "")
         members[unit].append(node)
         last_position[unit] = position
-        for value in node.outputs:
-            maker[value] = unit
 
+    maker, reads, successors = _dataflow(members)
+    order, missing = _topological(successors, last_position)
+    if len(order) < len(members):
+        raise CompileError(_cycle(members, names, successors, missing))
+    kernels = [tuple(ops) for ops in members]
+    if not (together := untyped_reads(reads, maker)):
+        return [Unit(names[u], (kernels[u],), reads[u]) for u in order]
+
+    component = joined_units(successors, together)
+    joined: dict[int, list[int]] = {}
+    for unit in order:
+        joined.setdefault(component[unit], []).append(unit)
+    parts = list(joined.values())
+    _, reads, successors = _dataflow([[op for u in part for op in members[u]] for part in parts])
+    order, _ = _topological(successors, [max(last_position[u] for u in part) for part in parts])
+    return [Unit(names[parts[j][-1]], tuple(kernels[u] for u in parts[j]), reads[j]) for j in order]
+
+
+def _dataflow(
+    members: list[list[ir.Node]],
+) -> tuple[dict[ir.Value, int], list[tuple[ir.Value, ...]], list[list[int]]]:
+    """The unit that makes each value, what each unit reads from outside, and who reads from it."""
+    maker = {value: u for u, ops in enumerate(members) for op in ops for value in op.outputs}
     reads: list[tuple[ir.Value, ...]] = []
     successors: list[list[int]] = [[] for _ in members]
-    missing = [0] * len(members)
     for unit, ops in enumerate(members):
         distinct = {value: None for op in ops for value in consumed_values(op)}
         outside = tuple(value for value in distinct if maker.get(value) != unit)
         reads.append(outside)
         for producer in {maker[value]: None for value in outside if value in maker}:
             successors[producer].append(unit)
-            missing[unit] += 1
+    return maker, reads, successors
 
-    ready = [(last_position[u], u) for u in range(len(members)) if missing[u] == 0]
+
+def _topological(
+    successors: list[list[int]], last_position: list[int]
+) -> tuple[list[int], list[int]]:
+    """The order, without units on or after a cycle, and how many producers each still waits for."""
+    missing = [0] * len(successors)
+    for followers in successors:
+        for follower in followers:
+            missing[follower] += 1
+    ready = [(last_position[u], u) for u, count in enumerate(missing) if count == 0]
     heapq.heapify(ready)
     order: list[int] = []
     while ready:
@@ -80,9 +116,7 @@ def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
             missing[follower] -= 1
             if missing[follower] == 0:
                 heapq.heappush(ready, (last_position[follower], follower))
-    if len(order) < len(members):
-        raise CompileError(_cycle(members, names, successors, missing))
-    return [Unit(names[u], tuple(members[u]), reads[u]) for u in order]
+    return order, missing
 
 
 def _cycle(

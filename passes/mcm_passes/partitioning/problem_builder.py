@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -32,7 +33,8 @@ def build_problem(
 ) -> PartitionProblem:
     """The partitioning problem of a model.
 
-    Units are fusion groups and single ops. Tensors are the values that cross a unit's boundary or
+    Units are fusion groups and single ops, joined where a value without a type lies between them
+    (`untyped_values`). Tensors are the values that cross a unit's boundary or
     the host's. Weights are the constant values that ops read: initializers, and outputs of
     constant nodes, each at its own storage bytes and not those of what it was computed from.
 
@@ -132,10 +134,14 @@ def _bytes_of(value: ir.Value, cost_model: CostModel) -> int:
 
 
 def _unit_seconds(unit: Unit, cost_model: CostModel) -> float:
-    if len(unit.nodes) > 1:
-        return cost_model.group_cost(unit.nodes).seconds
-    cost = NODE_COST.find(unit.nodes[0])
-    return (cost if cost is not None else cost_model.node_cost(unit.nodes[0])).seconds
+    return math.fsum(_kernel_seconds(kernel, cost_model) for kernel in unit.kernels)
+
+
+def _kernel_seconds(nodes: Sequence[ir.Node], cost_model: CostModel) -> float:
+    if len(nodes) > 1:
+        return cost_model.group_cost(nodes).seconds
+    cost = NODE_COST.find(nodes[0])
+    return (cost if cost is not None else cost_model.node_cost(nodes[0])).seconds
 
 
 def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndarray:

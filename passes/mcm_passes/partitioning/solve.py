@@ -15,7 +15,7 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-from mcm_compiler.units import bytes_text
+from mcm_compiler.units import bytes_text, count_text
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import aligned, evaluate, period
 from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible
@@ -147,6 +147,8 @@ def _not_found(problem: PartitionProblem, strategy_text: str, reason: str) -> Di
         "MCM-P008",
         f"strategy '{strategy_text}' found no valid partition: {reason}; weights need "
         f"{bytes_text(weights)} of {bytes_text(memory)} on {problem.num_chips} chips",
-        at=f"weight {heaviest_weight(problem)}" if weights else None,
+        at=f"weight {heaviest_weight(problem)}"
+        if weights
+        else f"all {count_text(len(problem.names), 'unit')} of ops",
         hint=", or ".join(hints),
     )

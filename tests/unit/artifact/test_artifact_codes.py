@@ -17,6 +17,7 @@ from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.constraint_check import check_constraints
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.artifact.simulate import folder_target
+from mcm_compiler.artifact.structure_check import load_chips
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.target import HOST, Wire
@@ -122,10 +123,15 @@ def test_mcm_v020_another_weight(folder):
 
 def test_mcm_v050_a_wire_against_the_ring(folder):
     manifest = read_manifest(folder)
-    turned = replace(manifest, wires=(*manifest.wires, Wire("back", 1, (0,))))
+    chips = load_chips(folder, manifest)
+    assert "acyclic" in check_constraints(manifest, chips, folder_target(folder))
+    turned = replace(manifest, wires=(*manifest.wires, Wire("y", 1, (0,))))
     with pytest.raises(CompileError) as raised:
-        check_constraints(turned, folder_target(folder))
-    assert {d.code for d in raised.value.diagnostics} == {"MCM-V050"}
+        check_constraints(turned, chips, folder_target(folder))
+    (fault,) = raised.value.diagnostics
+    assert (fault.code, fault.at) == ("MCM-V050", "chips 1, 0")
+    maker = manifest.chips[1].order[-1]
+    assert f"f('{maker}') = 1 > f('y') = 0" in fault.message
 
 
 @pytest.mark.parametrize("lost", ["output", "sender"])

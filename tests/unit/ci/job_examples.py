@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
+
+from mcm_compiler.last_words import LastWords, doing
+from mcm_compiler.private_folders import private_folder
 
 
 def nothing() -> None:
@@ -24,11 +28,15 @@ def work(job: str) -> str:
             time.sleep(60)
         finally:
             folder.rmdir()
+    if kind == "crash":
+        with doing(f"model {job}"), doing("pass 'x'"), private_folder(Path(rest)):
+            os.kill(os.getpid(), signal.SIGSEGV)
     if kind == "slow":
         time.sleep(0.3)
     return f"{job} done"
 
 
-def lost(job: str, exit_code: int | None) -> str:
-    """Says that the process died."""
-    return f"{job} lost with {exit_code}"
+def lost(job: str, exit_code: int | None, words: LastWords) -> str:
+    """Says that the process died, and where."""
+    where = f" in {', '.join(words.steps)}" if words.steps else ""
+    return f"{job} lost with {exit_code}{where}"

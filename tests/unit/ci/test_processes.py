@@ -25,6 +25,22 @@ def test_a_process_that_dies_costs_one_job() -> None:
     ]
 
 
+def test_a_crash_costs_one_job_tells_its_place_and_leaves_nothing(tmp_path: Path) -> None:
+    job = f"crash:{tmp_path}"
+    told: list[tuple[int, tuple[str, ...]]] = []
+    results = run_in_processes(
+        ["a", job, "b"],
+        work,
+        lost,
+        nothing,
+        1,
+        lambda index, words: told.append((index, words.steps)),
+    )
+    assert list(results) == ["a done", f"{job} lost with -11 in model {job}, pass 'x'", "b done"]
+    assert list(tmp_path.iterdir()) == []
+    assert (1, (f"model {job}", "pass 'x'")) in told
+
+
 def test_an_early_end_lets_processes_clean_up(tmp_path: Path) -> None:
     half = tmp_path / "half"
     results = run_in_processes(["a", f"hang:{half}"], work, lost, nothing, 1)

@@ -16,6 +16,7 @@ from mcm_compiler.ci.batch import lost
 from mcm_compiler.cli.failures import DEBUG_VARIABLE
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.last_words import LastWords
 from mcm_compiler.report.report_data import build_report
 from tests.unit.report.example_result import bare_result, example_result
 
@@ -189,7 +190,10 @@ def test_hostile_file_names_do_not_reach_the_terminal() -> None:
 def test_a_process_that_died_is_diagnosed() -> None:
     from mcm_compiler.ci.batch import Job
 
-    (killed,) = lost(Job("a.onnx", Path("out/a")), -9).diagnostics
+    job = Job("a.onnx", Path("out/a"))
+    (killed,) = lost(job, -9, LastWords()).diagnostics
     assert (killed.code, killed.at) == ("MCM-U037", "a.onnx")
     assert "signal 9" in killed.message
-    assert "exit code 3" in lost(Job("a.onnx", Path("out/a")), 3).diagnostics[0].message
+    (ended,) = lost(job, 3, LastWords(("model 'a.onnx'", "pass 'verify'"))).diagnostics
+    assert "exit code 3" in ended.message
+    assert ended.at == "model 'a.onnx', pass 'verify'"

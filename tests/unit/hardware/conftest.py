@@ -28,7 +28,7 @@ def model() -> Callable[..., ir.Model]:
 
 @pytest.fixture
 def chip() -> ChipSpec:
-    return mcm36().spec.chip
+    return mcm36().spec.reference
 
 
 @pytest.fixture

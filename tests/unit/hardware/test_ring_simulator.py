@@ -16,14 +16,16 @@ from mcm_hardware.ring_simulator import RingSimulator
 
 UNIT = RingSpec(
     summary="one byte per second",
-    num_chips=4,
+    reference=mcm36().spec.reference,
+    chips=(mcm36().spec.reference,) * 4,
+    physical=(0, 1, 2, 3),
     link_bytes_per_s=1.0,
-    hop_latency_s=0.5,
+    hop_latency_s=(0.5,) * 3,
+    switching="store_and_forward",
     host_io="any",
     host_bytes_per_s=1.0,
     host_latency_s=0.0,
     channel_slots=2,
-    chip=mcm36().spec.chip,
 )
 
 
@@ -100,7 +102,7 @@ def test_a_slow_reader_holds_the_sender_back():
 
 
 def test_links_pipeline_their_latency():
-    far = replace(UNIT, hop_latency_s=100.0)
+    far = replace(UNIT, hop_latency_s=(100.0,) * 3)
     many = RingSimulator(far).run(
         program(
             [chip(0, (1.0, (), (0, 1))), chip(1, (1.0, (0, 1), (2,)))],

@@ -47,7 +47,7 @@ def test_builtin_targets(make, name, chips, mib):
 
 
 def test_units_of_the_chip():
-    chip = builtin_targets.mcm36().spec.chip
+    chip = builtin_targets.mcm36().spec.reference
     assert (chip.array.rows, chip.array.cols, chip.array.clock_hz) == (64, 64, 500e6)
     assert (chip.vector.lanes, chip.vector.clock_hz) == (128, 500e6)
     assert chip.sram_bytes_per_s == 256e9

@@ -7,15 +7,18 @@ import signal
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Severity
+from mcm_compiler.execution import open_session
 from mcm_compiler.ir.function_calls import MAX_CALL_DEPTH, MAX_EXPANDED_NODES
-from mcm_compiler.ir.importer import import_onnx
+from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.limits import MAX_VALUE_BYTES, check_run_size, run_bytes
 from mcm_compiler.ir.sparse_weights import MAX_DENSE_BYTES
 from mcm_compiler.ir.structure import MAX_SUBGRAPH_DEPTH
+from mcm_compiler.ir.versions import newest_opset
 
 VALUE = helper.make_tensor_value_info
 HEADER = '<ir_version: 10, opset_import: ["" : 17, "local" : 1]> '
@@ -256,16 +259,65 @@ def test_a_sparse_constant_becomes_dense(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "g (float[2,4] x) => (float[2,5] y) { [relu] y = Relu (x) }",
-        "g (float[2,4] x) => (float[2,4,1] y) { [relu] y = Relu (x) }",
         "g (float[2,4] x) => (int64[2,4] y) { [relu] y = Relu (x) }",
-        "g (float[2,4] x) => (float[2,4] y) <float[7] a> { [relu] a = Relu (x) y = Selu (a) }",
+        "g (float[2,4] x) => (float[2,4] y) <int64[2,4] a> { [relu] a = Relu (x) y = Selu (a) }",
+        "g (float[2,4] x) => (int64[2,5] y) { [relu] y = Relu (x) }",
     ],
 )
-def test_declared_shapes_that_inference_contradicts(text, tmp_path):
-    fault = refused(parsed(text), tmp_path)[0]
+def test_declared_types_that_inference_contradicts(text, tmp_path):
+    fault, *_ = refused(parsed(text), tmp_path)
     assert fault.code == "MCM-I032"
     assert fault.at == "node 'relu' (Relu)"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "declared"),
+    [
+        ("g (float[2,4] x) => (float[2,5] y) { y = Relu (x) }", "y", "[2, 5]"),
+        ("g (float[2,4] x) => (float[2,4,1] y) { y = Relu (x) }", "y", "[2, 4, 1]"),
+        (
+            "g (float[2,4] x) => (float[2,4] y) <float[7] a> { a = Relu (x) y = Selu (a) }",
+            "a",
+            "[7]",
+        ),
+        (
+            "g (float[2,4] x) => (float[9,9] y) <float[9,9] a> { a = Relu (x) y = Selu (a) }",
+            "a",
+            "[9, 9]",
+        ),
+    ],
+)
+def test_declared_shapes_that_inference_contradicts_are_dropped_as_in_onnxruntime(
+    text, name, declared, tmp_path
+):
+    model, notes = import_of(parsed(text), tmp_path)
+    (warning,) = [d for d in notes if d.code == "MCM-I044"]
+    assert warning.severity is Severity.WARNING
+    assert warning.at == f"value '{name}'"
+    assert f"is declared as {declared} and is [2, 4]" in warning.message
+    assert all(v.shape == (2, 4) for node in model.graph for v in node.outputs)
+
+
+def test_a_stale_shape_is_found_behind_others_and_a_foreign_one_is_kept(tmp_path):
+    text = "g (float[2,4] x) => (float[9,9] h99) { h0 = Relu (x) "
+    text += " ".join(f"h{i} = Relu (h{i - 1})" for i in range(1, 100)) + " }"
+    model = parsed(text)
+    model.graph.value_info.extend(
+        helper.make_tensor_value_info(f"h{i}", TensorProto.FLOAT, [9, 9]) for i in range(99)
+    )
+    model.graph.node[50].domain = "local"
+    imported, notes = import_of(model, tmp_path)
+    (warning,) = [d for d in notes if d.code == "MCM-I044"]
+    assert "50 values" in warning.message
+    shapes = [node.outputs[0].shape for node in imported.graph]
+    assert shapes[:50] == [(2, 4)] * 50
+    assert shapes[50:] == [(9, 9)] * 50
+
+
+def test_shapes_that_contradict_each_other_without_being_declared(tmp_path):
+    """onnxruntime refuses or fails; the import says what it could not find out."""
+    _, notes = import_of(parsed("g (float[2,4] x, float[3] w) => (y) { y = Add (x, w) }"), tmp_path)
+    assert [d.code for d in notes] == ["MCM-I040"]
 
 
 def test_values_beyond_all_memory_are_never_made(tmp_path):
@@ -381,10 +433,59 @@ def test_opsets(tmp_path):
     model = parsed(RELU)
     model.opset_import.add(domain="ai.onnx", version=12)
     assert codes(model, tmp_path) == ["MCM-I007"]
-    model = parsed("g (float[2,4] x) => (float[2,4] y) { y = com.microsoft.Gelu (x) }")
+
+
+def using(domain, op, imports):
+    """A model of one op, with the opset imports of `imports` alone."""
+    model = parsed(f"g (float[2,4] x) => (float[2,4] y) {{ y = {op} (x) }}")
+    model.graph.node[0].domain = domain
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(*entry) for entry in imports)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("domain", "op", "imports", "added"),
+    [
+        ("com.microsoft", "Gelu", [("", 17)], ("com.microsoft", 1)),
+        ("", "Relu", [("com.microsoft", 1)], ("", newest_opset())),
+        ("ai.onnx", "Relu", [("com.microsoft", 1)], ("", newest_opset())),
+        ("ai.onnx.ml", "Normalizer", [("", 17)], ("ai.onnx.ml", None)),
+    ],
+)
+def test_imports_that_onnxruntime_does_without_are_added(domain, op, imports, added, tmp_path):
+    model = using(domain, op, imports)
+    open_session(model)
+    imported, notes = import_of(model, tmp_path)
+    (note,) = [d for d in notes if d.code == "MCM-I045"]
+    assert note.severity is Severity.NOTE
+    version = imported.graph.opset_imports[added[0]]
+    assert version >= 1
+    assert added[1] in (None, version)
+    in_memory, _ = import_model(ir.from_proto(model), "m")
+    assert in_memory.graph.opset_imports[added[0]] == version
+
+
+@pytest.mark.parametrize(
+    ("domain", "imports"),
+    [("", []), ("com.microsoft", []), ("acme", [("", 17)]), ("ai.onnx.training", [("", 17)])],
+)
+def test_imports_that_onnxruntime_misses(domain, imports, tmp_path):
+    model = using(domain, "Relu", imports)
+    with pytest.raises(CompileError):
+        open_session(model)
     (fault,) = refused(model, tmp_path)
     assert fault.code == "MCM-I007"
-    assert "'com.microsoft'" in fault.message
+    assert f"'{domain or 'ai.onnx'}'" in fault.message
+
+
+def test_a_function_that_does_not_import_what_it_uses(tmp_path):
+    body = '<domain: "local", opset_import: ["" : 17]> F0 (a) => (b) { b = com.microsoft.Gelu (a) }'
+    model = parser.parse_model(f"{HEADER}{CALL}\n{body}")
+    with pytest.raises(CompileError):
+        open_session(model)
+    (fault,) = refused(model, tmp_path)
+    assert (fault.code, fault.at) == ("MCM-I007", "function 'F0'")
 
 
 @pytest.mark.parametrize("version", [0, -1, -(2**63)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +64,34 @@ def test_a_child_is_measured(harness: Any, tmp_path: Path) -> None:
     assert child.seconds >= 0.2
     assert child.peak_rss_bytes > 64 << 20
     assert child.peak_beyond_bytes > 64 << 20
+
+
+def test_the_memory_of_a_child_of_the_child_counts(harness: Any, tmp_path: Path) -> None:
+    children = harness("harness.children")
+    program = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    held = bytearray(64 << 20); time.sleep(0.2); os._exit(0)\n"
+        "os.wait()"
+    )
+    child = children.run_child([sys.executable, "-c", program], beyond=tmp_path)
+    assert child.peak_rss_bytes > 64 << 20
+    assert child.peak_beyond_bytes > 64 << 20
+
+
+def test_a_process_tree_goes_down_to_grandchildren(harness: Any) -> None:
+    children = harness("harness.children")
+    inner = "import time; print('up', flush=True); time.sleep(60)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    outer = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert outer.stdout is not None
+    outer.stdout.readline()
+    tree = children.process_tree(outer.pid)
+    assert tree[0] == outer.pid
+    assert len(tree) == 2
+    os.kill(tree[1], signal.SIGKILL)
+    outer.communicate()
+    assert children.process_tree(outer.pid) == [outer.pid]
 
 
 def test_a_failing_child_tells_why(harness: Any) -> None:

@@ -29,9 +29,10 @@ class Child:
 
     Attributes:
         seconds: wall time from start to exit.
-        peak_rss_bytes: largest resident set, from the kernel's own account.
-        peak_beyond_bytes: largest resident set without the pages of files mapped from the
-            excluded folder, sampled every `POLL_S`; None where it was not asked for.
+        peak_rss_bytes: largest resident set of the process or of one that it has waited for (the
+            command line works in a child of its own), from the kernel's own account.
+        peak_beyond_bytes: the same without the pages of files mapped from the excluded folder,
+            sampled every `POLL_S`; None where it was not asked for.
         stdout: what it printed.
     """
 
@@ -84,10 +85,10 @@ def run_child(
 
 
 class _Sampler:
-    """A thread that follows the memory of one process until it is told to stop."""
+    """A thread that follows the memory of a process and its descendants until told to stop."""
 
     def __init__(self, pid: int, excluded: Path) -> None:
-        self._maps = Path(f"/proc/{pid}/smaps")
+        self._pid = pid
         self._excluded = str(excluded.resolve()) + os.sep
         self._peak_bytes = 0
         self._stopped = threading.Event()
@@ -103,11 +104,24 @@ class _Sampler:
 
     def _follow(self) -> None:
         while not self._stopped.wait(POLL_S):
-            try:
-                text = self._maps.read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue  # it has just ended, and the caller is about to stop us
-            self._peak_bytes = max(self._peak_bytes, resident_beyond(text, self._excluded))
+            for pid in process_tree(self._pid):
+                try:
+                    text = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace")
+                except OSError:
+                    continue  # it has just ended
+                self._peak_bytes = max(self._peak_bytes, resident_beyond(text, self._excluded))
+
+
+def process_tree(pid: int) -> list[int]:
+    """A process and its descendants, parents first (Linux); just the process if it has ended."""
+    found = [pid]
+    for member in found:
+        try:
+            for children in Path(f"/proc/{member}/task").glob("*/children"):
+                found += map(int, children.read_text(encoding="ascii").split())
+        except OSError:
+            continue  # it or a thread of it has just ended
+    return found
 
 
 def resident_beyond(smaps: str, excluded: str) -> int:

@@ -1,0 +1,1 @@
+"""The batch judge of ring packages: lowering and simulation of partitions as arrays."""

@@ -1,0 +1,152 @@
+"""The maximum cycle ratio of an event graph: the period of the machine that it describes.
+
+Baccelli et al. 1992, theorem 2.28 and section 3.7: in the long run the activities of a strongly
+connected timed event graph start every `max over cycles of (seconds / lag)`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_hardware.event_graph import EventGraph
+from mcm_hardware.max_plus import play_inference
+
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_RESOURCE, _NONE = -1, -2
+"""What the policy says besides a wait: that for the resource, or none."""
+
+_ROUNDING = 1e-14
+
+
+@njit(cache=True, nogil=True)
+def maximum_cycle_ratio(graph: EventGraph, floor_s: float) -> tuple[float, int]:
+    """The greatest seconds per inference of any cycle, and an activity on such a cycle.
+
+    Howard's policy iteration (Cochet-Terrasson, Cohen, Gaubert, McGettrick and Quadrat 1998,
+    *Numerical computation of spectral elements in max-plus algebra*), in the form of Dasdan 2004
+    (*Experimental analysis of the fastest optimum cycle ratio and mean algorithms*), with
+    improvements taken over at once in the static order, so that one sweep settles an inference.
+
+    The answer is the ratio of a cycle, and when the iteration ends, the values of all activities
+    prove that no other is greater: along every arc, the value grows by at least
+    `seconds - ratio * lag`, up to rounding, and around a cycle it grows by 0.
+
+    Args:
+        graph: one that does not deadlock. All its cycles have a lag.
+        floor_s: ratio of some cycle or less, such as the work of the busiest resource.
+
+    Returns:
+        The ratio, at least `floor_s`; and an activity on a cycle that attains it, or -1 if none
+        was found that is greater than `floor_s`.
+    """
+    activities = len(graph.busy_s)
+    start = np.zeros((1, activities))
+    play_inference(graph, start, 0)
+    value = start[0]
+    policy = np.full(activities, _NONE, np.int64)
+    ratio, critical = floor_s, -1
+    rounding = _ROUNDING
+    sweeps = 0
+    while True:
+        tolerance = rounding * (ratio + value.max())
+        if not _improve(graph, ratio, value, policy, tolerance):
+            return ratio, critical
+        ratio, critical = _evaluate(graph, ratio, critical, value, policy)
+        sweeps += 1
+        if sweeps % (activities + 100) == 0:
+            # Rounding errors chase each other around a cycle.
+            rounding *= 10.0
+
+
+@njit(cache=True, nogil=True)
+def _improve(
+    graph: EventGraph, ratio: float, value: Floats, policy: Longs, tolerance: float
+) -> bool:
+    """Lets each activity wait for what makes it latest; whether anything changed."""
+    waits = graph.waits
+    changed = False
+    for a in graph.order:
+        before = graph.before[a]
+        latest = value[before] + graph.busy_s[before] - ratio * graph.before_lag[a]
+        choice = _RESOURCE
+        for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
+            time = value[waits.source[w]] + waits.seconds[w] - ratio * waits.lag[w]
+            if time > latest:
+                latest, choice = time, w
+        if latest > value[a] + tolerance:
+            value[a], policy[a] = latest, choice
+            changed = True
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(
+    graph: EventGraph, ratio: float, critical: int, value: Floats, policy: Longs
+) -> tuple[float, int]:
+    """Raises the ratio to that of the policy's slowest cycle, and sets the values by it."""
+    activities = len(policy)
+    path = np.empty(activities, np.int64)
+    # 0: not seen; n: on the n-th walk, or settled by an earlier one.
+    seen = np.zeros(activities, np.int64)
+    walk = 0
+    for root in range(activities):
+        if seen[root] > 0:
+            continue
+        walk += 1
+        a = root
+        while seen[a] == 0 and policy[a] != _NONE:
+            seen[a] = walk
+            a = _arc(graph, policy, a)[0]
+        if seen[a] == walk and policy[a] != _NONE:
+            around = _cycle_ratio(graph, policy, a)
+            if around > ratio:
+                ratio, critical = around, a
+    seen[:] = 0
+    walk = 0
+    for root in range(activities):
+        if seen[root] > 0:
+            continue
+        walk += 1
+        a = root
+        length = 0
+        while seen[a] == 0 and policy[a] != _NONE:
+            seen[a] = walk
+            path[length] = a
+            length += 1
+            a = _arc(graph, policy, a)[0]
+        if seen[a] == walk and _cycle_ratio(graph, policy, a) < ratio:
+            policy[a] = _NONE
+        seen[a] = walk
+        for i in range(length - 1, -1, -1):
+            b = path[i]
+            if b != a:
+                source, seconds, lag = _arc(graph, policy, b)
+                value[b] = value[source] + seconds - ratio * lag
+    return ratio, critical
+
+
+@njit(cache=True, nogil=True)
+def _arc(graph: EventGraph, policy: Longs, a: int) -> tuple[int, float, int]:
+    """Source, seconds and lag of the wait that the policy chose for `a`."""
+    w = policy[a]
+    if w == _RESOURCE:
+        before = graph.before[a]
+        return before, graph.busy_s[before], graph.before_lag[a]
+    return graph.waits.source[w], graph.waits.seconds[w], graph.waits.lag[w]
+
+
+@njit(cache=True, nogil=True)
+def _cycle_ratio(graph: EventGraph, policy: Longs, a: int) -> float:
+    """Ratio of the policy's cycle through `a`."""
+    total, lags = 0.0, 0
+    b = a
+    while True:
+        b, seconds, lag = _arc(graph, policy, b)
+        total += seconds
+        lags += lag
+        if b == a:
+            return total / lags

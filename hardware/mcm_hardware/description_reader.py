@@ -1,0 +1,219 @@
+"""Reading a table of a target description by its schema: every fault is found, with its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.toml_description import TomlDescription
+from mcm_compiler.toml_key_lines import KeyPath
+from mcm_hardware.key_suggestions import nearest_key
+from mcm_hardware.target_schema import (
+    OVERRIDE_TABLE,
+    STORAGE_BITS,
+    STORAGE_TABLE,
+    STREAM_TABLE,
+    TABLES,
+    Choice,
+    Flag,
+    Key,
+    Number,
+    Rule,
+    Text,
+)
+
+MAX_FAULTS = 50
+"""Faults that are spelled out; a hostile file can have a hundred thousand."""
+
+_TYPE_WORDS: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (dict, "a table"),
+)
+
+_ONNX_TYPES = [kind.name for kind in ir.DataType if kind is not ir.DataType.UNDEFINED]
+
+
+class DescriptionReader:
+    """Reads tables, and collects what is wrong with them.
+
+    Args:
+        description: the file.
+    """
+
+    def __init__(self, description: TomlDescription) -> None:
+        self.description = description
+        self._faults: list[Diagnostic] = []
+        self._unshown = 0
+
+    @property
+    def faults(self) -> list[Diagnostic]:
+        """What is wrong; past `MAX_FAULTS` only how much."""
+        if not self._unshown:
+            return self._faults
+        rest = f"{self._unshown} more faults are not listed"
+        return [*self._faults, Diagnostic("MCM-T007", rest, at=self.description.name)]
+
+    def fault(
+        self,
+        code: str,
+        message: str,
+        path: KeyPath,
+        hint: str | Callable[[], str | None] | None = None,
+    ) -> None:
+        """Notes a fault of the key at `path`; a hint that takes time to find may be a function."""
+        if len(self._faults) >= MAX_FAULTS:
+            self._unshown += 1
+            return
+        shown = hint() if callable(hint) else hint
+        self._faults.append(Diagnostic(code, message, self.description.place(path), shown))
+
+    def read(
+        self, table: Mapping[str, Any], keys: Mapping[str, Key], at: KeyPath = ()
+    ) -> dict[str, Any]:
+        """Values by dotted path below `table`, defaults filled in.
+
+        What is wrong is left out and noted. Free tables and arrays of tables are not looked at.
+
+        Args:
+            table: what the file holds at `at`.
+            keys: what belongs there.
+            at: path of the table.
+        """
+        values: dict[str, Any] = {}
+        refused: set[str] = set()
+        for path, value in _leaves(table, ()):
+            dotted = ".".join(path)
+            if any("." in part for part in path):
+                self._unknown_key(at, path, keys)
+            elif dotted in keys:
+                if self.holds((*at, *path), value, keys[dotted].rule):
+                    values[dotted] = value
+                else:
+                    refused.add(dotted)
+            elif not at and dotted in TABLES:
+                if not isinstance(value, dict):
+                    refused.add(dotted)
+                    self.wrong_type((*at, *path), value, "a table")
+            elif at or dotted != OVERRIDE_TABLE:
+                refused.add(self._unknown_key(at, path, keys))
+        for dotted, key in keys.items():
+            covered = any(dotted == r or dotted.startswith(r + ".") for r in refused)
+            if dotted in values or covered:
+                continue
+            if key.default is not None:
+                values[dotted] = key.default
+            elif key.required and (
+                dotted.partition(".")[0] != STREAM_TABLE or STREAM_TABLE in table
+            ):
+                self._missing_key(at, dotted, key.rule)
+        return values
+
+    def read_storage(self, table: Mapping[str, Any]) -> dict[ir.DataType, int]:
+        """Bits of each ONNX type that `[storage_bits]` lists."""
+        found: dict[ir.DataType, int] = {}
+        listed = table.get(STORAGE_TABLE)
+        if not isinstance(listed, dict):
+            return found
+        for name, bits in cast("dict[str, Any]", listed).items():
+            path = (STORAGE_TABLE, name)
+            if name not in _ONNX_TYPES:
+                message = f"{quote(name)} is not an ONNX element type"
+                self.fault("MCM-T006", message, path, lambda name=name: _nearest_type(name))
+            elif isinstance(bits, bool) or not isinstance(bits, int):
+                self.wrong_type(path, bits, "a whole number")
+            elif bits not in STORAGE_BITS:
+                message = f"{_shown(bits)} bits per element are not possible"
+                hint = f"the widths are {', '.join(map(str, STORAGE_BITS))}"
+                self.fault("MCM-T005", message, path, hint)
+            else:
+                found[ir.DataType[name]] = bits
+        return found
+
+    def holds(self, path: KeyPath, value: object, rule: Rule) -> bool:
+        """Whether `value` obeys `rule`; notes the fault if not."""
+        if isinstance(rule, Number):
+            return self._number_holds(path, value, rule)
+        if isinstance(rule, Flag):
+            return isinstance(value, bool) or self.wrong_type(path, value, "true or false")
+        if not isinstance(rule, (Choice, Text)):
+            return isinstance(value, list) or self.wrong_type(path, value, "a list")
+        if not isinstance(value, str):
+            return self.wrong_type(path, value, "a text")
+        if isinstance(rule, Choice) and value not in rule.words:
+            words = " or ".join(f'"{word}"' for word in rule.words)
+            self.fault("MCM-T005", f"{quote(value)} is not {words}", path)
+            return False
+        return True
+
+    def wrong_type(self, path: KeyPath, value: object, expected: str) -> bool:
+        """Notes that a value is of another type than `expected`; always False."""
+        found = next((word for kind, word in _TYPE_WORDS if isinstance(value, kind)), "a date")
+        self.fault("MCM-T004", f"expected {expected}, found {found}", path)
+        return False
+
+    def _number_holds(self, path: KeyPath, value: object, rule: Number) -> bool:
+        kinds = (int,) if rule.whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return self.wrong_type(path, value, "a whole number" if rule.whole else "a number")
+        number = value
+        if not rule.low <= number <= rule.high:
+            if isinstance(number, float) and not math.isfinite(number):
+                problem = "is not a finite number"
+            elif rule.low > 0 and number <= 0:
+                problem = "is not positive"
+            elif number < rule.low:
+                problem = f"is less than {rule.low:g}"
+            else:
+                problem = f"is not a sensible value; the greatest is {rule.high:g}"
+            hint = "check the unit in the key's name"
+            self.fault("MCM-T005", f"{_shown(number)} {problem}", path, hint)
+            return False
+        if rule.power_of_two and int(number) & (int(number) - 1):
+            self.fault("MCM-T005", f"{number} is not a power of two", path)
+            return False
+        return True
+
+    def _unknown_key(self, at: KeyPath, path: tuple[str, ...], keys: Mapping[str, Key]) -> str:
+        """Notes a key that does not exist; the one that it stands for, or `""`."""
+        known = [*keys] if at else [*keys, OVERRIDE_TABLE, *sorted(TABLES)]
+        few = len(self._faults) < MAX_FAULTS
+        near = nearest_key(".".join(path), known) if few else None
+        message = "an override has no such key" if at else "a ring package has no such key"
+        self.fault("MCM-T002", message, (*at, *path), near[1] if near else None)
+        return near[0] if near else ""
+
+    def _missing_key(self, at: KeyPath, dotted: str, rule: Rule) -> None:
+        path = (*at, *dotted.split("."))
+        table = ".".join(part for part in path[:-1] if isinstance(part, str))
+        example = f'"{rule.words[0]}"' if isinstance(rule, Choice) else "..."
+        where = f"the table [{table}]" if table else "the top of the file"
+        where = f"[[{table}]]" if at else where
+        self.fault("MCM-T003", "the key is missing", path, f"add {path[-1]} = {example} to {where}")
+
+
+def _shown(number: float) -> str:
+    # A hexadecimal integer of the file may be too long for a float, and even for str().
+    return f"{number:g}" if isinstance(number, float) or abs(number) < 1e300 else "a huge number"
+
+
+def _nearest_type(name: str) -> str:
+    near = nearest_key(name.upper(), _ONNX_TYPES)
+    return near[1] if near else f"the types are {', '.join(_ONNX_TYPES)}"
+
+
+def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
+    """Path and value of every key, descending only into tables that the schema has."""
+    for key, value in table.items():
+        path = (*above, key)
+        if isinstance(value, dict) and ".".join(path) in TABLES - {STORAGE_TABLE}:
+            yield from _leaves(cast("dict[str, Any]", value), path)
+        else:
+            yield path, value

@@ -1,0 +1,329 @@
+"""Orders of a chip's kernels that need little memory, over plain arrays.
+
+Finding the order with the lowest peak is NP-hard (Sethi 1975, *Complete Register Allocation
+Problems*), so a few orders are made and the best one is taken: the order given, and the greedy
+list schedules from both ends. Each takes O((K + E + R) log) steps for K kernels, E arcs and R
+readers.
+
+The kernels are those of one chip, numbered in the order given, which is a topological one. A
+value lives from the kernel that writes it to the last that reads it. Values that are not made here
+or that stay for good (weights, channel buffers) change no order and are left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@njit(nogil=True, cache=True)
+def low_memory_order(
+    succ_ptr: Longs,
+    succ: Longs,
+    size: Longs,
+    writer: Longs,
+    reader_ptr: Longs,
+    readers: Longs,
+    kept: Bools,
+) -> Longs:
+    """The best of three orders by the peak of live bytes; ties go to the order given.
+
+    Nothing is searched where the order given already needs no more than its hungriest kernel,
+    which every order needs: in a chain, for instance.
+
+    Args:
+        succ_ptr: `[K + 1]`, successors of kernel k are `succ[succ_ptr[k]:succ_ptr[k + 1]]`.
+        succ: `[E]`, distinct for each kernel, and greater than it.
+        size: `[V]`, bytes, alignment included.
+        writer: `[V]`, kernel that makes each value.
+        reader_ptr: `[V + 1]`, readers of value v are `readers[reader_ptr[v]:reader_ptr[v + 1]]`.
+        readers: `[R]`, distinct for each value, ascending, without its writer; a value without
+            readers is held while its writer runs.
+        kept: `[V]`, whether a value lives to the end.
+
+    Returns:
+        `[K]`, kernels in the order chosen.
+    """
+    num_kernels = len(succ_ptr) - 1
+    order = np.arange(num_kernels)
+    inputs_ptr, inputs = _transposed(reader_ptr, readers, num_kernels)
+    floor = _hungriest(size, writer, inputs_ptr, inputs, kept)
+    lowest = peak_of_order(order, size, writer, reader_ptr, readers, kept)
+    if lowest <= floor:
+        return order
+    made = _greedy_from_start(
+        succ_ptr, succ, size, writer, reader_ptr, readers, kept, inputs_ptr, inputs
+    )
+    peak = peak_of_order(made, size, writer, reader_ptr, readers, kept)
+    if peak < lowest:
+        order, lowest = made, peak
+    if lowest > floor:
+        made = _greedy_from_end(
+            succ_ptr, succ, size, writer, reader_ptr, readers, kept, inputs_ptr, inputs
+        )
+        peak = peak_of_order(made, size, writer, reader_ptr, readers, kept)
+        if peak < lowest:
+            order = made
+    return order
+
+
+@njit(nogil=True, cache=True)
+def live_ranges(
+    order: Longs, writer: Longs, reader_ptr: Longs, readers: Longs, kept: Bools
+) -> tuple[Longs, Longs]:
+    """First and last position in `order` at which each value is held; arguments as above.
+
+    Returns:
+        `[V]` and `[V]`, both inclusive.
+    """
+    position = np.empty(len(order), np.int64)
+    for place in range(len(order)):
+        position[order[place]] = place
+    first = np.empty(len(writer), np.int64)
+    last = np.empty(len(writer), np.int64)
+    for value in range(len(writer)):
+        first[value] = position[writer[value]]
+        end = first[value]
+        for at in range(reader_ptr[value], reader_ptr[value + 1]):
+            end = max(end, position[readers[at]])
+        last[value] = len(order) - 1 if kept[value] else end
+    return first, last
+
+
+@njit(nogil=True, cache=True)
+def max_live_bytes(size: Longs, first: Longs, last: Longs) -> int:
+    """Most bytes held at once: no plan of addresses ends lower.
+
+    Args:
+        size: `[n]`, bytes.
+        first: `[n]`, step from whose start each is held, from 0.
+        last: `[n]`, step to whose end.
+    """
+    steps = 0
+    for item in range(len(size)):
+        steps = max(steps, last[item] + 1)
+    change = np.zeros(steps + 1, np.int64)
+    for item in range(len(size)):
+        change[first[item]] += size[item]
+        change[last[item] + 1] -= size[item]
+    live, most = np.int64(0), np.int64(0)
+    for step in range(steps):
+        live += change[step]
+        most = max(most, live)
+    return most
+
+
+@njit(nogil=True, cache=True)
+def peak_of_order(
+    order: Longs, size: Longs, writer: Longs, reader_ptr: Longs, readers: Longs, kept: Bools
+) -> int:
+    """Most bytes of values held at once in `order`; arguments as above."""
+    first, last = live_ranges(order, writer, reader_ptr, readers, kept)
+    return max_live_bytes(size, first, last)
+
+
+@njit(nogil=True, cache=True)
+def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
+    """From rows with their entries to entries with their rows, rows ascending."""
+    back_ptr = np.zeros(count + 1, np.int64)
+    for entry in entries:
+        back_ptr[entry + 1] += 1
+    for entry in range(count):
+        back_ptr[entry + 1] += back_ptr[entry]
+    free = back_ptr[:-1].copy()
+    back = np.empty(len(entries), np.int64)
+    for row in range(len(ptr) - 1):
+        for at in range(ptr[row], ptr[row + 1]):
+            entry = entries[at]
+            back[free[entry]] = row
+            free[entry] += 1
+    return back_ptr, back
+
+
+@njit(nogil=True, cache=True)
+def _hungriest(
+    size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kept: Bools
+) -> int:
+    """A bound on the peak of every order: operands and results of one kernel, or all kept."""
+    need = np.zeros(len(inputs_ptr) - 1, np.int64)
+    kept_bytes = np.int64(0)
+    for value in range(len(size)):
+        need[writer[value]] += size[value]
+        if kept[value]:
+            kept_bytes += size[value]
+    most = kept_bytes
+    for kernel in range(len(need)):
+        for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
+            need[kernel] += size[inputs[at]]
+        most = max(most, need[kernel])
+    return most
+
+
+@njit(nogil=True, cache=True)
+def _greedy_from_start(
+    succ_ptr: Longs,
+    succ: Longs,
+    size: Longs,
+    writer: Longs,
+    reader_ptr: Longs,
+    readers: Longs,
+    kept: Bools,
+    inputs_ptr: Longs,
+    inputs: Longs,
+) -> Longs:
+    """Runs the ready kernel after which the fewest bytes more are held, the first on a tie."""
+    num_kernels, num_values = len(succ_ptr) - 1, len(size)
+    grows = np.zeros(num_kernels, np.int64)
+    readers_left = np.zeros(num_values, np.int64)
+    # Where one reader is left, the sum is that reader.
+    left_sum = np.zeros(num_values, np.int64)
+    for value in range(num_values):
+        for at in range(reader_ptr[value], reader_ptr[value + 1]):
+            readers_left[value] += 1
+            left_sum[value] += readers[at]
+        if kept[value] or readers_left[value] > 0:
+            grows[writer[value]] += size[value]
+        if readers_left[value] == 1 and not kept[value]:
+            grows[left_sum[value]] -= size[value]
+    waits = np.zeros(num_kernels, np.int64)
+    for kernel in succ:
+        waits[kernel] += 1
+    heap_key = np.empty(num_kernels + num_values, np.int64)
+    heap_item = np.empty(num_kernels + num_values, np.int64)
+    count = 0
+    for kernel in range(num_kernels):
+        if waits[kernel] == 0:
+            count = _push(heap_key, heap_item, count, grows[kernel], kernel)
+    done = np.zeros(num_kernels, np.bool_)
+    order = np.empty(num_kernels, np.int64)
+    placed = 0
+    while count > 0:
+        kernel = heap_item[0]
+        count = _pop(heap_key, heap_item, count)
+        if done[kernel]:
+            # Pushed again when it came to free more, and run then.
+            continue
+        done[kernel] = True
+        order[placed] = kernel
+        placed += 1
+        for at in range(succ_ptr[kernel], succ_ptr[kernel + 1]):
+            after = succ[at]
+            waits[after] -= 1
+            if waits[after] == 0:
+                count = _push(heap_key, heap_item, count, grows[after], after)
+        for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
+            value = inputs[at]
+            readers_left[value] -= 1
+            left_sum[value] -= kernel
+            if readers_left[value] == 1 and not kept[value]:
+                last = left_sum[value]
+                grows[last] -= size[value]
+                if waits[last] == 0:
+                    count = _push(heap_key, heap_item, count, grows[last], last)
+    return order
+
+
+@njit(nogil=True, cache=True)
+def _greedy_from_end(
+    succ_ptr: Longs,
+    succ: Longs,
+    size: Longs,
+    writer: Longs,
+    reader_ptr: Longs,
+    readers: Longs,
+    kept: Bools,
+    inputs_ptr: Longs,
+    inputs: Longs,
+) -> Longs:
+    """The same backwards in time: a value is born with its last reader and dies with its writer.
+
+    Of the kernels that nothing waits for any more, the one goes last before which the fewest
+    bytes more are held; the later one on a tie.
+    """
+    num_kernels, num_values = len(succ_ptr) - 1, len(size)
+    pred_ptr, pred = _transposed(succ_ptr, succ, num_kernels)
+    grows = np.zeros(num_kernels, np.int64)
+    live = kept.copy()
+    for value in range(num_values):
+        begin, end = reader_ptr[value], reader_ptr[value + 1]
+        if kept[value] or end > begin:
+            grows[writer[value]] -= size[value]
+        if not kept[value]:
+            for at in range(begin, end):
+                grows[readers[at]] += size[value]
+    waits = np.empty(num_kernels, np.int64)
+    heap_key = np.empty(num_kernels + len(readers), np.int64)
+    heap_item = np.empty(num_kernels + len(readers), np.int64)
+    count = 0
+    for kernel in range(num_kernels):
+        waits[kernel] = succ_ptr[kernel + 1] - succ_ptr[kernel]
+        if waits[kernel] == 0:
+            count = _push(heap_key, heap_item, count, grows[kernel], -kernel)
+    done = np.zeros(num_kernels, np.bool_)
+    order = np.empty(num_kernels, np.int64)
+    place = num_kernels
+    while count > 0:
+        kernel = -heap_item[0]
+        count = _pop(heap_key, heap_item, count)
+        if done[kernel]:
+            continue
+        done[kernel] = True
+        place -= 1
+        order[place] = kernel
+        for at in range(pred_ptr[kernel], pred_ptr[kernel + 1]):
+            before = pred[at]
+            waits[before] -= 1
+            if waits[before] == 0:
+                count = _push(heap_key, heap_item, count, grows[before], -before)
+        for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
+            value = inputs[at]
+            if live[value]:
+                continue
+            live[value] = True
+            for other in range(reader_ptr[value], reader_ptr[value + 1]):
+                reader = readers[other]
+                grows[reader] -= size[value]
+                if waits[reader] == 0 and not done[reader] and reader != kernel:
+                    count = _push(heap_key, heap_item, count, grows[reader], -reader)
+    return order
+
+
+@njit(nogil=True, cache=True)
+def _push(key: Longs, item: Longs, count: int, new_key: int, new_item: int) -> int:
+    """Adds to a binary heap with the least `(key, item)` on top; returns the new count."""
+    at = count
+    while at > 0:
+        above = (at - 1) // 2
+        if key[above] < new_key or (key[above] == new_key and item[above] <= new_item):
+            break
+        key[at], item[at] = key[above], item[above]
+        at = above
+    key[at], item[at] = new_key, new_item
+    return count + 1
+
+
+@njit(nogil=True, cache=True)
+def _pop(key: Longs, item: Longs, count: int) -> int:
+    """Takes the top off; returns the new count."""
+    count -= 1
+    last_key, last_item = key[count], item[count]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        other = below + 1
+        if other < count and (
+            key[other] < key[below] or (key[other] == key[below] and item[other] < item[below])
+        ):
+            below = other
+        if last_key < key[below] or (last_key == key[below] and last_item <= item[below]):
+            break
+        key[at], item[at] = key[below], item[below]
+        at = below
+    key[at], item[at] = last_key, last_item
+    return count

@@ -1,0 +1,54 @@
+"""How fast a program runs, in compiled code: what single and batch judges have in common."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_hardware.cycle_ratio import maximum_cycle_ratio
+from mcm_hardware.event_graph import EventGraph, event_graph
+from mcm_hardware.max_plus import busy_per_resource, end_of_inference, start_times
+from mcm_hardware.program_arrays import LinkArrays, ProgramArrays
+
+Floats = npt.NDArray[np.float64]
+
+
+class Performance(NamedTuple):
+    """How fast a program runs.
+
+    Attributes:
+        runs: whether it does; otherwise it deadlocks, and times are infinite.
+        period_s: seconds between inferences in steady state.
+        latency_s: from the start of the first inference to its last output.
+        busy_s: `[5 * C]`, time of each resource per inference, as numbered by `LinkArrays`.
+    """
+
+    runs: bool
+    period_s: float
+    latency_s: float
+    busy_s: Floats
+
+
+@njit(cache=True, nogil=True)
+def performance(graph: EventGraph) -> Performance:
+    """How fast an event graph runs."""
+    busy = busy_per_resource(graph)
+    if len(graph.order) < len(graph.busy_s):
+        return Performance(False, np.inf, np.inf, busy)
+    latency = end_of_inference(graph, start_times(graph, 1)[0])
+    period, _ = maximum_cycle_ratio(graph, busy.max())
+    return Performance(True, period, latency, busy)
+
+
+@njit(cache=True, nogil=True)
+def program_performance(program: ProgramArrays, links: LinkArrays) -> Performance:
+    """How fast a program runs, without its event graph.
+
+    Args:
+        program: one that `check_program` lets pass.
+        links: of the package.
+    """
+    return performance(event_graph(program, links))

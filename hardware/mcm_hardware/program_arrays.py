@@ -1,0 +1,147 @@
+"""A lowered program, and the links of a package, as plain arrays that compiled code reads.
+
+The simulator makes them from a `LoweredProgram`; a judge of many partitions fills them directly.
+Both then call the same functions, so that they agree by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_hardware.chip_spec import RingSpec
+
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+RING, HOST_IN, HOST_OUT, MEMORY, ENGINE = range(5)
+"""Kinds of resources; see `LinkArrays`."""
+
+
+class ProgramArrays(NamedTuple):
+    """A program of P used chips, K kernels and T transfers.
+
+    Nothing here is checked: compiled code indexes with it. Programs that come from elsewhere than
+    our own lowering pass `program_check.check_program` first.
+
+    Attributes:
+        chip: `[P]`, used chips, ascending.
+        kernel_ptr: `[P + 1]`, kernels of the p-th used chip, in execution order.
+        kernel_s: `[K]`, durations, launches included.
+        read_ptr: `[K + 1]`, CSR of `reads`.
+        reads: transfers that a kernel waits for.
+        write_ptr: `[K + 1]`, CSR of `writes`.
+        writes: transfers that a kernel makes ready to send.
+        source: `[T]`, as in `mcm_compiler.program.Transfer`, like the rest.
+        destination: `[T]`.
+        size_bytes: `[T]`.
+        slots: `[T]`.
+        after: `[T]`.
+        reuses: `[T]`.
+    """
+
+    chip: Longs
+    kernel_ptr: Longs
+    kernel_s: Floats
+    read_ptr: Longs
+    reads: Longs
+    write_ptr: Longs
+    writes: Longs
+    source: Longs
+    destination: Longs
+    size_bytes: Longs
+    slots: Longs
+    after: Longs
+    reuses: Longs
+
+
+class LinkArrays(NamedTuple):
+    """What serves one activity at a time in a package of C chips, as `5 * C` resources.
+
+    Resource `kind * C + c` is: the link from chip c to chip c + 1 (`RING`), from the host into
+    chip c (`HOST_IN`), from chip c to the host (`HOST_OUT`), from off-package memory into chip c
+    (`MEMORY`), or the compute engine of chip c (`ENGINE`, which has neither rate nor latency).
+
+    Attributes:
+        num_chips: C.
+        bytes_per_s: `[4 * C]`, rate of each link.
+        latency_s: `[4 * C]`, delay of each link.
+        host_at_ends: whether the host reaches chip 0 and chip C - 1 only.
+        cut_through: whether a tensor goes on as soon as its head has arrived.
+    """
+
+    num_chips: int
+    bytes_per_s: Floats
+    latency_s: Floats
+    host_at_ends: bool
+    cut_through: bool
+
+
+def link_arrays(spec: RingSpec) -> LinkArrays:
+    """The links of a package."""
+    chips = spec.num_chips
+    rates = (
+        spec.link_bytes_per_s,
+        spec.host_bytes_per_s,
+        spec.host_bytes_per_s,
+        spec.stream_bytes_per_s,
+    )
+    # Link C - 1 would close the ring; nothing is ever routed over it.
+    latencies = (*spec.hop_latency_s, 0.0, *(spec.host_latency_s,) * (2 * chips))
+    return LinkArrays(
+        num_chips=chips,
+        bytes_per_s=np.repeat(np.array(rates, np.float64), chips),
+        latency_s=np.array((*latencies, *(spec.stream_latency_s,) * chips), np.float64),
+        host_at_ends=spec.host_io == "ends",
+        cut_through=spec.switching == "cut_through",
+    )
+
+
+def link_ends(link: int, num_chips: int) -> tuple[int, int]:
+    """Source and destination of a link, as in `mcm_compiler.simulation.LinkActivity`."""
+    kind, chip = divmod(link, num_chips)
+    return ((chip, chip + 1), (HOST, chip), (chip, HOST), (OFF_PACKAGE, chip))[kind]
+
+
+def program_arrays(program: LoweredProgram) -> ProgramArrays:
+    """The arrays of a program.
+
+    Raises:
+        OverflowError: for whole numbers beyond 64 bits; `check_program` refuses them.
+    """
+    kernels = [kernel for chip in program.chips for kernel in chip.kernels]
+    read_ptr, reads = _csr([kernel.reads for kernel in kernels])
+    write_ptr, writes = _csr([kernel.writes for kernel in kernels])
+    transfers = program.transfers
+    return ProgramArrays(
+        chip=_longs([chip.chip for chip in program.chips]),
+        kernel_ptr=_offsets([len(chip.kernels) for chip in program.chips]),
+        kernel_s=np.array([kernel.duration_s for kernel in kernels], np.float64),
+        read_ptr=read_ptr,
+        reads=reads,
+        write_ptr=write_ptr,
+        writes=writes,
+        source=_longs([transfer.source for transfer in transfers]),
+        destination=_longs([transfer.destination for transfer in transfers]),
+        size_bytes=_longs([transfer.size_bytes for transfer in transfers]),
+        slots=_longs([transfer.slots for transfer in transfers]),
+        after=_longs([transfer.after for transfer in transfers]),
+        reuses=_longs([transfer.reuses for transfer in transfers]),
+    )
+
+
+def _longs(values: Sequence[int]) -> Longs:
+    return np.array(values, np.int64)
+
+
+def _offsets(counts: Sequence[int]) -> Longs:
+    return np.concatenate(([0], np.cumsum(_longs(counts)))).astype(np.int64)
+
+
+def _csr(rows: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
+    return _offsets([len(row) for row in rows]), _longs([index for row in rows for index in row])

@@ -1,0 +1,169 @@
+"""The static order in which resources serve the activities of an event graph.
+
+By inference, and within one in the order in which activities become ready in a lone inference
+whose links are free. All waits then point backwards in (inference, order), so that a program
+deadlocks only if its own waits form a cycle within one inference.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Waits(NamedTuple):
+    """Arcs of an event graph, without those for the resources.
+
+    Attributes:
+        source: `[W]`, activity waited for.
+        seconds: `[W]`, from its start until the wait is over.
+        lag: `[W]`, how many inferences before.
+        for_buffer: `[W]`, whether it is room that is waited for, rather than data.
+    """
+
+    source: Longs
+    seconds: Floats
+    lag: Longs
+    for_buffer: npt.NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def ready_order(
+    num_kernels: int, resource: Longs, busy_s: Floats, wait_ptr: Longs, waits: Waits
+) -> Longs:
+    """Activities by the time at which they become ready in a lone inference with free links.
+
+    Plays the inference as a discrete event simulation: of all activities whose waits are over or
+    on their way, the earliest is next; of several, the one with the lowest index. Kernels of a
+    chip keep their order.
+
+    Args:
+        num_kernels: activities from here on are hops.
+        resource: as in `EventGraph`, like the rest.
+        busy_s: `[A]`.
+        wait_ptr: `[A + 1]`.
+        waits: `[W]`.
+
+    Returns:
+        Activities. Some are missing if waits without lag form a cycle: those on it, and those
+        that wait for them.
+    """
+    activities = len(busy_s)
+    open_waits = np.zeros(activities, np.int64)
+    ptr = np.zeros(activities + 2, np.int64)
+    for a in range(activities):
+        for w in range(wait_ptr[a], wait_ptr[a + 1]):
+            if waits.lag[w] == 0:
+                open_waits[a] += 1
+                ptr[waits.source[w] + 2] += 1
+    for a in range(1, num_kernels):
+        if resource[a] == resource[a - 1]:
+            open_waits[a] += 1
+    for a in range(activities):
+        ptr[a + 2] += ptr[a + 1]
+    # While it is filled, `ptr[a + 1]` is where the next waiter for `a` goes; then it is its end.
+    waiter = np.empty(ptr[activities + 1], np.int64)
+    gap = np.empty(ptr[activities + 1], np.float64)
+    for a in range(activities):
+        for w in range(wait_ptr[a], wait_ptr[a + 1]):
+            if waits.lag[w] == 0:
+                place = ptr[waits.source[w] + 1]
+                waiter[place], gap[place] = a, waits.seconds[w]
+                ptr[waits.source[w] + 1] += 1
+    ready = np.zeros(activities, np.float64)
+    heap = np.empty(activities, np.int64)
+    size = 0
+    for a in range(activities):
+        if open_waits[a] == 0:
+            heap[size] = a
+            size += 1
+    # All are ready at 0 and stand by index, so that this is a heap already.
+    order = np.empty(activities, np.int64)
+    count = 0
+    while size > 0:
+        a = heap[0]
+        size -= 1
+        _sift_down(heap, size, heap[size], ready)
+        order[count] = a
+        count += 1
+        for i in range(ptr[a], ptr[a + 1]):
+            b = waiter[i]
+            ready[b] = max(ready[b], ready[a] + gap[i])
+            open_waits[b] -= 1
+            if open_waits[b] == 0:
+                _sift_up(heap, size, b, ready)
+                size += 1
+        b = a + 1
+        if b < num_kernels and resource[b] == resource[a]:
+            ready[b] = max(ready[b], ready[a] + busy_s[a])
+            open_waits[b] -= 1
+            if open_waits[b] == 0:
+                _sift_up(heap, size, b, ready)
+                size += 1
+    return order[:count]
+
+
+@njit(cache=True, nogil=True)
+def _sift_up(heap: Longs, place: int, a: int, ready: Floats) -> None:
+    while place > 0:
+        parent = (place - 1) >> 1
+        b = heap[parent]
+        if ready[b] < ready[a] or (ready[b] == ready[a] and b < a):
+            break
+        heap[place] = b
+        place = parent
+    heap[place] = a
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
+    """Puts `a` into the heap of `size` whose root is free."""
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        b = heap[child]
+        if child + 1 < size:
+            c = heap[child + 1]
+            if ready[c] < ready[b] or (ready[c] == ready[b] and c < b):
+                child, b = child + 1, c
+        if ready[a] < ready[b] or (ready[a] == ready[b] and a < b):
+            break
+        heap[place] = b
+        place = child
+    heap[place] = a
+
+
+@njit(cache=True, nogil=True)
+def serve_in_order(order: Longs, resource: Longs, num_resources: int) -> tuple[Longs, Longs]:
+    """What each resource serves before each activity, if all of them follow one order.
+
+    Args:
+        order: activities.
+        resource: `[A]`, what each of them takes.
+        num_resources: resources are `0 .. num_resources - 1`.
+
+    Returns:
+        `before` and `before_lag` as in `EventGraph`; an activity that is not in `order` has
+        itself before it.
+    """
+    before = np.arange(len(resource))
+    lag = np.ones(len(resource), np.int64)
+    first = np.full(num_resources, -1, np.int64)
+    last = np.full(num_resources, -1, np.int64)
+    for a in order:
+        r = resource[a]
+        if first[r] < 0:
+            first[r] = a
+        else:
+            before[a], lag[a] = last[r], 0
+        last[r] = a
+    for r in range(num_resources):
+        if first[r] >= 0:
+            before[first[r]] = last[r]
+    return before, lag

@@ -1,0 +1,140 @@
+"""Whether the files of an output folder are those that its manifest lists."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import Manifest, damaged, sha256_file
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.units import count_text
+
+_HASHED_AT_ONCE = 2
+
+
+def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> str:
+    """Checks that every file of the manifest is there, with its hash.
+
+    Args:
+        folder: an output folder.
+        manifest: its manifest.
+        further: whether there may be files that the manifest does not list.
+
+    Returns:
+        A summary.
+
+    Raises:
+        CompileError: one diagnostic per file: MCM-A006 for a missing one, MCM-A007 for an unknown
+            one, MCM-A008 for a changed one, or MCM-A009 for two or more that changed places.
+    """
+    present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
+    faults = [
+        Diagnostic(
+            "MCM-A006",
+            f"the file {quote(name)} is missing",
+            at=str(folder / name),
+            hint="copy the whole folder, or compile again",
+        )
+        for name in sorted(manifest.files.keys() - present)
+    ]
+    if not further:
+        faults += [
+            Diagnostic(
+                "MCM-A007",
+                f"the file {quote(name)} is not in the manifest",
+                at=str(folder / name),
+                hint="move it elsewhere",
+            )
+            for name in sorted(present - manifest.files.keys())
+        ]
+    plain: list[str] = []
+    for name in sorted(present & manifest.files.keys()):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            faults.append(
+                Diagnostic(
+                    "MCM-A006",
+                    f"{quote(name)} is not a plain file",
+                    at=str(path),
+                    hint="put the file itself there, or compile again",
+                )
+            )
+        else:
+            plain.append(name)
+    hashes = zip(plain, _hashes(folder, plain), strict=True)
+    changed = {name: digest for name, digest in hashes if digest != manifest.files[name]}
+    faults += _changed(folder, manifest, changed)
+    needed = {layout.ANNOTATED, layout.TARGET}
+    needed |= {name for chip in manifest.chips for name in (chip.file, layout.chip_file(chip.chip))}
+    faults += [
+        Diagnostic(
+            "MCM-A006",
+            f"the manifest does not list the file {quote(name)}",
+            at=str(folder / layout.MANIFEST),
+            hint="compile again",
+        )
+        for name in sorted(needed - manifest.files.keys())
+    ]
+    if manifest.files.get(layout.TARGET, manifest.target_sha256) != manifest.target_sha256:
+        faults.append(
+            Diagnostic(
+                "MCM-A008",
+                f"the manifest has two hashes of {quote(layout.TARGET)}: target_sha256 is another "
+                "than that of the file",
+                at=str(folder / layout.MANIFEST),
+                hint="compile again",
+            )
+        )
+    if faults:
+        raise CompileError(faults)
+    return count_text(len(manifest.files), "hash", "hashes")
+
+
+def _hashes(folder: Path, names: Sequence[str]) -> list[str]:
+    """SHA-256 of each file.
+
+    Raises:
+        CompileError: MCM-A005 for a file that cannot be read.
+    """
+
+    def digest(name: str) -> str:
+        try:
+            return sha256_file(folder / name)
+        except OSError as error:
+            raise damaged(folder / name, error.strerror or str(error)) from error
+
+    # Large files first, so that the threads end together.
+    order = sorted(names, key=lambda name: -os.stat(folder / name).st_size)
+    with ThreadPoolExecutor(_HASHED_AT_ONCE) as pool:
+        found = dict(zip(order, pool.map(digest, order), strict=True))
+    return [found[name] for name in names]
+
+
+def _changed(folder: Path, manifest: Manifest, changed: dict[str, str]) -> list[Diagnostic]:
+    """A diagnostic for each file whose hash is another, and one for those that changed places."""
+    home = {manifest.files[name]: name for name in changed}
+    moved = {name: home[digest] for name, digest in changed.items() if digest in home}
+    faults: list[Diagnostic] = []
+    if moved:
+        parts = [f"{quote(name)} holds {quote(origin)}" for name, origin in moved.items()]
+        faults.append(
+            Diagnostic(
+                "MCM-A009",
+                f"files were swapped: {', '.join(parts)}",
+                at=str(folder),
+                hint="give them their names back, or compile again",
+            )
+        )
+    return faults + [
+        Diagnostic(
+            "MCM-A008",
+            f"the file {quote(name)} was changed: its hash is not the manifest's",
+            at=str(folder / name),
+            hint="compile again",
+        )
+        for name in changed
+        if name not in moved
+    ]

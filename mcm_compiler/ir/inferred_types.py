@@ -1,0 +1,49 @@
+"""Types and shapes out of protobuf, straight into the values of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from mcm_compiler.ir.constants import subgraphs
+from mcm_compiler.ir.map_types import shape_from_proto, type_from_proto
+
+
+def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:
+    """Gives the values of `model` the types and shapes of `inferred`, where those say something.
+
+    Args:
+        model: changed in place; inputs of the main graph are left as they are.
+        inferred: of the main graph and all within it, in the order of `all_graphs`.
+    """
+    for graph, typed in zip(_graphs(model.graph), inferred, strict=True):
+        values = {v.name: v for node in graph for v in node.outputs if v.name}
+        if graph is not model.graph:
+            values |= {v.name: v for v in graph.inputs if v.name}
+        _take(values, typed.value_info)
+        _take(values, typed.input)
+        _take(values, typed.output)
+
+
+def _take(values: dict[str, ir.Value], known: Iterable[onnx.ValueInfoProto]) -> None:
+    for info in known:
+        value = values.get(info.name)
+        if value is None:
+            continue
+        kind = type_from_proto(info.type)
+        if kind is not None and kind.dtype is not ir.DataType.UNDEFINED:
+            value.type = kind
+        shape = shape_from_proto(info.type)
+        if shape is not None:
+            value.shape = shape
+
+
+def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """`graph` and the graphs within it, as `all_graphs` goes through those of a file."""
+    yield graph
+    for node in graph:
+        if node.attributes:
+            for inner in subgraphs(node):
+                yield from _graphs(inner)

@@ -1,0 +1,151 @@
+"""Shapes that only onnxruntime tells: by its inference when it loads a model, or by one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution import open_session, run_session
+from mcm_compiler.inputs import FILLS, random_inputs
+from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.ir.estimated_dims import dim_size, estimated_dim, upper_bound
+from mcm_compiler.ir.map_types import MapType
+from mcm_compiler.ir.writer import total_tensor_bytes, write_model
+from mcm_compiler.private_folders import private_folder
+from mcm_compiler.runtime_values import UNCONVERTED_TYPES
+from mcm_compiler.units import bytes_text
+
+MAX_RUN_BYTES = 4 << 30
+"""Weights, inputs and largest known activation beyond which no model is run to learn shapes."""
+
+
+def learn_from_run(model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value]) -> str | None:
+    """Sets what one run tells; leaves the model as it is where onnxruntime refuses it.
+
+    Types are known even where the run itself fails.
+
+    Returns:
+        Why there was no run, or None.
+    """
+    run_bytes = _run_bytes(model)
+    if run_bytes > MAX_RUN_BYTES:
+        return f"a run to learn it would take {bytes_text(run_bytes)} of memory"
+    outputs = {v.name for v in model.graph.outputs}
+    names = [v.name or "" for v in missing]
+    with private_folder(None) as folder:
+        path = folder / "model.onnx"
+        write_model(model, path)
+        proto = onnx.load(path, load_external_data=False)
+        proto.ClearField("metadata_props")
+        for name in names:
+            if name not in outputs:
+                proto.graph.output.add().name = name
+        path.write_bytes(proto.SerializeToString())
+        try:
+            session = open_session(path)
+        except CompileError as error:
+            return error.diagnostics[0].message
+        told = {o.name: o for o in session.get_outputs()}
+        results: dict[str, Any] = {}
+        reason = None
+        for fill in FILLS:
+            try:
+                results = run_session(session, random_inputs(model, 0, fill), names)
+                reason = None
+                break
+            except CompileError as error:
+                reason = reason or error.diagnostics[0].message
+    for value in missing:
+        name = value.name or ""
+        _learn_type(value, told[name].type)
+        if not isinstance(value.type, ir.TensorType):
+            continue
+        inferred = told[name].shape  # without a rank it is empty as well
+        shape = getattr(results.get(name), "shape", inferred or None)
+        if shape is not None and all(isinstance(size, int) for size in shape):
+            _learn_shape(value, shape, value in fixed or list(shape) == inferred)
+    return reason
+
+
+def _run_bytes(model: ir.Model) -> int:
+    """Weights, inputs and the largest known activation, as far as shapes are known."""
+    made = (value for node in model.graph for value in node.outputs)
+    activations = max(map(_known_bytes, made), default=0)
+    inputs = sum(map(_known_bytes, free_inputs(model)))
+    return total_tensor_bytes(model) + inputs + activations
+
+
+def _known_bytes(value: ir.Value) -> int:
+    if value.shape is None or value.dtype is None or value.dtype is ir.DataType.STRING:
+        return 0
+    return math.ceil(math.prod(map(dim_size, value.shape)) * value.dtype.itemsize)
+
+
+def bound_shapes(values: list[ir.Value], fixed: set[ir.Value]) -> None:
+    """Plans with the largest shape where the op of a value tells it (`upper_bound`)."""
+    for value in values:
+        node = value.producer()
+        if value in fixed or node is None or value.index() != 0:
+            continue
+        bound = upper_bound(node)
+        if bound is not None and (value.shape is None or len(value.shape) == len(bound)):
+            if value.type is None:
+                value.type = ir.TensorType(ir.DataType.INT64)
+            _learn_shape(value, bound, fixed=False)
+
+
+def _learn_shape(value: ir.Value, sizes: Sequence[int], fixed: bool) -> None:
+    old = value.shape
+    value.shape = ir.Shape(
+        [
+            size
+            if fixed or (old is not None and len(old) == len(sizes) and old[axis] == size)
+            else estimated_dim(value.name or "", axis, size)
+            for axis, size in enumerate(sizes)
+        ]
+    )
+
+
+def _learn_type(value: ir.Value, kind: str) -> None:
+    """Takes a type from the runtime's text for it, such as `seq(tensor(float))`."""
+    learnt = _parse_type(kind)
+    if learnt is not None:
+        value.type = learnt
+
+
+def _parse_type(kind: str) -> ir.TypeProtocol | None:
+    for prefix, wrap in (("seq(", ir.SequenceType), ("optional(", ir.OptionalType)):
+        if kind.startswith(prefix):
+            inner = _parse_type(kind[len(prefix) : -1])
+            return wrap(inner) if inner is not None else None
+    if kind.startswith("map("):
+        key, _, values = kind[len("map(") : -1].partition(",")
+        inner = _parse_type(values)
+        return MapType(_DTYPES[key], inner) if inner is not None and key in _DTYPES else None
+    dtype = _DTYPES.get(kind.removeprefix("tensor(").removesuffix(")"))
+    return ir.TensorType(dtype) if dtype is not None and kind.startswith("tensor(") else None
+
+
+_DTYPES = {
+    "float": ir.DataType.FLOAT,
+    "double": ir.DataType.DOUBLE,
+    "float16": ir.DataType.FLOAT16,
+    "int8": ir.DataType.INT8,
+    "int16": ir.DataType.INT16,
+    "int32": ir.DataType.INT32,
+    "int64": ir.DataType.INT64,
+    "uint8": ir.DataType.UINT8,
+    "uint16": ir.DataType.UINT16,
+    "uint32": ir.DataType.UINT32,
+    "uint64": ir.DataType.UINT64,
+    "bool": ir.DataType.BOOL,
+    "string": ir.DataType.STRING,
+    "complex64": ir.DataType.COMPLEX64,
+    "complex128": ir.DataType.COMPLEX128,
+    **UNCONVERTED_TYPES,
+}

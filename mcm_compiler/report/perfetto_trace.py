@@ -1,0 +1,273 @@
+"""A timeline as a trace for Perfetto (https://ui.perfetto.dev), in its native protobuf.
+
+Chips and links are tracks, kernels and hops are slices on them, a tensor's way from the kernel
+that makes it to the kernels that read it is a flow, and each chip has a counter of the SRAM that
+is taken. Timestamps are nanoseconds from when the first inference may enter. Names and arguments
+are interned: written once, and referred to by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.report.memory_counter import memory_counter
+from mcm_compiler.report.printable import printable
+from mcm_compiler.report.timeline_flows import FlowEnds, flows_of
+from mcm_compiler.report.timeline_tracks import Track, end_name, tracks_of
+from mcm_compiler.simulation import Timeline
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
+        InternedData,
+        TracePacket,
+        TrackDescriptor,
+        TrackEvent,
+    )
+
+Longs = npt.NDArray[np.int64]
+
+MAX_SLICES = 400_000
+"""Slices of one trace: as many as a browser shows well, and some 100 MB."""
+
+MAX_SECONDS = 1e8
+"""End of the simulated time that a trace can hold; its nanoseconds are 64-bit."""
+
+MAX_TEXT = 1000
+"""Characters of a name or an argument."""
+
+SEQUENCE = 1
+"""Identifier of the packet sequence; the interned names belong to it."""
+
+_PACKETS_AT_ONCE = 2000
+_ROOT, _CHIPS, _LINKS, _MEMORY, _FIRST_FREE = 1, 2, 3, 4, 5
+
+
+def refuse_large_trace(program: LoweredProgram, inferences: int) -> None:
+    """Stops before a simulation whose trace would be too large.
+
+    Raises:
+        CompileError: MCM-A012.
+    """
+    kernels = sum(len(chip.kernels) for chip in program.chips)
+    # Transfers over several links have a slice on each; there are no more links than chips.
+    per_inference = kernels + sum(
+        max(t.destination - t.source, 1) if min(t.source, t.destination) >= 0 else 1
+        for t in program.transfers
+    )
+    if per_inference * inferences > MAX_SLICES:
+        fit = MAX_SLICES // per_inference
+        raise CompileError(
+            Diagnostic(
+                "MCM-A012",
+                f"the trace would have {per_inference * inferences:,} slices, at most "
+                f"{MAX_SLICES:,} are written",
+                at=f"{inferences} inferences with up to {per_inference:,} slices each",
+                hint=f"simulate fewer: --inferences {fit}"
+                if fit
+                else "the program is too large for a trace",
+            )
+        )
+
+
+def write_trace(timeline: Timeline, file: IO[bytes]) -> None:
+    """Writes `timeline` to `file`, which is open for writing bytes.
+
+    Equal timelines give equal bytes.
+
+    Raises:
+        CompileError: MCM-A012 for more slices or more seconds than a trace can hold.
+    """
+    slices = timeline.kernel_start_s.size + timeline.hop_start_s.size
+    last_s = max(
+        float(timeline.kernel_start_s.max(initial=0.0)),
+        float(timeline.hop_start_s.max(initial=0.0)),
+    )
+    if slices > MAX_SLICES or not last_s < MAX_SECONDS:
+        raise CompileError(
+            Diagnostic(
+                "MCM-A012",
+                f"the trace would have {slices:,} slices in {last_s:.3g} s; at most "
+                f"{MAX_SLICES:,} slices and {MAX_SECONDS:.0g} s are written",
+                hint="simulate fewer inferences",
+            )
+        )
+    tracks, flows = tracks_of(timeline), flows_of(timeline)
+    packets = _Packets(file)
+    names = _Names()
+    events = _slice_events(timeline.program, timeline, names)
+    first = packets.add()
+    first.sequence_flags = first.SEQ_INCREMENTAL_STATE_CLEARED
+    names.write(first.interned_data)
+    counters = _describe_tracks(timeline.program, tracks, packets)
+    for time_ns, track, position in _in_order(tracks, counters):
+        packet = packets.add()
+        packet.timestamp = time_ns
+        packet.sequence_flags = packet.SEQ_NEEDS_INCREMENTAL_STATE
+        event = packet.track_event
+        if track >= len(tracks):
+            event.type = event.TYPE_COUNTER
+            event.track_uuid = _FIRST_FREE + track
+            event.counter_value = int(counters[track - len(tracks)][1][position])
+            continue
+        row = tracks[track]
+        index, ends = divmod(position, 2)
+        if ends:
+            event.type = event.TYPE_SLICE_END
+            event.track_uuid = _FIRST_FREE + track
+            continue
+        activity, inference = int(row.activity[index]), int(row.inference[index])
+        event.CopyFrom(events[activity])
+        event.track_uuid = _FIRST_FREE + track
+        event.debug_annotations.add(name_iid=names.arguments["inference"], uint_value=inference)
+        _connect(event, flows, activity, inference)
+    packets.flush()
+
+
+class _Packets:
+    """Packets on their way to a file, some at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+        self._new = TraceProtoBuilder
+        self._builder = TraceProtoBuilder()
+        self._file = file
+        self._count = 0
+
+    def add(self) -> TracePacket:
+        """A new packet, to be filled before the next call."""
+        if self._count == _PACKETS_AT_ONCE:
+            self.flush()
+        self._count += 1
+        packet = self._builder.add_packet()
+        packet.trusted_packet_sequence_id = SEQUENCE
+        return packet
+
+    def flush(self) -> None:
+        """Writes what is there: serialised traces can be joined end to end."""
+        self._file.write(self._builder.serialize())
+        self._builder, self._count = self._new(), 0
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Texts by the numbers that events refer to them with."""
+
+    events: dict[str, int] = field(default_factory=dict[str, int])
+    categories: dict[str, int] = field(default_factory=dict[str, int])
+    arguments: dict[str, int] = field(default_factory=dict[str, int])
+    texts: dict[str, int] = field(default_factory=dict[str, int])
+
+    @staticmethod
+    def number(table: dict[str, int], text: str) -> int:
+        shown = printable(text)
+        if len(shown) > MAX_TEXT:
+            shown = shown[: MAX_TEXT - 3] + "..."
+        return table.setdefault(shown, len(table) + 1)
+
+    def write(self, data: InternedData) -> None:
+        for text, iid in self.events.items():
+            data.event_names.add(iid=iid, name=text)
+        for text, iid in self.categories.items():
+            data.event_categories.add(iid=iid, name=text)
+        for text, iid in self.arguments.items():
+            data.debug_annotation_names.add(iid=iid, name=text)
+        for text, iid in self.texts.items():
+            data.debug_annotation_string_values.add(iid=iid, str=text.encode())
+
+
+def _slice_events(program: LoweredProgram, timeline: Timeline, names: _Names) -> list[TrackEvent]:
+    """The begin event of each activity, without what depends on the inference."""
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+
+    def event(name: str, category: str, arguments: Mapping[str, str | int]) -> TrackEvent:
+        made = TrackEvent(
+            type=TrackEvent.TYPE_SLICE_BEGIN,
+            name_iid=names.number(names.events, name),
+            category_iids=[names.number(names.categories, category)],
+        )
+        for key, value in arguments.items():
+            note = made.debug_annotations.add(name_iid=names.number(names.arguments, key))
+            if isinstance(value, int):
+                note.uint_value = value
+            else:
+                note.string_value_iid = names.number(names.texts, value)
+        return made
+
+    names.number(names.arguments, "inference")
+    made = [
+        event(k.name, "kernel", {"nodes": ", ".join(k.nodes), "engine": k.engine})
+        for chip in program.chips
+        for k in chip.kernels
+    ]
+    for hop in timeline.hops:
+        transfer = program.transfers[hop.transfer]
+        ends = {"from": end_name(transfer.source), "to": end_name(transfer.destination)}
+        size = {"bytes": transfer.size_bytes}
+        made.append(event(transfer.tensor, "transfer", size | ends))
+    return made
+
+
+def _describe_tracks(
+    program: LoweredProgram, tracks: Sequence[Track], packets: _Packets
+) -> list[tuple[Longs, Longs]]:
+    """Writes the tree of tracks; returns the memory counters, whose tracks follow `tracks`."""
+
+    def describe(uuid: int, name: str, parent: int | None, rank: int) -> TrackDescriptor:
+        track = packets.add().track_descriptor
+        track.uuid = uuid
+        track.name = name
+        if parent is not None:
+            track.parent_uuid = parent
+            track.sibling_order_rank = rank
+        return track
+
+    def describe_group(uuid: int, name: str, parent: int | None, rank: int) -> None:
+        track = describe(uuid, name, parent, rank)
+        track.child_ordering = track.EXPLICIT
+
+    describe_group(_ROOT, printable(program.target)[:MAX_TEXT], None, 0)
+    describe_group(_CHIPS, "chips", _ROOT, 0)
+    describe_group(_LINKS, "links", _ROOT, 1)
+    describe_group(_MEMORY, "SRAM", _ROOT, 2)
+    for rank, track in enumerate(tracks):
+        describe(_FIRST_FREE + rank, track.name, _LINKS if track.chip is None else _CHIPS, rank)
+    by_chip = {track.chip: track for track in tracks}
+    counters: list[tuple[Longs, Longs]] = []
+    for chip in program.chips:
+        rank = len(tracks) + len(counters)
+        counter = describe(_FIRST_FREE + rank, f"chip {chip.chip} SRAM", _MEMORY, rank).counter
+        counter.unit = counter.UNIT_SIZE_BYTES
+        counters.append(memory_counter(chip, by_chip[chip.chip]))
+    return counters
+
+
+def _in_order(
+    tracks: Sequence[Track], counters: Sequence[tuple[Longs, Longs]]
+) -> Iterator[tuple[int, int, int]]:
+    """`(nanosecond, track, position on it)` of all events; equal times in the order of tracks.
+
+    A slice has two positions: that of its begin and that of its end.
+    """
+    times = [np.stack([t.begin_ns, t.end_ns], axis=1).ravel() for t in tracks]
+    times += [time for time, _ in counters]
+    track = np.repeat(np.arange(len(times)), [len(time) for time in times])
+    position = np.concatenate([np.arange(len(time)) for time in times])
+    merged = np.concatenate(times)
+    order = np.argsort(merged, kind="stable")
+    yield from zip(
+        merged[order].tolist(), track[order].tolist(), position[order].tolist(), strict=True
+    )
+
+
+def _connect(event: TrackEvent, flows: FlowEnds, activity: int, inference: int) -> None:
+    base = inference * flows.count + 1
+    event.flow_ids.extend(base + flow for flow in flows.passes.get(activity, ()))
+    event.terminating_flow_ids.extend(base + flow for flow in flows.ends.get(activity, ()))

@@ -1,0 +1,98 @@
+"""A timeline as slices on tracks, in whole nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.simulation import Timeline
+from mcm_compiler.target import HOST, OFF_PACKAGE
+
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """What one resource did: M slices one after another.
+
+    Activities are numbered: first the kernels of the program, chip by chip in their order, then
+    the hops.
+
+    Attributes:
+        name: of the chip or the link.
+        chip: index on the ring, or None for a link.
+        begin_ns: `[M]`, ascending.
+        end_ns: `[M]`; none ends after the next begins.
+        activity: `[M]`, what ran.
+        inference: `[M]`, for which inference.
+    """
+
+    name: str
+    chip: int | None
+    begin_ns: Longs
+    end_ns: Longs
+    activity: Longs
+    inference: Longs
+
+
+def tracks_of(timeline: Timeline) -> list[Track]:
+    """One track per chip and one per link that is used.
+
+    They come in the order in which tensors go: links into the package, then each chip with the
+    links that leave it. Where times are equal, this order is that of cause and effect.
+    """
+    chips = timeline.program.chips
+    durations = np.array([k.duration_s for chip in chips for k in chip.kernels])
+    keyed: list[tuple[tuple[int, int, int], Track]] = []
+    first = 0
+    for chip in chips:
+        kernels = np.arange(first, first + len(chip.kernels))
+        first += len(chip.kernels)
+        start_s = timeline.kernel_start_s[:, kernels]
+        track = _track(f"chip {chip.chip}", chip.chip, start_s, durations[kernels], kernels)
+        keyed.append(((chip.chip, 0, 0), track))
+    on_link: dict[tuple[int, int], list[int]] = {}
+    for index, hop in enumerate(timeline.hops):
+        on_link.setdefault((hop.source, hop.destination), []).append(index)
+    busy_s = np.array([hop.busy_s for hop in timeline.hops])
+    for (source, destination), indices in on_link.items():
+        hops = np.array(indices, np.int64)
+        name = f"{end_name(source)} -> {end_name(destination)}"
+        track = _track(name, None, timeline.hop_start_s[:, hops], busy_s[hops], hops + first)
+        keyed.append(((source if source >= 0 else HOST, 1, destination), track))
+    return [track for _, track in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def end_name(place: int) -> str:
+    """An end of a transfer."""
+    if place == OFF_PACKAGE:
+        return "off-package memory"
+    return "host" if place == HOST else f"chip {place}"
+
+
+def _track(
+    name: str, chip: int | None, start_s: Floats, busy_s: Floats, activities: Longs
+) -> Track:
+    """Slices in the order of their starts.
+
+    Args:
+        name: of the track.
+        chip: index on the ring, or None for a link.
+        start_s: `[inferences, A]`.
+        busy_s: `[A]`.
+        activities: `[A]`.
+    """
+    order = np.argsort(start_s, axis=None, kind="stable")
+    starts = start_s.ravel()[order]
+    inference, column = np.divmod(order, max(len(activities), 1))
+    begin = np.rint(starts * NS_PER_S).astype(np.int64)
+    end = np.rint((starts + busy_s[column]) * NS_PER_S).astype(np.int64)
+    # Equal times that were computed along different ways may round to neighbours.
+    late = (end[:-1] > begin[1:]) & (end[:-1] <= begin[1:] + 1)
+    end[:-1][late] = begin[1:][late]
+    return Track(name, chip, begin, end, activities[column], inference)

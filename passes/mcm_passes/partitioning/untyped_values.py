@@ -1,0 +1,112 @@
+"""Values without a type: what makes and what reads one stays on the same chip.
+
+A tensor between chips is an input of one chip's model and an output of another's, and ONNX wants
+its type there. Nothing knows the type of what an op of a foreign domain makes, unless the model
+says it. Such a value may still exist inside a chip's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.units import count_text
+
+
+def untyped_reads(
+    reads: Sequence[tuple[ir.Value, ...]], maker: Mapping[ir.Value, int]
+) -> list[tuple[int, int]]:
+    """`(maker, reader)` of values without a type that one unit makes and another reads.
+
+    Args:
+        reads: values that each unit reads and does not make.
+        maker: the unit that makes a value.
+    """
+    return [
+        (maker[value], unit)
+        for unit, values in enumerate(reads)
+        for value in values
+        if value.type is None and value in maker
+    ]
+
+
+def joined_units(
+    successors: Sequence[Sequence[int]], together: Sequence[tuple[int, int]]
+) -> list[int]:
+    """The component of each unit, so that pairs of `together` share one and no cycle arises.
+
+    With an edge back from each reader to its maker, the strongly connected components are the
+    smallest such sets: what lies on a path between two members of one is a member as well.
+    Components by Tarjan 1972, *Depth-first search and linear graph algorithms*, without
+    recursion; time is linear in units and edges.
+
+    Args:
+        successors: units that read from each unit; acyclic.
+        together: pairs of units that may not be separated.
+
+    Returns:
+        A number for each unit, equal for units of the same component.
+    """
+    follow = [list(units) for units in successors]
+    for made_by, reader in together:
+        follow[reader].append(made_by)
+    count = len(follow)
+    component = [-1] * count
+    index = [-1] * count
+    lowest = [0] * count
+    open_units: list[int] = []
+    visited = components = 0
+    for start in range(count):
+        stack = [(start, 0)] if index[start] < 0 else []
+        while stack:
+            unit, edge = stack.pop()
+            if edge == 0:
+                index[unit] = lowest[unit] = visited
+                visited += 1
+                open_units.append(unit)
+            else:
+                child = follow[unit][edge - 1]
+                if component[child] < 0:
+                    lowest[unit] = min(lowest[unit], lowest[child])
+            if edge < len(follow[unit]):
+                stack.append((unit, edge + 1))
+                child = follow[unit][edge]
+                if index[child] < 0:
+                    stack.append((child, 0))
+                continue
+            if lowest[unit] == index[unit]:
+                while component[unit] < 0:
+                    component[open_units.pop()] = components
+                components += 1
+    return component
+
+
+def untyped_note(graph: ir.Graph, plan: FusionPlan) -> Diagnostic | None:
+    """MCM-P014 if values without a type keep ops of different kernels together."""
+    constants = constant_values(graph)
+    kernel: dict[ir.Value, str] = {}
+    found: dict[ir.Value, None] = {}
+    for node in placeable_nodes(graph):
+        group = plan.group_of.get(node.name or "")
+        own = f"group {group.name}" if group is not None else f"node {node.name}"
+        for value in consumed_values(node):
+            if value.type is None and value not in constants and kernel.get(value, own) != own:
+                found[value] = None
+        kernel.update((value, own) for value in node.outputs)
+    if not found:
+        return None
+    first = next(iter(found))
+    producer = first.producer()
+    assert producer is not None, "only values that an op makes are collected"
+    return Diagnostic(
+        "MCM-P014",
+        f"{count_text(len(found), 'value')} without a type can't travel between chips, so that "
+        f"the ops that make and read them share a chip; the first is {quote(first.name or '')}",
+        at=f"node {quote(producer.name or '')} of type {quote(producer.op_type)}",
+        hint="add a value_info with the type and shape of these values to the model",
+        severity=Severity.NOTE,
+    )

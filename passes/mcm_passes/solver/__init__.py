@@ -1,0 +1,4 @@
+"""The constraint solver of the ring: domains, propagation, and exact samplers of valid partitions.
+
+The interface of MCM (Xie et al. 2022), section 4.2 and algorithms 1 and 2, on our own engine.
+"""

@@ -1,0 +1,128 @@
+"""The graph that the ring's rules speak of: the units with a place of their own, and their edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+
+Words = npt.NDArray[np.uint64]
+
+MAX_CLOSURE_NODES = 32_768
+"""Nodes up to which the transitive closure is kept: N^2 / 4 bytes, 256 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleGraph:
+    """Units that are not clonable, as nodes `0 .. n - 1` in topological order.
+
+    Attributes:
+        units: `[n]`, the unit of each node.
+        num_chips: chips on the ring.
+        next_ptr: `[n + 1]`, CSR of successors.
+        next_nodes: distinct successors of each node, ascending.
+        before_ptr: `[n + 1]`, CSR of predecessors.
+        before_nodes: distinct predecessors of each node, ascending.
+        low: `[n]`, lowest chip of each node by pins, closed under the edges.
+        high: `[n]`, highest chip, likewise.
+    """
+
+    units: Ints
+    num_chips: int
+    next_ptr: Longs
+    next_nodes: Ints
+    before_ptr: Longs
+    before_nodes: Ints
+    low: Ints
+    high: Ints
+
+    @property
+    def num_nodes(self) -> int:
+        """n."""
+        return int(self.units.size)
+
+
+def rule_graph(problem: PartitionProblem) -> RuleGraph:
+    """The rule graph of a problem.
+
+    Domains are closed under the edges; where pins contradict each other one is empty.
+    """
+    units = np.flatnonzero(~problem.clonable).astype(np.int32)
+    index = np.full(problem.num_units, -1, np.int64)
+    index[units] = np.arange(units.size)
+    source, target = dependency_edges(problem)
+    a, b = index[source], index[target]
+    # A clone reads from the host and other clones only, so no edge ends at one that starts at a
+    # unit with a place.
+    keep = b >= 0
+    n = units.size
+    pairs = np.unique(a[keep] * np.int64(max(n, 1)) + b[keep])
+    a, b = pairs // max(n, 1), pairs % max(n, 1)
+    next_ptr, next_nodes = _csr(a, b, n)
+    before_ptr, before_nodes = _csr(b, a, n)
+    pinned = problem.pinned_chip[units]
+    low = np.where(pinned >= 0, pinned, 0).astype(np.int32)
+    high = np.where(pinned >= 0, pinned, problem.num_chips - 1).astype(np.int32)
+    _close(next_ptr, next_nodes, low, high)
+    return RuleGraph(
+        units, problem.num_chips, next_ptr, next_nodes, before_ptr, before_nodes, low, high
+    )
+
+
+def closure(graph: RuleGraph) -> tuple[Words, Words]:
+    """`[n, ceil(n / 64)]` each: bitsets of the ancestors and of the descendants of each node."""
+    ancestors = _ancestors(graph.before_ptr, graph.before_nodes)
+    descendants = _descendants(graph.next_ptr, graph.next_nodes)
+    return ancestors, descendants
+
+
+def _csr(
+    rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int
+) -> tuple[Longs, Ints]:
+    order = np.lexsort((columns, rows))
+    ptr = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
+    return ptr, columns[order].astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _close(next_ptr: Longs, next_nodes: Ints, low: Ints, high: Ints) -> None:
+    n = low.size
+    for u in range(n):
+        for k in range(next_ptr[u], next_ptr[u + 1]):
+            v = next_nodes[k]
+            low[v] = max(low[v], low[u])
+    for u in range(n - 1, -1, -1):
+        for k in range(next_ptr[u], next_ptr[u + 1]):
+            high[u] = min(high[u], high[next_nodes[k]])
+
+
+@njit(cache=True, nogil=True)
+def _ancestors(before_ptr: Longs, before_nodes: Ints) -> Words:
+    n = before_ptr.size - 1
+    bits = np.zeros((n, (n + 63) // 64), np.uint64)
+    for v in range(n):
+        for k in range(before_ptr[v], before_ptr[v + 1]):
+            u = before_nodes[k]
+            for w in range(bits.shape[1]):
+                bits[v, w] |= bits[u, w]
+            bits[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def _descendants(next_ptr: Longs, next_nodes: Ints) -> Words:
+    n = next_ptr.size - 1
+    bits = np.zeros((n, (n + 63) // 64), np.uint64)
+    for u in range(n - 1, -1, -1):
+        for k in range(next_ptr[u], next_ptr[u + 1]):
+            v = next_nodes[k]
+            for w in range(bits.shape[1]):
+                bits[u, w] |= bits[v, w]
+            bits[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+    return bits

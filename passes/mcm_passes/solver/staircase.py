@@ -1,0 +1,131 @@
+"""Exact sampling and decoding along a linear extension, under the relay rule.
+
+Along a fixed topological order, partitions without skipped chips that never step back are
+staircases: the first node is on chip 0, and each next one on the same chip or the next. Forward
+filtering and backward sampling draw from `p(f | f is such a staircase)` without any search, and
+Viterbi finds the likeliest, both in O(n C) (Rabiner 1989, *A Tutorial on Hidden Markov Models*,
+sections III A and B; staircases are left-to-right models).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_compiler.partition import Floats, Ints
+from mcm_passes.solver.random_stream import uniform
+
+Words = npt.NDArray[np.uint64]
+
+_NEVER = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
+    """Independent draws from the distribution over staircases.
+
+    Args:
+        log_p: `[n, C]`, logarithm of the weight of each chip for the node at each position; minus
+            infinity where the chip is forbidden. Rows need not be normalised.
+        count: draws.
+        streams: `[count]`, states of random streams.
+
+    Returns:
+        `[count, n]`, chips by position; -1 throughout where no staircase is possible.
+    """
+    n, chips = log_p.shape
+    forward = _forward(log_p)
+    drawn = np.empty((count, n), np.int32)
+    for b in range(count):
+        c = _pick(forward[n - 1], chips, streams, b)
+        if c < 0:
+            drawn[b] = -1
+            continue
+        for i in range(n - 1, 0, -1):
+            drawn[b, i] = c
+            stay = forward[i - 1, c]
+            step = forward[i - 1, c - 1] if c > 0 else _NEVER
+            if stay == _NEVER:
+                c -= 1
+            elif step != _NEVER:
+                # Weight of the step among both.
+                if uniform(streams, b) * (1.0 + np.exp(stay - step)) < 1.0:
+                    c -= 1
+        drawn[b, 0] = c
+    return drawn
+
+
+@njit(cache=True, nogil=True)
+def likeliest_staircase(log_p: Floats) -> Ints:
+    """The staircase with the largest sum of `log_p`; ties go to the lower chips.
+
+    Args:
+        log_p: as for `sample_staircases`.
+
+    Returns:
+        `[n]`, chips by position; -1 throughout where no staircase is possible.
+    """
+    n, chips = log_p.shape
+    best = np.full(chips, _NEVER)
+    stepped = np.zeros((n, chips), np.bool_)
+    best[0] = log_p[0, 0]
+    for i in range(1, n):
+        for c in range(min(i, chips - 1), -1, -1):
+            before = best[c]
+            if c > 0 and best[c - 1] > before:
+                before = best[c - 1]
+                stepped[i, c] = True
+            best[c] = before + log_p[i, c]
+    path = np.full(n, -1, np.int32)
+    c = int(best.argmax())
+    if best[c] == _NEVER:
+        return path
+    for i in range(n - 1, -1, -1):
+        path[i] = c
+        if stepped[i, c]:
+            c -= 1
+    return path
+
+
+@njit(cache=True, nogil=True)
+def _forward(log_p: Floats) -> Floats:
+    """`[n, C]`, log-weight of all staircases that end at each position and chip."""
+    n, chips = log_p.shape
+    forward = np.full((n, chips), _NEVER)
+    forward[0, 0] = log_p[0, 0]
+    for i in range(1, n):
+        for c in range(min(i + 1, chips)):
+            high = forward[i - 1, c]
+            low = forward[i - 1, c - 1] if c > 0 else _NEVER
+            if low > high:
+                high, low = low, high
+            if high == _NEVER:
+                continue
+            if low != _NEVER:
+                high += np.log1p(np.exp(low - high))
+            forward[i, c] = high + log_p[i, c]
+    return forward
+
+
+@njit(cache=True, nogil=True)
+def _pick(row: Floats, size: int, streams: Words, stream: int) -> int:
+    """An index with probability proportional to `exp(row)`; -1 where all are minus infinity."""
+    high = _NEVER
+    for c in range(size):
+        high = max(high, row[c])
+    if high == _NEVER:
+        return -1
+    total = 0.0
+    for c in range(size):
+        total += np.exp(row[c] - high)
+    point = uniform(streams, stream) * total
+    last = -1
+    for c in range(size):
+        weight = np.exp(row[c] - high)
+        if weight > 0.0:
+            last = c
+            point -= weight
+            if point < 0.0:
+                break
+    return last

@@ -1,0 +1,93 @@
+"""The supervising parent: what it supervises, what it hears, and what it says."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from mcm_compiler.cli import supervision
+from mcm_compiler.cli.main import VERBS
+from mcm_compiler.cli.supervision import SUPERVISED_VERBS, SharedWords, crash, supervise
+from mcm_compiler.last_words import LastWords
+
+WORDS = LastWords(("model 'm.onnx'", "pass 'verify'", "running chip_03.onnx in onnxruntime"))
+
+
+def test_the_last_words_win() -> None:
+    shared = SharedWords()
+    for step in ("a", "b", "c"):
+        shared.write(LastWords((step,)))
+        assert shared.read() == LastWords((step,))
+
+
+def test_words_that_do_not_fit_are_left_out() -> None:
+    shared = SharedWords()
+    shared.write(WORDS)
+    shared.write(LastWords(unfinished=("x" * SharedWords.SLOT_BYTES,)))
+    assert shared.read() == WORDS
+
+
+@pytest.mark.parametrize("garbage", [b"\xfe" * 99, b"\0\5\0\0\0[1,2]", b"\0"], ids=len)
+def test_overwritten_words_are_none(garbage: bytes) -> None:
+    shared = SharedWords()
+    shared.write(WORDS)
+    shared._memory[: len(garbage)] = garbage  # pyright: ignore[reportPrivateUsage]
+    assert shared.read() == LastWords()
+
+
+def test_only_verbs_that_exist_are_supervised() -> None:
+    assert set(VERBS) >= SUPERVISED_VERBS
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--help"], ["--version"], ["explain", "MCM-U040"], ["compile", "--help"],
+     ["compile", "x.onnx", "-h"]],
+)  # fmt: skip
+def test_what_touches_no_model_is_not_supervised(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(supervision, "SharedWords")
+    supervise(arguments)
+
+
+def test_supervision_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(supervision, "SharedWords")
+    monkeypatch.setenv("MCMC_SUPERVISE", "0")
+    supervise(["compile", "x.onnx"])
+
+
+def test_without_fork_there_is_no_supervision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(supervision, "SharedWords")
+    monkeypatch.delattr("os.fork")
+    supervise(["compile", "x.onnx"])
+
+
+def test_the_place_of_a_crash_is_the_last_step() -> None:
+    found = crash(-signal.SIGFPE, WORDS, "compile")
+    assert found.code == "MCM-U040"
+    assert found.message.endswith("crashed with SIGFPE")
+    assert found.at == "model 'm.onnx', pass 'verify', running chip_03.onnx in onnxruntime"
+    assert "mcmc run" in str(found.hint)
+
+
+def test_a_killed_process_hints_at_memory() -> None:
+    found = crash(-signal.SIGKILL, LastWords(), "check")
+    assert (found.at, found.message[-21:]) == ("mcmc check", " was killed (SIGKILL)")
+    assert "memory" in str(found.hint)
+
+
+def test_an_exit_in_a_library_is_told_with_its_status() -> None:
+    assert crash(3, LastWords(), "opt").message.endswith("ended by a library with exit status 3")
+
+
+def test_signals_without_a_name() -> None:
+    assert crash(-33, LastWords(), "opt").message.endswith("crashed with signal 33")
+
+
+def test_json_is_asked_for_in_two_ways() -> None:
+    wants_json = supervision._wants_json  # pyright: ignore[reportPrivateUsage]
+    assert wants_json(["compile", "x", "--format", "json"])
+    assert wants_json(["compile", "--format=json", "x"])
+    assert not wants_json(["compile", "json", "--format", "text"])

@@ -1,0 +1,134 @@
+"""SAMPLE and FIX against enumeration, under the relay rule and where dependencies are short."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mcm_passes.solver.batch import BatchSolver
+
+DRAWS = 4000
+RULES = pytest.mark.parametrize(("routing", "span"), [("relay", None), ("strict", 1)])
+
+
+def connected(graphs, routing):
+    """Under the strict rule parts of a graph are tied together, so only whole ones are complete."""
+
+    def whole(graph):
+        reached, n = {0}, graph.num_nodes
+        for _ in range(n):
+            for u in range(n):
+                for v in graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]].tolist():
+                    if u in reached or v in reached:
+                        reached |= {u, v}
+        return len(reached) == n
+
+    kept = [graph for graph in graphs if routing == "relay" or whole(graph)]
+    assert len(kept) >= 8
+    return kept
+
+
+def exact_sample(partitions, order, weights):
+    """Probability of each partition when SAMPLE decides nodes in `order`: Alg. 1 by definition."""
+    exact = {}
+
+    def decide(depth, left, probability):
+        if depth == len(order):
+            exact[left[0]] = probability
+            return
+        u = order[depth]
+        domain = sorted({f[u] for f in left})
+        total = sum(weights[u, c] for c in domain)
+        for c in domain:
+            share = probability * weights[u, c] / total
+            decide(depth + 1, [f for f in left if f[u] == c], share)
+
+    decide(0, partitions, 1.0)
+    return exact
+
+
+@RULES
+def test_sample_has_the_distribution_of_the_algorithm(graphs, all_valid, routing, span):
+    rng = np.random.default_rng(7)
+    for graph in connected(graphs, routing):
+        partitions = all_valid(graph, span)
+        n = graph.num_nodes
+        order = rng.permutation(n).astype(np.int32)
+        weights = rng.uniform(0.2, 1.0, (n, 3)).astype(np.float32)
+        exact = exact_sample(partitions, order, weights)
+        drawn = BatchSolver.of(graph, routing).sample(rng, DRAWS, weights, np.tile(order, (DRAWS, 1)))
+        seen = Counter(map(tuple, drawn.tolist()))
+        assert set(seen) <= set(partitions)
+        expected = {f: p * DRAWS for f, p in exact.items()}
+        chi2 = sum((seen[f] - e) ** 2 / e for f, e in expected.items() if e > 5)
+        cells = sum(e > 5 for e in expected.values())
+        # Five standard deviations of a chi-squared variable.
+        assert chi2 < cells + 5 * np.sqrt(2 * cells), graph
+
+
+@RULES
+def test_every_valid_partition_can_be_reached(graphs, all_valid, routing, span):
+    rng = np.random.default_rng(8)
+    for graph in connected(graphs, routing):
+        partitions = all_valid(graph, span)
+        proposals = np.array(partitions, np.int32)
+        fixed = BatchSolver.of(graph, routing).fix(rng, proposals)
+        # A valid proposal stays as it is, whatever the order of decisions.
+        assert fixed.tolist() == proposals.tolist()
+
+
+@RULES
+def test_fix_and_sample_are_always_valid(graphs, all_valid, routing, span):
+    rng = np.random.default_rng(9)
+    for graph in connected(graphs, routing):
+        partitions = set(all_valid(graph, span))
+        solver = BatchSolver.of(graph, routing)
+        proposals = rng.integers(0, 3, (500, graph.num_nodes)).astype(np.int32)
+        assert set(map(tuple, solver.fix(rng, proposals).tolist())) <= partitions
+        assert set(map(tuple, solver.sample(rng, 500).tolist())) <= partitions
+
+
+def test_pins_are_kept_and_impossible_pins_are_told(graph_of, all_valid):
+    rng = np.random.default_rng(1)
+    chain = [(i, i + 1) for i in range(5)]
+    graph = graph_of(6, chain, 4, {4: 2})
+    drawn = BatchSolver.of(graph).sample(rng, 300)
+    assert set(map(tuple, drawn.tolist())) <= set(all_valid(graph))
+    assert (drawn[:, 4] == 2).all()
+    hopeless = graph_of(6, chain, 4, {1: 3})
+    assert all_valid(hopeless) == []
+    assert (BatchSolver.of(hopeless).sample(rng, 3) == -1).all()
+
+
+def test_the_answer_does_not_depend_on_threads(graphs, monkeypatch):
+    solver = BatchSolver.of(graphs[0])
+    answers = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        answers.append(solver.sample(np.random.default_rng(3), 64).tolist())
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("order", ["random", "topological", "reverse"])
+def test_a_long_chain_in_any_order(graph_of, order):
+    n, chips = 40, 36
+    graph = graph_of(n, [(i, i + 1) for i in range(n - 1)], chips)
+    orders = {
+        "random": None,
+        "topological": np.tile(np.arange(n, dtype=np.int32), (50, 1)),
+        "reverse": np.tile(np.arange(n, dtype=np.int32)[::-1], (50, 1)),
+    }[order]
+    drawn = BatchSolver.of(graph).sample(np.random.default_rng(2), 50, orders=orders)
+    steps = np.diff(drawn, axis=1)
+    assert (drawn[:, 0] == 0).all()
+    assert ((steps == 0) | (steps == 1)).all()
+
+
+def test_parts_without_a_connection_are_tied_together(graph_of, all_valid):
+    graph = graph_of(6, [(0, 2), (2, 4), (1, 3), (3, 5)], 3)
+    drawn = BatchSolver.of(graph, "strict").sample(np.random.default_rng(6), 2000)
+    seen = set(map(tuple, drawn.tolist()))
+    assert seen <= set(all_valid(graph, 1))
+    assert len(seen) > 10

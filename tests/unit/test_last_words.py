@@ -1,0 +1,95 @@
+"""What a process tells ahead: in order, undone when blocks end, free where nobody listens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.last_words import (
+    MAX_STEP_CHARACTERS,
+    LastWords,
+    displaced,
+    doing,
+    finished,
+    is_heard,
+    tell_to,
+    unfinished,
+)
+
+
+@pytest.fixture
+def told() -> Iterator[list[LastWords]]:
+    words: list[LastWords] = []
+    tell_to(words.append)
+    yield words
+    tell_to(None)
+
+
+def test_steps_nest_and_end(told: list[LastWords]) -> None:
+    with doing("model"), doing("pass"):
+        assert told[-1].steps == ("model", "pass")
+    assert [w.steps for w in told] == [("model",), ("model", "pass"), ("model",), ()]
+
+
+def test_equal_steps_are_told_apart(told: list[LastWords]) -> None:
+    with doing("a"):
+        with doing("b"), doing("a"):
+            assert told[-1].steps == ("a", "b", "a")
+        assert told[-1].steps == ("a",)
+
+
+def test_a_failing_block_ends_its_step(told: list[LastWords]) -> None:
+    with pytest.raises(ValueError, match="no"), doing("model"), unfinished(Path("x")):
+        raise ValueError("no")
+    assert told[-1] == LastWords()
+
+
+def test_paths_are_absolute(told: list[LastWords]) -> None:
+    with unfinished(Path("x")), displaced(Path("kept"), Path("home")):
+        here = os.getcwd()
+        assert told[-1].unfinished == (f"{here}/x",)
+        assert told[-1].displaced == ((f"{here}/kept", f"{here}/home"),)
+
+
+def test_long_steps_are_cut(told: list[LastWords]) -> None:
+    with doing("x" * 10_000):
+        assert len(told[-1].steps[0]) == MAX_STEP_CHARACTERS
+
+
+def test_the_end_is_told(told: list[LastWords]) -> None:
+    finished(3)
+    assert told == [LastWords(exit_code=3)]
+
+
+def test_a_fork_tells_nothing(told: list[LastWords]) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with doing("in the fork"):
+            os.write(writing, str(len(told)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 10) == b"0"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_without_a_listener_nothing_is_kept() -> None:
+    assert not is_heard()
+    with doing("unheard"):
+        words: list[LastWords] = []
+        tell_to(words.append)
+        try:
+            assert is_heard()
+            finished(0)
+        finally:
+            tell_to(None)
+    assert words == [LastWords(exit_code=0)]
+
+
+def test_any_file_name_survives_the_way() -> None:
+    words = LastWords(("pass 'a'",), (os.fsdecode(b"/x/\xff\n"),), (("/kept", "/é"),), 1)
+    assert LastWords.from_bytes(words.to_bytes()) == words
