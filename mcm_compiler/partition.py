@@ -88,6 +88,17 @@ class PartitionProblem:
         """C."""
         return self.limits.num_chips
 
+    @property
+    def chip_speed(self) -> Floats:
+        """`[C]`, clocks relative to those that `compute_s` speaks of."""
+        speeds = self.limits.chip_speed
+        return np.array(speeds or (1.0,) * self.num_chips, np.float64)
+
+    @property
+    def streams(self) -> bool:
+        """Whether weights that do not fit may come from off-package memory every inference."""
+        return self.limits.stream_bytes_per_s > 0.0
+
 
 @dataclass(frozen=True)
 class LowerBound:

@@ -107,6 +107,19 @@ class ChipProgram:
 
 
 @dataclass(frozen=True)
+class Lever:
+    """A change by which a chip would need less SRAM.
+
+    Attributes:
+        action: what to do, in words with numbers; names of the model in it are quoted.
+        frees_bytes: by how much less.
+    """
+
+    action: str
+    frees_bytes: int
+
+
+@dataclass(frozen=True)
 class MemoryOverflow:
     """A chip whose program does not fit.
 
@@ -115,12 +128,20 @@ class MemoryOverflow:
         demand_bytes: SRAM that its plan needs.
         limit_bytes: SRAM that it has.
         largest: its largest buffers, `(name, bytes)`, descending, at most five.
+        weight_bytes: the part of the demand that weights take.
+        channel_bytes: the part that receive and send buffers take.
+        activation_bytes: the part that activations take, the gaps between them included.
+        levers: changes that make it fit each on its own; where there is none, those that help.
     """
 
     chip: int
     demand_bytes: int
     limit_bytes: int
     largest: tuple[tuple[str, int], ...]
+    weight_bytes: int = 0
+    channel_bytes: int = 0
+    activation_bytes: int = 0
+    levers: tuple[Lever, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,6 +193,13 @@ class LoweredProgram:
                     int(o["demand_bytes"]),
                     int(o["limit_bytes"]),
                     tuple((str(name), int(size)) for name, size in o["largest"]),
+                    int(o.get("weight_bytes", 0)),
+                    int(o.get("channel_bytes", 0)),
+                    int(o.get("activation_bytes", 0)),
+                    tuple(
+                        Lever(str(lever["action"]), int(lever["frees_bytes"]))
+                        for lever in o.get("levers", ())
+                    ),
                 )
                 for o in data["overflows"]
             ),

@@ -119,6 +119,14 @@ class Target(Protocol):
         """The description that the target was made from (TOML); stored beside compiled models."""
         ...
 
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers of the package by section and key, for `mcmc targets show`.
+
+        Keys have their units in their names; defaults are filled in, and a section `derived` has
+        what follows from the others.
+        """
+        ...
+
     def cost_model(self) -> CostModel:
         """The fast analytic model of one chip."""
         ...

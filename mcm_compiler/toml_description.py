@@ -94,15 +94,16 @@ def parse_description(name: str, text: str) -> TomlDescription:
         raise CompileError(_not_toml(name, f"it has more than {MAX_DESCRIPTION_BYTES} characters"))
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > MAX_DEPTH and _dots_of_keys(line) > MAX_DEPTH:
-            raise CompileError(_not_toml(f"{name}:{number}", "it is nested too deep"))
+            reason = f"keys have more than {MAX_DEPTH} parts"
+            raise CompileError(_not_toml(f"{name}:{number}", reason))
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise CompileError(_not_toml(name, "it is nested too deep")) from None
+        raise CompileError(_too_deep(name, text)) from None
     except ValueError as error:
         raise CompileError(_syntax_fault(name, text, str(error))) from None
     if _depth(data) > MAX_DEPTH:
-        raise CompileError(_not_toml(name, "it is nested too deep"))
+        raise CompileError(_too_deep(name, text))
     return TomlDescription(name, text, data)
 
 
@@ -123,6 +124,12 @@ def _depth(data: Any) -> int:
         if depth > MAX_DEPTH:
             break
     return depth
+
+
+def _too_deep(name: str, text: str) -> Diagnostic:
+    openings = [line.count("[") + line.count("{") for line in text.split("\n")]
+    line = openings.index(max(openings)) + 1
+    return _not_toml(f"{name}:{line}", "it is nested too deep")
 
 
 def _syntax_fault(name: str, text: str, reason: str) -> Diagnostic:

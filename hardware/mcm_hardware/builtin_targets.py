@@ -32,3 +32,8 @@ def mcm36() -> RingTarget:
 def mcm36_small() -> RingTarget:
     """36 chips with 32 MiB SRAM."""
     return _packaged("mcm36-small")
+
+
+def mcm36_stream() -> RingTarget:
+    """36 chips with 24 MiB SRAM; weights that do not fit come from off-package memory."""
+    return _packaged("mcm36-stream")

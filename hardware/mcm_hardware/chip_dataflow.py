@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -22,9 +22,11 @@ class ChipDataflow:
 
     Attributes:
         kernels: in execution order.
-        weights: constants that kernels read, in order of first use.
+        after: kernels that need what each kernel makes, views included; ascending.
+        weights: constants that kernels read, in order of first use in the chip's model.
         arriving: transfer that brings a root, for those that come over a wire.
-        writer: kernel that writes a root, for those that are computed here.
+        writer: kernel that writes a root, for those that are computed here, in the order of the
+            chip's model.
         readers: kernels that read the memory of a root, ascending.
         leaving: transfers that send the memory of a root.
         kept: roots that are outputs of the chip's model but go nowhere; alive to the end.
@@ -32,6 +34,7 @@ class ChipDataflow:
     """
 
     kernels: tuple[KernelNodes, ...]
+    after: tuple[tuple[int, ...], ...]
     weights: tuple[ir.Value, ...]
     arriving: Mapping[ir.Value, int]
     writer: Mapping[ir.Value, int]
@@ -39,6 +42,29 @@ class ChipDataflow:
     leaving: Mapping[ir.Value, tuple[int, ...]]
     kept: frozenset[ir.Value]
     copies: tuple[tuple[int, ir.Value], ...]
+
+    def reordered(self, order: Sequence[int]) -> ChipDataflow:
+        """The same tensors with the kernels in another order.
+
+        Args:
+            order: kernels as they are numbered now, each after those that it needs.
+        """
+        place = {kernel: position for position, kernel in enumerate(order)}
+        return replace(
+            self,
+            kernels=tuple(self.kernels[kernel] for kernel in order),
+            after=tuple(_ascending(place[k] for k in self.after[kernel]) for kernel in order),
+            writer={value: place[kernel] for value, kernel in self.writer.items()},
+            readers={
+                value: _ascending(place[k] for k in kernels)
+                for value, kernels in self.readers.items()
+            },
+            copies=tuple((place[kernel], value) for kernel, value in self.copies),
+        )
+
+
+def _ascending(kernels: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(kernels))
 
 
 def chip_dataflow(
@@ -78,9 +104,14 @@ def chip_dataflow(
     readers: dict[ir.Value, dict[int, None]] = {}
     weights: dict[ir.Value, None] = {}
     copies: list[tuple[int, ir.Value]] = []
+    maker = {v: at for at, kernel in enumerate(kernels) for n in kernel.nodes for v in n.outputs}
+    after: list[dict[int, None]] = [{} for _ in kernels]
     for position, kernel in enumerate(kernels):
         for node in kernel.nodes:
             operands = consumed_values(node)
+            for value in operands:
+                if maker.get(value, position) != position:
+                    after[maker[value]][position] = None
             if is_view(node):
                 source = root.get(operands[0], operands[0])
                 if source in writer or node.outputs[0] not in sent:
@@ -108,6 +139,7 @@ def chip_dataflow(
             weights.setdefault(source)
     return ChipDataflow(
         kernels=kernels,
+        after=tuple(tuple(found) for found in after),
         weights=tuple(weights),
         arriving=arrives,
         writer=writer,

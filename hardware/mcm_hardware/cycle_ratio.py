@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_hardware.event_graph import EventGraph
-from mcm_hardware.max_plus import play_inference
+from mcm_hardware.max_plus import start_times
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ _ROUNDING = 1e-14
 
 
 @njit(cache=True, nogil=True)
-def maximum_cycle_ratio(graph: EventGraph, floor_s: float) -> tuple[float, int]:
+def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
     """The greatest seconds per inference of any cycle, and an activity on such a cycle.
 
     Howard's policy iteration (Cochet-Terrasson, Cohen, Gaubert, McGettrick and Quadrat 1998,
@@ -37,18 +37,20 @@ def maximum_cycle_ratio(graph: EventGraph, floor_s: float) -> tuple[float, int]:
 
     Args:
         graph: one that does not deadlock. All its cycles have a lag.
-        floor_s: ratio of some cycle or less, such as the work of the busiest resource.
+        busy_s: `[num_resources]`, from `busy_per_resource`; all that a resource serves is a cycle
+            of lag 1.
 
     Returns:
-        The ratio, at least `floor_s`; and an activity on a cycle that attains it, or -1 if none
-        was found that is greater than `floor_s`.
+        The ratio, never less than the greatest of `busy_s`; and an activity on a cycle that
+        attains it.
     """
     activities = len(graph.busy_s)
-    start = np.zeros((1, activities))
-    play_inference(graph, start, 0)
-    value = start[0]
+    value = start_times(graph, 1)[0]
     policy = np.full(activities, _NONE, np.int64)
-    ratio, critical = floor_s, -1
+    busiest = busy_s.argmax()
+    ratio, critical = busy_s[busiest], 0
+    while graph.resource[critical] != busiest:
+        critical += 1
     rounding = _ROUNDING
     sweeps = 0
     while True:
@@ -135,8 +137,8 @@ def _arc(graph: EventGraph, policy: Longs, a: int) -> tuple[int, float, int]:
     w = policy[a]
     if w == _RESOURCE:
         before = graph.before[a]
-        return before, graph.busy_s[before], graph.before_lag[a]
-    return graph.waits.source[w], graph.waits.seconds[w], graph.waits.lag[w]
+        return int(before), float(graph.busy_s[before]), int(graph.before_lag[a])
+    return int(graph.waits.source[w]), float(graph.waits.seconds[w]), int(graph.waits.lag[w])
 
 
 @njit(cache=True, nogil=True)

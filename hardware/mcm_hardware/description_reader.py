@@ -24,6 +24,7 @@ from mcm_hardware.target_schema import (
     Number,
     Rule,
     Text,
+    unit_of,
 )
 
 MAX_FAULTS = 50
@@ -173,7 +174,8 @@ class DescriptionReader:
                 problem = f"is less than {rule.low:g}"
             else:
                 problem = f"is not a sensible value; the greatest is {rule.high:g}"
-            hint = "check the unit in the key's name"
+            unit = unit_of(str(path[-1]))
+            hint = f"the key is in {unit}" if unit else None
             self.fault("MCM-T005", f"{_shown(number)} {problem}", path, hint)
             return False
         if rule.power_of_two and int(number) & (int(number) - 1):

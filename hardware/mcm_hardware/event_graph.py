@@ -108,9 +108,7 @@ def event_graph(program: ProgramArrays, links: LinkArrays) -> EventGraph:
 
 
 @njit(cache=True, nogil=True)
-def _activities(
-    program: ProgramArrays, links: LinkArrays
-) -> tuple[Longs, Longs, Floats, Floats]:
+def _activities(program: ProgramArrays, links: LinkArrays) -> tuple[Longs, Longs, Floats, Floats]:
     """`hop_ptr`, `resource`, `busy_s` and `latency_s` of an `EventGraph`."""
     transfers = len(program.source)
     hop_ptr = np.empty(transfers + 1, np.int64)
@@ -191,50 +189,51 @@ def _waits(
     for a in range(kernels):
         ptr[a] = w
         for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
-            came = hop_ptr[program.reads[i] + 1] - 1
-            w = _wait(waits, w, came, busy[came] + latency[came], 0, False)
+            came = int(hop_ptr[program.reads[i] + 1]) - 1
+            w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
         for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
-            t = program.writes[i]
-            w = _wait(waits, w, hop_ptr[t], busy[hop_ptr[t]], program.slots[t], True)
+            t = int(program.writes[i])
+            out = int(hop_ptr[t])
+            w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
     for t in range(transfers):
         to_host = program.destination[t] == HOST
-        first, end = hop_ptr[t], hop_ptr[t + 1]
+        first, end = int(hop_ptr[t]), int(hop_ptr[t + 1])
         for a in range(first, end):
             ptr[a] = w
             came = a - 1
             if a == first:
-                came = -1 if program.after[t] < 0 else hop_ptr[program.after[t] + 1] - 1
+                came = -1 if program.after[t] < 0 else int(hop_ptr[program.after[t] + 1]) - 1
             if came >= 0:
-                whole = busy[came] if not cut_through else max(busy[came] - busy[a], 0.0)
-                w = _wait(waits, w, came, whole + latency[came], 0, False)
+                whole = float(busy[came])
+                if cut_through:
+                    whole = max(whole - float(busy[a]), 0.0)
+                w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
             elif writer[t] >= 0:
-                w = _wait(waits, w, writer[t], busy[writer[t]], 0, False)
+                w = _wait(waits, w, int(writer[t]), float(busy[writer[t]]), 0, False)
             if to_host and a + 1 < end:
                 # Elsewhere the receive buffers bound what is on the way.
-                w = _wait(waits, w, a + 1, busy[a + 1], program.slots[t], True)
+                w = _wait(waits, w, a + 1, float(busy[a + 1]), int(program.slots[t]), True)
             if a > first or to_host:
                 continue
-            holder, lag = t, program.slots[t]
+            holder, lag = t, int(program.slots[t])
             if program.reuses[t] >= 0:
-                holder = program.reuses[t]
+                holder = int(program.reuses[t])
                 lag = 0 if holder < t else 1
-            last = last_reader[holder]
+            last = int(last_reader[holder])
             if last >= 0:
-                w = _wait(waits, w, last, busy[last], lag, True)
+                w = _wait(waits, w, last, float(busy[last]), lag, True)
             for i in range(passed_ptr[holder], passed_ptr[holder + 1]):
-                out = hop_ptr[passed[i]]
-                w = _wait(waits, w, out, busy[out], lag, True)
+                out = int(hop_ptr[passed[i]])
+                w = _wait(waits, w, out, float(busy[out]), lag, True)
             if last < 0 and passed_ptr[holder] == passed_ptr[holder + 1]:
-                came = hop_ptr[holder + 1] - 1
-                w = _wait(waits, w, came, busy[came] + latency[came], lag, True)
+                came = int(hop_ptr[holder + 1]) - 1
+                w = _wait(waits, w, came, float(busy[came] + latency[came]), lag, True)
     ptr[activities] = w
     return waits, ptr
 
 
 @njit(cache=True, nogil=True)
-def _wait(
-    waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffer: bool
-) -> int:
+def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffer: bool) -> int:
     waits.source[w] = source
     waits.seconds[w] = seconds
     waits.lag[w] = lag

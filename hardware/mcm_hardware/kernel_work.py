@@ -156,6 +156,9 @@ def _gemms(
     way. Windows of a convolution count as the image that they are cut from.
 
     Args:
+        node: an op of the kernel.
+        work: what its formula says.
+        storage: widths of values in SRAM.
         produced: values that are made inside the kernel, and so in registers.
         behind: the memory behind views.
     """

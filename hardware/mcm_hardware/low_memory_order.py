@@ -80,11 +80,11 @@ def live_ranges(
     Returns:
         `[V]` and `[V]`, both inclusive.
     """
-    position = np.empty(len(order), np.int64)
+    position: Longs = np.empty(len(order), np.int64)
     for place in range(len(order)):
         position[order[place]] = place
-    first = np.empty(len(writer), np.int64)
-    last = np.empty(len(writer), np.int64)
+    first: Longs = np.empty(len(writer), np.int64)
+    last: Longs = np.empty(len(writer), np.int64)
     for value in range(len(writer)):
         first[value] = position[writer[value]]
         end = first[value]
@@ -106,13 +106,13 @@ def max_live_bytes(size: Longs, first: Longs, last: Longs) -> int:
     steps = 0
     for item in range(len(size)):
         steps = max(steps, last[item] + 1)
-    change = np.zeros(steps + 1, np.int64)
+    change: Longs = np.zeros(steps + 1, np.int64)
     for item in range(len(size)):
         change[first[item]] += size[item]
         change[last[item] + 1] -= size[item]
-    live, most = np.int64(0), np.int64(0)
+    live, most = 0, 0
     for step in range(steps):
-        live += change[step]
+        live += int(change[step])
         most = max(most, live)
     return most
 
@@ -129,13 +129,13 @@ def peak_of_order(
 @njit(nogil=True, cache=True)
 def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
     """From rows with their entries to entries with their rows, rows ascending."""
-    back_ptr = np.zeros(count + 1, np.int64)
+    back_ptr: Longs = np.zeros(count + 1, np.int64)
     for entry in entries:
         back_ptr[entry + 1] += 1
     for entry in range(count):
         back_ptr[entry + 1] += back_ptr[entry]
     free = back_ptr[:-1].copy()
-    back = np.empty(len(entries), np.int64)
+    back: Longs = np.empty(len(entries), np.int64)
     for row in range(len(ptr) - 1):
         for at in range(ptr[row], ptr[row + 1]):
             entry = entries[at]
@@ -145,21 +145,19 @@ def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
 
 
 @njit(nogil=True, cache=True)
-def _hungriest(
-    size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kept: Bools
-) -> int:
+def _hungriest(size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kept: Bools) -> int:
     """A bound on the peak of every order: operands and results of one kernel, or all kept."""
-    need = np.zeros(len(inputs_ptr) - 1, np.int64)
-    kept_bytes = np.int64(0)
+    need: Longs = np.zeros(len(inputs_ptr) - 1, np.int64)
+    kept_bytes = 0
     for value in range(len(size)):
         need[writer[value]] += size[value]
         if kept[value]:
-            kept_bytes += size[value]
+            kept_bytes += int(size[value])
     most = kept_bytes
     for kernel in range(len(need)):
         for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
             need[kernel] += size[inputs[at]]
-        most = max(most, need[kernel])
+        most = max(most, int(need[kernel]))
     return most
 
 
@@ -177,10 +175,10 @@ def _greedy_from_start(
 ) -> Longs:
     """Runs the ready kernel after which the fewest bytes more are held, the first on a tie."""
     num_kernels, num_values = len(succ_ptr) - 1, len(size)
-    grows = np.zeros(num_kernels, np.int64)
-    readers_left = np.zeros(num_values, np.int64)
+    grows: Longs = np.zeros(num_kernels, np.int64)
+    readers_left: Longs = np.zeros(num_values, np.int64)
     # Where one reader is left, the sum is that reader.
-    left_sum = np.zeros(num_values, np.int64)
+    left_sum: Longs = np.zeros(num_values, np.int64)
     for value in range(num_values):
         for at in range(reader_ptr[value], reader_ptr[value + 1]):
             readers_left[value] += 1
@@ -189,20 +187,20 @@ def _greedy_from_start(
             grows[writer[value]] += size[value]
         if readers_left[value] == 1 and not kept[value]:
             grows[left_sum[value]] -= size[value]
-    waits = np.zeros(num_kernels, np.int64)
+    waits: Longs = np.zeros(num_kernels, np.int64)
     for kernel in succ:
         waits[kernel] += 1
-    heap_key = np.empty(num_kernels + num_values, np.int64)
-    heap_item = np.empty(num_kernels + num_values, np.int64)
+    heap_key: Longs = np.empty(num_kernels + num_values, np.int64)
+    heap_item: Longs = np.empty(num_kernels + num_values, np.int64)
     count = 0
     for kernel in range(num_kernels):
         if waits[kernel] == 0:
-            count = _push(heap_key, heap_item, count, grows[kernel], kernel)
+            count = _push(heap_key, heap_item, count, int(grows[kernel]), kernel)
     done = np.zeros(num_kernels, np.bool_)
-    order = np.empty(num_kernels, np.int64)
+    order: Longs = np.empty(num_kernels, np.int64)
     placed = 0
     while count > 0:
-        kernel = heap_item[0]
+        kernel = int(heap_item[0])
         count = _pop(heap_key, heap_item, count)
         if done[kernel]:
             # Pushed again when it came to free more, and run then.
@@ -211,19 +209,19 @@ def _greedy_from_start(
         order[placed] = kernel
         placed += 1
         for at in range(succ_ptr[kernel], succ_ptr[kernel + 1]):
-            after = succ[at]
+            after = int(succ[at])
             waits[after] -= 1
             if waits[after] == 0:
-                count = _push(heap_key, heap_item, count, grows[after], after)
+                count = _push(heap_key, heap_item, count, int(grows[after]), after)
         for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
             value = inputs[at]
             readers_left[value] -= 1
             left_sum[value] -= kernel
             if readers_left[value] == 1 and not kept[value]:
-                last = left_sum[value]
+                last = int(left_sum[value])
                 grows[last] -= size[value]
                 if waits[last] == 0:
-                    count = _push(heap_key, heap_item, count, grows[last], last)
+                    count = _push(heap_key, heap_item, count, int(grows[last]), last)
     return order
 
 
@@ -246,7 +244,7 @@ def _greedy_from_end(
     """
     num_kernels, num_values = len(succ_ptr) - 1, len(size)
     pred_ptr, pred = _transposed(succ_ptr, succ, num_kernels)
-    grows = np.zeros(num_kernels, np.int64)
+    grows: Longs = np.zeros(num_kernels, np.int64)
     live = kept.copy()
     for value in range(num_values):
         begin, end = reader_ptr[value], reader_ptr[value + 1]
@@ -255,19 +253,19 @@ def _greedy_from_end(
         if not kept[value]:
             for at in range(begin, end):
                 grows[readers[at]] += size[value]
-    waits = np.empty(num_kernels, np.int64)
-    heap_key = np.empty(num_kernels + len(readers), np.int64)
-    heap_item = np.empty(num_kernels + len(readers), np.int64)
+    waits: Longs = np.empty(num_kernels, np.int64)
+    heap_key: Longs = np.empty(num_kernels + len(readers), np.int64)
+    heap_item: Longs = np.empty(num_kernels + len(readers), np.int64)
     count = 0
     for kernel in range(num_kernels):
         waits[kernel] = succ_ptr[kernel + 1] - succ_ptr[kernel]
         if waits[kernel] == 0:
-            count = _push(heap_key, heap_item, count, grows[kernel], -kernel)
+            count = _push(heap_key, heap_item, count, int(grows[kernel]), -kernel)
     done = np.zeros(num_kernels, np.bool_)
-    order = np.empty(num_kernels, np.int64)
+    order: Longs = np.empty(num_kernels, np.int64)
     place = num_kernels
     while count > 0:
-        kernel = -heap_item[0]
+        kernel = -int(heap_item[0])
         count = _pop(heap_key, heap_item, count)
         if done[kernel]:
             continue
@@ -275,20 +273,20 @@ def _greedy_from_end(
         place -= 1
         order[place] = kernel
         for at in range(pred_ptr[kernel], pred_ptr[kernel + 1]):
-            before = pred[at]
+            before = int(pred[at])
             waits[before] -= 1
             if waits[before] == 0:
-                count = _push(heap_key, heap_item, count, grows[before], -before)
+                count = _push(heap_key, heap_item, count, int(grows[before]), -before)
         for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
             value = inputs[at]
             if live[value]:
                 continue
             live[value] = True
             for other in range(reader_ptr[value], reader_ptr[value + 1]):
-                reader = readers[other]
+                reader = int(readers[other])
                 grows[reader] -= size[value]
                 if waits[reader] == 0 and not done[reader] and reader != kernel:
-                    count = _push(heap_key, heap_item, count, grows[reader], -reader)
+                    count = _push(heap_key, heap_item, count, int(grows[reader]), -reader)
     return order
 
 

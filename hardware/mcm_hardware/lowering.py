@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, MemoryOverflow
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import ChipModel, Wire
+from mcm_hardware.activation_plan import order_for_memory, plan_activations
 from mcm_hardware.chip_dataflow import ChipDataflow, chip_dataflow
 from mcm_hardware.chip_spec import ChipSpec, RingSpec
-from mcm_hardware.cycle_model import copy_seconds, cycle_model
-from mcm_hardware.memory_plan import overflow_of, plan_memory
+from mcm_hardware.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.memory_overflow import PlannedChip, find_overflows
+from mcm_hardware.memory_plan import MemoryPlan, plan_memory
+from mcm_hardware.stream_plan import WeightStream, plan_stream, stream_transfers
 from mcm_hardware.transfer_plan import plan_transfers
 
 
@@ -19,8 +22,9 @@ def lower(
 ) -> LoweredProgram:
     """Schedules each chip's ops, plans its memory and its transfers.
 
-    Kernels run in the order of the chip's model; a fusion group is one kernel. Durations come from
-    the cycle model. A chip that does not fit is data in `overflows`.
+    A fusion group is one kernel. Kernels run in the order of the chip's model, unless another
+    one needs less memory. Durations come from the cycle model. Where the package can, weights that
+    do not fit are streamed. A chip that does not fit is data in `overflows`.
 
     Args:
         target: name of the package.
@@ -39,40 +43,61 @@ def lower(
             name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
     plan = plan_transfers(wires, sizes, spec.channel_slots)
+    transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
-    overflows: list[MemoryOverflow] = []
-    passed_on: dict[int, int] = {}
+    planned: list[PlannedChip] = []
     for chip in chips:
         numbers = spec.chips[chip.chip]
-        flow = chip_dataflow(chip, plan.arriving, plan.leaving)
-        memory = plan_memory(flow, plan.transfers, numbers, spec.channel_slots)
+        flow = order_for_memory(chip_dataflow(chip, plan.arriving, plan.leaving), numbers)
+        memory, stream = _memory(flow, plan.transfers, spec, numbers)
+        planned.append(PlannedChip(chip.chip, flow, memory))
+        streamed: Mapping[int, tuple[int, ...]] = {}
+        if stream is not None:
+            added, streamed = stream_transfers(stream, chip.chip, numbers, len(transfers))
+            transfers += added
         programs.append(
             ChipProgram(
                 chip=chip.chip,
-                kernels=_kernels(flow, numbers),
+                kernels=_kernels(flow, numbers, streamed),
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
-                weight_bytes=memory.weight_bytes,
+                weight_bytes=memory.bytes_of.get("weight", 0),
             )
         )
-        overflow = overflow_of(memory, chip.chip, numbers.sram_bytes)
-        if overflow is not None:
-            overflows.append(overflow)
-        passed_on |= _passed_on(flow)
-    transfers = tuple(
-        replace(transfer, after=passed_on.get(index, transfer.after))
-        for index, transfer in enumerate(plan.transfers)
-    )
-    return LoweredProgram(target, tuple(programs), transfers, tuple(overflows))
+        for index, brought_by in _passed_on(flow).items():
+            transfers[index] = replace(transfers[index], after=brought_by)
+    overflows = find_overflows(planned, plan.transfers, spec)
+    return LoweredProgram(target, tuple(programs), tuple(transfers), overflows)
 
 
-def _kernels(flow: ChipDataflow, spec: ChipSpec) -> tuple[Kernel, ...]:
+def _memory(
+    flow: ChipDataflow, transfers: Sequence[Transfer], spec: RingSpec, chip: ChipSpec
+) -> tuple[MemoryPlan, WeightStream | None]:
+    """The memory plan, and what has to be streamed for it."""
+    activations = plan_activations(flow, chip)
+    memory = plan_memory(flow, transfers, chip, spec.channel_slots, activations)
+    excess = memory.high_water_bytes - chip.sram_bytes
+    if excess <= 0 or spec.stream_bytes_per_s <= 0:
+        return memory, None
+    stream = plan_stream(flow, chip, excess)
+    if stream is None:
+        return memory, None
+    streaming = plan_memory(flow, transfers, chip, spec.channel_slots, activations, stream)
+    return streaming, stream
+
+
+def _kernels(
+    flow: ChipDataflow, spec: ChipSpec, streamed: Mapping[int, tuple[int, ...]]
+) -> tuple[Kernel, ...]:
     model = cycle_model(spec)
-    durations = [model.group_cost(kernel.nodes).seconds for kernel in flow.kernels]
+    costs = [model.group_cost(kernel.nodes) for kernel in flow.kernels]
+    durations = [cost.seconds for cost in costs]
+    engines = [str(cost.bound_by) for cost in costs]
     for position, value in flow.copies:
         copy = copy_seconds(spec, spec.storage.value_bytes(value))
-        durations[position] = max(durations[position], copy)
-    reads: list[list[int]] = [[] for _ in flow.kernels]
+        if copy > durations[position]:
+            durations[position], engines[position] = copy, "memory"
+    reads = [list(streamed.get(position, ())) for position in range(len(flow.kernels))]
     for value, transfer in flow.arriving.items():
         for position in flow.readers.get(value, ()):
             reads[position].append(transfer)
@@ -87,9 +112,11 @@ def _kernels(flow: ChipDataflow, spec: ChipSpec) -> tuple[Kernel, ...]:
             duration_s=duration,
             reads=tuple(sorted(read)),
             writes=tuple(sorted(written)),
+            engine=engine,
+            launch_s=launch_seconds(spec, duration),
         )
-        for kernel, duration, read, written in zip(
-            flow.kernels, durations, reads, writes, strict=True
+        for kernel, duration, engine, read, written in zip(
+            flow.kernels, durations, engines, reads, writes, strict=True
         )
     )
 

@@ -11,41 +11,41 @@ from mcm_hardware.event_graph import EventGraph
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MAX_CYCLICITY = 16
-"""Longest pattern, in inferences, that is looked for in the steady state."""
-
-_RELATIVE_TOLERANCE = 1e-12
-
 
 @njit(cache=True, nogil=True)
-def play_inference(graph: EventGraph, start: Floats, i: int) -> None:
+def play_inference(graph: EventGraph, start: Floats, i: int, period_s: float) -> None:
     """Finds when the activities of one inference start, from those of the inferences before.
 
     Baccelli et al. 1992, equation 2.12: `x_a(i) = max over arcs of x_source(i - lag) + seconds`,
     but not before 0. The order makes it one pass.
+
+    Times of inference j count from `j * period_s`. With the period of the graph they stay within
+    the latency of the pipeline however long it is played, and so do rounding errors.
 
     Args:
         graph: one that does not deadlock.
         start: `[rows, A]`; inference j stands in row `j % rows`. There are more rows than the
             greatest lag, or more than `i`. Row i is filled.
         i: the inference, from 0; those before have been played.
+        period_s: see above.
     """
     rows = len(start)
     now = start[i % rows]
     waits = graph.waits
     for a in graph.order:
-        time = 0.0
+        time = -i * period_s
         before = graph.before[a]
         if graph.before_lag[a] == 0:
             time = now[before] + graph.busy_s[before]
         elif i > 0:
-            time = start[(i - 1) % rows, before] + graph.busy_s[before]
+            time = max(time, start[(i - 1) % rows, before] + graph.busy_s[before] - period_s)
         for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
             lag = waits.lag[w]
             if lag == 0:
                 time = max(time, now[waits.source[w]] + waits.seconds[w])
             elif i >= lag:
-                time = max(time, start[(i - lag) % rows, waits.source[w]] + waits.seconds[w])
+                came = start[(i - lag) % rows, waits.source[w]]
+                time = max(time, came + waits.seconds[w] - lag * period_s)
         now[a] = time
 
 
@@ -58,7 +58,7 @@ def start_times(graph: EventGraph, inferences: int) -> Floats:
     """
     start = np.empty((inferences, len(graph.busy_s)))
     for i in range(inferences):
-        play_inference(graph, start, i)
+        play_inference(graph, start, i, 0.0)
     return start
 
 
@@ -72,7 +72,7 @@ def end_of_inference(graph: EventGraph, start: Floats) -> float:
     """
     end = 0.0
     for a in graph.finals:
-        end = max(end, start[a] + graph.busy_s[a] + graph.latency_s[a])
+        end = max(end, float(start[a] + graph.busy_s[a] + graph.latency_s[a]))
     return end
 
 

@@ -19,10 +19,13 @@ from mcm_hardware.sweep_allocation import sweep_offsets
 Longs = npt.NDArray[np.int64]
 
 MAX_STEPS = 40_000_000
-"""Buffers looked at by all tries together, within about a second. Chips need thousands."""
+"""Buffers looked at by the greedy orders, within about a second. Most chips need hundreds."""
 
 REPAIRS = 64
-"""Tries of the local search."""
+"""Most tries of the local search."""
+
+REPAIR_STEPS = 1_000_000
+"""Buffers looked at by the local search, within some 20 ms."""
 
 CLOSE_ENOUGH = 100
 """The local search ends within one part in so many of the bound."""
@@ -57,7 +60,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     steps = MAX_STEPS
     order = best = by_size
     offsets = found = np.full(len(sizes), base, np.int64)
-    high = top = np.int64(-1)
+    high = top = -1
     for attempt in range(3 + REPAIRS):
         if attempt == 1:
             order = ascending(by_size, _fullest_step(sizes, first, last))
@@ -68,6 +71,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
                 break
             if attempt == 3:
                 order, found, top = best, offsets, high
+                steps = min(steps, REPAIR_STEPS)
             order = _highest_sooner(order, found, sizes, top)
         found, top, steps = _place(order, sizes, first, last, by_first, base, steps)
         if top < 0:
@@ -98,14 +102,14 @@ def _place(
     leaves = 1
     while leaves < count:
         leaves *= 2
-    latest = np.full(2 * leaves, -1, np.int64)
-    leaf = np.empty(count, np.int64)
+    latest: Longs = np.full(2 * leaves, -1, np.int64)
+    leaf: Longs = np.empty(count, np.int64)
     for place in range(count):
         leaf[by_first[place]] = leaves + place
-    offsets = np.full(count, base, np.int64)
-    alive = np.empty(count, np.int64)
-    stack = np.empty(64, np.int64)
-    high = np.int64(base)
+    offsets: Longs = np.full(count, base, np.int64)
+    alive: Longs = np.empty(count, np.int64)
+    stack: Longs = np.empty(64, np.int64)
+    high = base
     for item in order:
         if sizes[item] == 0:
             continue
@@ -131,14 +135,14 @@ def _place(
             stack[depth] = 2 * node
             depth += 1
         if steps < 0:
-            return offsets, np.int64(-1), steps
-        end = np.int64(base)
+            return offsets, -1, steps
+        end = base
         for other in ascending(alive[:found], offsets):
             if offsets[other] - end >= sizes[item]:
                 break
-            end = max(end, offsets[other] + sizes[other])
+            end = max(end, int(offsets[other] + sizes[other]))
         offsets[item] = end
-        high = max(high, end + sizes[item])
+        high = max(high, end + int(sizes[item]))
         node = leaf[item]
         while node > 0 and latest[node] < last[item]:
             latest[node] = last[item]
@@ -153,7 +157,7 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     num_steps = np.int64(0)
     for item in range(count):
         num_steps = max(num_steps, last[item] + 1)
-    live = np.zeros(num_steps + 1, np.int64)
+    live: Longs = np.zeros(num_steps + 1, np.int64)
     for item in range(count):
         live[first[item]] += sizes[item]
         live[last[item] + 1] -= sizes[item]
@@ -163,13 +167,13 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     while leaves < num_steps:
         leaves *= 2
     # A tree of minima over the ranks of the steps.
-    lowest = np.full(2 * leaves, num_steps, np.int64)
+    lowest: Longs = np.full(2 * leaves, num_steps, np.int64)
     fullest = ascending(np.arange(num_steps), -live)
     for rank in range(num_steps):
         lowest[leaves + fullest[rank]] = rank
     for node in range(leaves - 1, 0, -1):
         lowest[node] = min(lowest[2 * node], lowest[2 * node + 1])
-    ranks = np.empty(count, np.int64)
+    ranks: Longs = np.empty(count, np.int64)
     for item in range(count):
         low, high = leaves + first[item], leaves + last[item] + 1
         rank = num_steps

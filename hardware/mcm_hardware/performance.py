@@ -24,12 +24,14 @@ class Performance(NamedTuple):
         period_s: seconds between inferences in steady state.
         latency_s: from the start of the first inference to its last output.
         busy_s: `[5 * C]`, time of each resource per inference, as numbered by `LinkArrays`.
+        critical: an activity on a cycle that sets the period, or -1.
     """
 
     runs: bool
     period_s: float
     latency_s: float
     busy_s: Floats
+    critical: int
 
 
 @njit(cache=True, nogil=True)
@@ -37,10 +39,10 @@ def performance(graph: EventGraph) -> Performance:
     """How fast an event graph runs."""
     busy = busy_per_resource(graph)
     if len(graph.order) < len(graph.busy_s):
-        return Performance(False, np.inf, np.inf, busy)
+        return Performance(False, np.inf, np.inf, busy, -1)
     latency = end_of_inference(graph, start_times(graph, 1)[0])
-    period, _ = maximum_cycle_ratio(graph, busy.max())
-    return Performance(True, period, latency, busy)
+    period, critical = maximum_cycle_ratio(graph, busy)
+    return Performance(True, period, latency, busy, critical)
 
 
 @njit(cache=True, nogil=True)

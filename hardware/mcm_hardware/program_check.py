@@ -1,27 +1,50 @@
-"""Whether a lowered program makes sense: it may come from a file that somebody changed."""
+"""Whether a lowered program makes sense: it may come from a file that somebody changed.
+
+Compiled code indexes arrays with what stands in a program, so that nothing may pass here that
+points beside them, runs in circles, or asks for absurd amounts of memory.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.program import LoweredProgram, Transfer
-from mcm_compiler.target import HOST
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_compiler.units import bytes_text
+from mcm_hardware.chip_spec import RingSpec
+from mcm_hardware.steady_state import MAX_CYCLICITY
+
+MAX_ACTIVITIES = 1 << 20
+"""Kernels and hops of a program."""
+
+MAX_REFERENCES = 1 << 22
+"""Reads and writes of all kernels."""
+
+MAX_STARTS = 1 << 26
+"""Start times that are kept at once: 512 MiB."""
+
+MAX_SECONDS = 1e6
+MAX_BYTES = 1 << 50
+MAX_SLOTS = 1 << 20
+
+ENGINES = ("array", "vector", "memory", "none")
+
+_FAULTS_SHOWN = 20
 
 
-def check_program(program: LoweredProgram, num_chips: int) -> None:
+def check_program(program: LoweredProgram, spec: RingSpec) -> None:
     """Refuses programs that cannot be played.
 
     Args:
         program: any program.
-        num_chips: chips of the package.
+        spec: the package.
 
     Raises:
-        CompileError: MCM-T011 for each chip that does not fit; or MCM-T012 for each
-            contradiction (indices and chips that do not exist, negative times and sizes); or
-            MCM-T010 for each transfer that can never arrive.
+        CompileError: MCM-T011 for each chip that does not fit; or MCM-T013 if the program is too
+            large; or MCM-T012 for contradictions: indices and chips that do not exist, numbers
+            that make no sense, transfers that nobody can send.
     """
     faults = [
         Diagnostic(
@@ -34,6 +57,7 @@ def check_program(program: LoweredProgram, num_chips: int) -> None:
     ]
     if faults:
         raise CompileError(faults)
+    _check_size(program, spec)
     faults = [
         Diagnostic(
             "MCM-T012",
@@ -41,78 +65,189 @@ def check_program(program: LoweredProgram, num_chips: int) -> None:
             at=place,
             hint="compile the model again",
         )
-        for place, problem in _contradictions(program, num_chips)
+        for place, problem in islice(_contradictions(program, spec), _FAULTS_SHOWN)
     ]
     if faults:
         raise CompileError(faults)
-    faults = [
-        Diagnostic(
-            "MCM-T010",
-            "the program deadlocks: a transfer has no buffer to arrive in",
-            at=f"transfer {index} of {quote(transfer.tensor)}",
-            hint="compile the model again with channel_slots of at least 1",
+
+
+def check_timeline(num_activities: int, inferences: int) -> None:
+    """Refuses timelines that take too much memory.
+
+    Args:
+        num_activities: kernels and hops of an inference.
+        inferences: how many are to be kept.
+
+    Raises:
+        CompileError: MCM-T013.
+    """
+    most = MAX_STARTS // num_activities
+    if inferences > most:
+        raise CompileError(
+            Diagnostic(
+                "MCM-T013",
+                f"{inferences} inferences of {num_activities} kernels and hops are too many for "
+                "a timeline",
+                hint=f"ask for at most {most}",
+            )
         )
-        for index, transfer in enumerate(program.transfers)
-        if transfer.slots == 0
-    ]
-    if faults:
-        raise CompileError(faults)
+
+
+def _check_size(program: LoweredProgram, spec: RingSpec) -> None:
+    kernels = sum(len(chip.kernels) for chip in program.chips)
+    hops = sum(_hops(transfer, spec) for transfer in program.transfers)
+    references = sum(
+        len(kernel.reads) + len(kernel.writes) for chip in program.chips for kernel in chip.kernels
+    )
+    slots = max((t.slots for t in program.transfers if t.slots <= MAX_SLOTS), default=0)
+    starts = (kernels + hops) * (slots + MAX_CYCLICITY + 1)
+    for count, limit, what in (
+        (kernels + hops, MAX_ACTIVITIES, "kernels and hops"),
+        (references, MAX_REFERENCES, "reads and writes"),
+        (starts, MAX_STARTS, f"start times of {slots} inferences in flight"),
+    ):
+        if count > limit:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-T013",
+                    f"the lowered program is too large to simulate: {count} {what}, "
+                    f"at most {limit} are possible",
+                    hint="fuse more ops, or compile the model again if the program was changed",
+                )
+            )
+
+
+def _hops(transfer: Transfer, spec: RingSpec) -> int:
+    """Links that a transfer crosses at most."""
+    ends = (transfer.source, transfer.destination)
+    if HOST in ends:
+        return spec.num_chips + 1 if spec.host_io == "ends" else 1
+    # Whether there are such chips is looked at later.
+    return min(max(ends[1] - ends[0], 1), spec.num_chips)
 
 
 def _largest(buffers: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{quote(name)} {bytes_text(size)}" for name, size in buffers)
 
 
-def _contradictions(program: LoweredProgram, num_chips: int) -> Iterator[tuple[str, str]]:
+def _contradictions(program: LoweredProgram, spec: RingSpec) -> Iterator[tuple[str, str]]:
+    """`(place, problem)` for what is wrong; what later checks rely on ends the list."""
     indices = [chip.chip for chip in program.chips]
-    if len(set(indices)) < len(indices) or any(not 0 <= c < num_chips for c in indices):
-        yield "chips", f"chips must be distinct and below {num_chips}"
+    in_order = all(a < b for a, b in pairwise(indices))
+    if not in_order or any(not 0 <= c < spec.num_chips for c in indices):
+        yield "chips", f"chips must ascend and lie below {spec.num_chips}"
         return
     if not any(chip.kernels for chip in program.chips):
         yield "chips", "there is no kernel"
         return
-    durations = (kernel.duration_s for chip in program.chips for kernel in chip.kernels)
-    if not any(durations) and not any(t.size_bytes for t in program.transfers):
-        yield "kernels", "nothing in it takes any time"
-        return
-    used = set(indices)
-    for index, transfer in enumerate(program.transfers):
-        problem = _transfer_problem(transfer, index, program.transfers, used)
-        if problem:
-            yield f"transfer {index} of {quote(transfer.tensor)}", problem
-    writers: dict[int, str] = {}
+    transfers = program.transfers
+    broken = False
     for chip in program.chips:
-        for kernel in chip.kernels:
-            place = f"kernel {quote(kernel.name)} of chip {chip.chip}"
-            if not (math.isfinite(kernel.duration_s) and kernel.duration_s >= 0):
-                yield place, f"it takes {kernel.duration_s} s"
-            for index in (*kernel.reads, *kernel.writes):
-                if not 0 <= index < len(program.transfers):
-                    yield place, f"there is no transfer {index}"
-                    return
-            if any(program.transfers[i].destination != chip.chip for i in kernel.reads):
-                yield place, "it reads a transfer to another chip"
-            if any(program.transfers[i].source != chip.chip for i in kernel.writes):
-                yield place, "it writes a transfer of another chip"
-            for index in kernel.writes:
-                if index in writers or program.transfers[index].after >= 0:
-                    yield place, f"transfer {index} has a second source"
-                writers[index] = kernel.name
+        for place, problem in _chip_problems(chip, len(transfers), spec):
+            broken = True
+            yield place, problem
+    used = set(indices)
+    for index, transfer in enumerate(transfers):
+        problem = _transfer_problem(transfer, index, transfers, used, spec)
+        if problem:
+            broken = True
+            yield _transfer_place(index, transfer), problem
+    if broken:
+        return
+    yield from _end_problems(program)
+    durations = (kernel.duration_s for chip in program.chips for kernel in chip.kernels)
+    if not any(durations) and not any(t.size_bytes for t in transfers):
+        yield "kernels", "nothing in it takes any time"
+
+
+def _chip_problems(
+    chip: ChipProgram, num_transfers: int, spec: RingSpec
+) -> Iterator[tuple[str, str]]:
+    sram = spec.chips[chip.chip].sram_bytes
+    if not 0 <= chip.high_water_bytes <= sram:
+        yield f"chip {chip.chip}", f"its plan uses {chip.high_water_bytes} of {sram} bytes of SRAM"
+    for kernel in chip.kernels:
+        problem = _kernel_problem(kernel, num_transfers)
+        if problem:
+            yield f"kernel {quote(kernel.name)} of chip {chip.chip}", problem
+
+
+def _kernel_problem(kernel: Kernel, num_transfers: int) -> str | None:
+    if not 0 <= kernel.duration_s <= MAX_SECONDS:
+        return f"it takes {kernel.duration_s} s"
+    if not 0 <= kernel.launch_s <= kernel.duration_s:
+        return f"its launch takes {kernel.launch_s} s of {kernel.duration_s} s"
+    if kernel.engine not in ENGINES:
+        return f"there is no engine {quote(kernel.engine)}"
+    for index in (*kernel.reads, *kernel.writes):
+        if not 0 <= index < num_transfers:
+            return f"there is no transfer {index}"
+    return None
 
 
 def _transfer_problem(
-    transfer: Transfer, index: int, transfers: tuple[Transfer, ...], used: set[int]
+    transfer: Transfer, index: int, transfers: Sequence[Transfer], used: set[int], spec: RingSpec
 ) -> str | None:
-    ends = (transfer.source, transfer.destination)
-    if any(end != HOST and end not in used for end in ends) or ends == (HOST, HOST):
-        return "it has an end on no used chip"
-    if HOST not in ends and transfer.destination <= transfer.source:
+    source, destination = transfer.source, transfer.destination
+    if source not in used and source not in {HOST, OFF_PACKAGE}:
+        return f"it comes from chip {source}, which is not used"
+    if destination not in used and not (destination == HOST and source >= 0):
+        return f"it goes to {destination}, which is no used chip"
+    if source >= 0 and HOST < destination <= source:
         return "it runs against the ring"
-    if transfer.size_bytes < 0 or transfer.slots < 0:
-        return "its size or its slots are negative"
+    if source == OFF_PACKAGE and spec.stream_bytes_per_s <= 0:
+        return "it comes from off-package memory, which the package does not have"
+    if not 0 <= transfer.size_bytes <= MAX_BYTES:
+        return f"its size is {transfer.size_bytes} bytes"
+    if not 0 <= transfer.slots <= MAX_SLOTS:
+        return f"it has {transfer.slots} buffers"
+    return _after_problem(transfer, index, transfers) or _reuse_problem(transfer, transfers)
+
+
+def _after_problem(transfer: Transfer, index: int, transfers: Sequence[Transfer]) -> str | None:
     after = transfer.after
-    if after >= len(transfers) or after < -1 or after == index:
+    if not -1 <= after < len(transfers) or after == index:
         return f"there is no transfer {after} to pass on"
-    if after >= 0 and transfers[after].destination != transfer.source:
+    # Chips pass on along the ring only, so that there are no circles.
+    if after >= 0 and (transfer.source < 0 or transfers[after].destination != transfer.source):
         return "it passes on a transfer to another chip"
     return None
+
+
+def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | None:
+    reuses = transfer.reuses
+    if not -1 <= reuses < len(transfers):
+        return f"there is no transfer {reuses} whose buffer it could reuse"
+    if reuses < 0:
+        return None
+    if transfer.destination == HOST or transfers[reuses].destination != transfer.destination:
+        return "it reuses a buffer of another chip"
+    if transfers[reuses].reuses < 0:
+        return f"it reuses the buffer of transfer {reuses}, which does not wait for that"
+    return None
+
+
+def _end_problems(program: LoweredProgram) -> Iterator[tuple[str, str]]:
+    """What is wrong between kernels and transfers that exist."""
+    transfers = program.transfers
+    arrives: dict[tuple[str, int], int] = {}
+    for index, transfer in enumerate(transfers):
+        first = arrives.setdefault((transfer.tensor, transfer.destination), index)
+        if first != index and transfer.source != OFF_PACKAGE:
+            yield _transfer_place(index, transfer), f"transfer {first} brings the tensor already"
+    sent: set[int] = set()
+    for chip in program.chips:
+        for kernel in chip.kernels:
+            place = f"kernel {quote(kernel.name)} of chip {chip.chip}"
+            if any(transfers[i].destination != chip.chip for i in kernel.reads):
+                yield place, "it reads a transfer to another chip"
+            for index in kernel.writes:
+                if transfers[index].source != chip.chip:
+                    yield place, "it writes a transfer of another chip"
+                elif index in sent or transfers[index].after >= 0:
+                    yield place, f"transfer {index} has a second source"
+                sent.add(index)
+
+
+def _transfer_place(index: int, transfer: Transfer) -> str:
+    return f"transfer {index} of {quote(transfer.tensor)}"

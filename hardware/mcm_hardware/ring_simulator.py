@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.program import ChipProgram, LoweredProgram
+from mcm_compiler.simulation import ChipActivity, Hop, LinkActivity, SimulationResult, Timeline
 from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.event_graph import EventGraph, build_event_graph, route
-from mcm_hardware.max_plus import start_times, steady_cycle, waiting_times
-from mcm_hardware.program_check import check_program
+from mcm_hardware.event_graph import EventGraph, event_graph
+from mcm_hardware.max_plus import start_times
+from mcm_hardware.performance import performance
+from mcm_hardware.program_arrays import (
+    ENGINE,
+    LinkArrays,
+    ProgramArrays,
+    link_arrays,
+    link_ends,
+    program_arrays,
+)
+from mcm_hardware.program_check import check_program, check_timeline
+from mcm_hardware.stall_times import BUFFER, INPUT, LINK, stall_times
+from mcm_hardware.steady_state import steady_state
+from mcm_hardware.wait_cycle import deadlock
 
 Floats = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+
+_MOST_INFERENCES = 100_000
+_MOST_STEPS = 200_000_000
+"""How long a program is played for it to settle: about a third of a second."""
 
 
 @dataclass(frozen=True)
@@ -34,82 +53,114 @@ class RingSimulator:
     name: str = "ring-event-graph"
 
     def run(self, program: LoweredProgram, inferences: int = 64) -> SimulationResult:
-        """Plays `inferences` inferences that enter as fast as the package takes them.
+        """Plays inferences that enter as fast as the package takes them, until they repeat.
 
-        The period is exact where the last inferences repeat in a pattern; otherwise it is the
-        mean over the second half, but never less than the busiest chip or link allows.
+        The period is the maximum cycle ratio of the event graph. Stalls and queues are those of
+        the steady state that the graph comes to; where it does not settle within some 10^8 steps
+        (or never, because the program falls apart into parts of different speed), those of one
+        that it has.
 
         Args:
             program: from the lowering of this package, or read back from a file.
-            inferences: at least 1.
+            inferences: how many are played at least; at least 1.
 
         Raises:
             ValueError: if `inferences` is less than 1.
-            CompileError: MCM-T010 if a transfer has no buffer to arrive in, MCM-T011 if the
-                program does not fit, MCM-T012 if it contradicts itself.
+            CompileError: MCM-T010 if the program deadlocks, MCM-T011 if it does not fit,
+                MCM-T012 if it contradicts itself or the package, MCM-T013 if it is too large.
         """
         if inferences < 1:
             raise ValueError(f"{inferences} inferences cannot be simulated")
-        check_program(program, self.spec.num_chips)
-        graph = build_event_graph(program, self.spec)
-        start = start_times(graph, inferences)
-        ended = (start + graph.busy_s + graph.latency_s)[:, graph.finals].max(axis=1)
-        cycle = steady_cycle(start, int(graph.arcs.lag.max(initial=1)))
-        window = cycle if cycle is not None else max(inferences // 2, 1)
+        arrays, links, graph = self._graph(program)
+        speed = performance(graph)
+        most = min(_MOST_INFERENCES, _MOST_STEPS // (len(graph.busy_s) + int(graph.wait_ptr[-1])))
+        steady = steady_state(graph, speed.period_s, speed.critical, inferences, most)
+        stalls, queue = stall_times(arrays, graph, steady, speed.period_s)
+        engines = ENGINE * self.spec.num_chips
         return SimulationResult(
             simulator=self.name,
-            period_s=_period(graph, ended, window),
-            latency_s=float(ended[0]),
-            inferences=inferences,
-            chips=_chip_activity(program, graph, start, window),
-            links=self._link_activity(program, graph),
+            period_s=speed.period_s,
+            latency_s=speed.latency_s,
+            inferences=steady.played,
+            chips=tuple(
+                _chip_activity(chip, speed.busy_s[engines + chip.chip], stalls[engines + chip.chip])
+                for chip in program.chips
+            ),
+            links=_link_activity(arrays, links, graph, speed.busy_s, queue),
+            steady_from=steady.since if steady.since >= 0 else None,
         )
 
-    def _link_activity(
-        self, program: LoweredProgram, graph: EventGraph
-    ) -> tuple[LinkActivity, ...]:
-        carried = dict.fromkeys(graph.links, 0)
-        for transfer in program.transfers:
-            for link in route(transfer, self.spec):
-                carried[link] += transfer.size_bytes
-        return tuple(
-            LinkActivity(*link, float(graph.busy_s[hops].sum()), carried[link])
-            for link, hops in zip(graph.links, graph.link_hops, strict=True)
+    def timeline(self, program: LoweredProgram, inferences: int = 8) -> Timeline:
+        """When each kernel and each hop of the first `inferences` inferences starts.
+
+        Raises:
+            ValueError: if `inferences` is less than 1.
+            CompileError: as `run`; MCM-T013 also if there are too many inferences to keep.
+        """
+        if inferences < 1:
+            raise ValueError(f"{inferences} inferences cannot be simulated")
+        _, links, graph = self._graph(program)
+        check_timeline(len(graph.busy_s), inferences)
+        start = start_times(graph, inferences)
+        kernels = int(graph.hop_ptr[0])
+        transfer = np.repeat(np.arange(len(program.transfers)), np.diff(graph.hop_ptr))
+        return Timeline(
+            program=program,
+            hops=tuple(
+                Hop(
+                    int(transfer[hop - kernels]),
+                    *link_ends(int(graph.resource[hop]), links.num_chips),
+                    float(graph.busy_s[hop]),
+                    float(graph.latency_s[hop]),
+                )
+                for hop in range(kernels, len(graph.busy_s))
+            ),
+            kernel_start_s=start[:, :kernels],
+            hop_start_s=start[:, kernels:],
         )
 
-
-def _period(graph: EventGraph, ended: Floats, window: int) -> float:
-    """Seconds between inferences, over the last `window` of them."""
-    loads = [graph.busy_s[hops].sum() for hops in graph.link_hops]
-    loads += [
-        graph.busy_s[begin:end].sum()
-        for begin, end in zip(graph.kernel_ptr[:-1], graph.kernel_ptr[1:], strict=True)
-    ]
-    # A resource serves inferences one after another, so no steady state is faster; a few
-    # inferences that still drain from the start may be.
-    floor = float(max(loads))
-    if len(ended) == 1:
-        return float(ended[0])
-    return max(float(ended[-1] - ended[-1 - window]) / window, floor)
+    def _graph(self, program: LoweredProgram) -> tuple[ProgramArrays, LinkArrays, EventGraph]:
+        """The arrays, the package and the event graph of a program that runs."""
+        check_program(program, self.spec)
+        arrays, links = program_arrays(program), link_arrays(self.spec)
+        graph = event_graph(arrays, links)
+        if len(graph.order) < len(graph.busy_s):
+            raise CompileError(deadlock(program, graph))
+        return arrays, links, graph
 
 
-def _chip_activity(
-    program: LoweredProgram, graph: EventGraph, start: Floats, window: int
-) -> tuple[ChipActivity, ...]:
-    arcs = graph.arcs
-    waits = waiting_times(
-        start, arcs.ptr, arcs.source, arcs.weight_s, arcs.lag, arcs.wait, len(start) - window
+def _chip_activity(chip: ChipProgram, busy_s: float, stalls: Floats) -> ChipActivity:
+    engine_s: defaultdict[str, float] = defaultdict(float)
+    for kernel in chip.kernels:
+        engine_s[kernel.engine] += kernel.duration_s - kernel.launch_s
+        engine_s["launch"] += kernel.launch_s
+    return ChipActivity(
+        chip=chip.chip,
+        busy_s=float(busy_s),
+        stall_s={
+            "input": float(stalls[INPUT]),
+            "link": float(stalls[LINK]),
+            "buffer": float(stalls[BUFFER]),
+        },
+        engine_s={engine: time for engine, time in sorted(engine_s.items()) if time > 0},
+        high_water_bytes=chip.high_water_bytes,
     )
-    activity: list[ChipActivity] = []
-    for position, chip in enumerate(program.chips):
-        kernels = slice(int(graph.kernel_ptr[position]), int(graph.kernel_ptr[position + 1]))
-        on_input, on_buffer = waits[kernels].sum(axis=0) / window
-        activity.append(
-            ChipActivity(
-                chip=chip.chip,
-                busy_s=float(graph.busy_s[kernels].sum()),
-                stall_s={"input": float(on_input), "buffer": float(on_buffer)},
-                high_water_bytes=chip.high_water_bytes,
-            )
+
+
+def _link_activity(
+    arrays: ProgramArrays, links: LinkArrays, graph: EventGraph, busy_s: Floats, queue_s: Floats
+) -> tuple[LinkActivity, ...]:
+    """Used links by source and destination."""
+    hops = graph.resource[int(graph.hop_ptr[0]) :]
+    carried = np.zeros(graph.num_resources, np.int64)
+    np.add.at(carried, hops, np.repeat(arrays.size_bytes, np.diff(graph.hop_ptr)))
+    used = [int(link) for link in np.unique(hops)]
+    return tuple(
+        LinkActivity(
+            *link_ends(link, links.num_chips),
+            float(busy_s[link]),
+            int(carried[link]),
+            float(queue_s[link]),
         )
-    return tuple(activity)
+        for link in sorted(used, key=lambda link: link_ends(link, links.num_chips))
+    )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import onnx_ir as ir
+
 from mcm_compiler.cost import CostModel
+from mcm_compiler.judging import BatchJudge
+from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import ChipModel, PackageLimits, Wire
@@ -32,7 +36,7 @@ class RingTarget:
         """Makes the target from a description.
 
         Raises:
-            CompileError: MCM-T001 to MCM-T006, one diagnostic per fault.
+            CompileError: MCM-T001 to MCM-T008, one diagnostic per fault.
         """
         return cls(name, parse_ring(name, text), text)
 
@@ -57,6 +61,12 @@ class RingTarget:
             stream_bytes_per_s=spec.stream_bytes_per_s,
         )
 
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers of the package by section and key, for `mcmc targets show`."""
+        from mcm_hardware.target_details import ring_details
+
+        return ring_details(self.name, self.source_text, self.spec)
+
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def cost_model(self) -> CostModel:
@@ -76,3 +86,11 @@ class RingTarget:
         from mcm_hardware.ring_simulator import RingSimulator
 
         return RingSimulator(self.spec)
+
+    def batch_judge(
+        self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
+    ) -> BatchJudge:
+        """The judge of many partitions of one problem, without ONNX."""
+        from mcm_hardware.batch.ring_judge import RingBatchJudge
+
+        return RingBatchJudge(self.spec, model, problem, groups)

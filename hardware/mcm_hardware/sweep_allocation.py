@@ -37,21 +37,22 @@ def sweep_offsets(
     count = len(sizes)
     begins = ascending(by_size, first)
     ends = ascending(by_size, last)
-    offsets = np.full(count, base, np.int64)
+    offsets: Longs = np.full(count, base, np.int64)
     # Gaps below `top`, ascending and apart from each other.
-    gap_at = np.empty(count + 1, np.int64)
-    gap_size = np.empty(count + 1, np.int64)
+    gap_at: Longs = np.empty(count + 1, np.int64)
+    gap_size: Longs = np.empty(count + 1, np.int64)
     gaps, ended = 0, 0
-    top = high = np.int64(base)
+    top = high = base
     for item in begins:
         while last[ends[ended]] < first[item]:
             freed = ends[ended]
             ended += 1
             if sizes[freed] > 0:
-                gaps = _free(gap_at, gap_size, gaps, offsets[freed], sizes[freed])
+                at, size = int(offsets[freed]), int(sizes[freed])
+                gaps = _free(gap_at, gap_size, gaps, at, size)
         if gaps > 0 and gap_at[gaps - 1] + gap_size[gaps - 1] == top:
             gaps -= 1
-            top = gap_at[gaps]
+            top = int(gap_at[gaps])
         if sizes[item] == 0:
             continue
         best = -1
@@ -60,7 +61,7 @@ def sweep_offsets(
                 best = gap
         if best < 0:
             offsets[item] = top
-            top += sizes[item]
+            top += int(sizes[item])
             high = max(high, top)
             continue
         offsets[item] = gap_at[best]

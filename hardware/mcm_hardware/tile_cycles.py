@@ -2,7 +2,7 @@
 
 The operands of `[m, k] x [k, n]` are mapped to the array as in Samajdar et al. 2020, *A
 Systematic Methodology for Characterizing Scalability of DNN Accelerators using SCALE-Sim*,
-table III: an array of `R x C` units holds a tile of `rows x cols` elements while `steps` vectors
+section III: an array of `R x C` units holds a tile of `rows x cols` elements while `steps` vectors
 stream through it.
 
 | dataflow | what is cut into tiles | rows | cols | steps per tile |
@@ -10,7 +10,7 @@ stream through it.
 | output stationary | the result `[m, n]` | m | n | k |
 | weight stationary | the second operand `[k, n]` | k | n | m |
 
-A lone tile takes `2 rows + cols + steps - 2` cycles there (equation 1), whichever the dataflow.
+A lone tile takes `2 rows + cols + steps - 2` cycles there, whichever the dataflow.
 """
 
 from __future__ import annotations
@@ -97,8 +97,10 @@ def left_readings(array: MacArray, gemm: Gemm) -> int:
     """How often the array reads the whole left operand from SRAM: once per tile column.
 
     There is no buffer between SRAM and array that holds a panel of operands: SRAM reads are
-    counted as SCALE-Sim counts them (Samajdar et al. 2018, section IV), except that windows of a
-    convolution that overlap are read once per pass, out of line buffers (our choice).
+    counted as SCALE-Sim counts them (Samajdar et al. 2018, *SCALE-Sim: Systolic CNN Accelerator
+    Simulator*), except that windows of a convolution that overlap are read once per pass, out of
+    line buffers (our choice). Timeloop (Parashar et al. 2019) counts the same for a mapping
+    without a buffer level between the two.
     """
     return tiling(array, gemm).col_tiles
 

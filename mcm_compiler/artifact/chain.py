@@ -51,7 +51,12 @@ def run_chain(
         missing = [name for name in outputs if name not in inbox[HOST]]
         if missing:
             raise CompileError(
-                Diagnostic("MCM-V003", f"the output {quote(missing[0])} reaches no host wire")
+                Diagnostic(
+                    "MCM-V003",
+                    f"the output {quote(missing[0])} reaches no host wire",
+                    at=f"output {quote(missing[0])}",
+                    hint="the folder was changed; compile again",
+                )
             )
         results.append({name: inbox[HOST][name] for name in outputs})
     return results
@@ -72,6 +77,8 @@ def _deliver(
                 Diagnostic(
                     "MCM-V003",
                     f"a wire takes {quote(wire.tensor)} from {where}, which does not have it",
+                    at=f"wire {quote(wire.tensor)}",
+                    hint="the folder was changed; compile again",
                 )
             )
         for destination in wire.destinations:

@@ -127,6 +127,8 @@ def check_folder(
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in steps.items():
+        if name == "simulation" and not done[-1].holds:
+            continue  # it would play a program that is not that of the chips
         if progress is not None:
             progress(name)
         try:
@@ -136,7 +138,8 @@ def check_folder(
             done.append(CheckStep(name, True, detail, skipped is not None))
             found += [skipped] if skipped is not None else []
         except CompileError as error:
-            found += error.diagnostics
+            # A file that several steps read is told once.
+            found += [fault for fault in error.diagnostics if fault not in found]
             done.append(CheckStep(name, False, error.diagnostics[0].message))
             if name in ("files", "structure"):
                 break  # what follows would execute files that are not what the manifest says

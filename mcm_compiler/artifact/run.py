@@ -48,6 +48,8 @@ def input_faults(entries: Sequence[TensorEntry], inputs: Mapping[str, Any]) -> l
             "MCM-V010",
             f"the model has no input {quote(name)}; it has: "
             f"{', '.join(map(quote, sorted(known))) or 'none'}",
+            at=f"input {quote(name)}",
+            hint="name the arrays as the inputs of the model are named",
         )
         for name in inputs
         if name not in known
@@ -60,13 +62,16 @@ def _faults(entry: TensorEntry, inputs: Mapping[str, Any]) -> list[Diagnostic]:
         if entry.dtype.startswith("Optional("):
             return []
         shape = list(entry.shape) if entry.shape is not None else "any shape"
-        return [Diagnostic("MCM-V010", f"the input is missing: {entry.dtype} {shape}", at=place)]
+        message = f"the input is missing: {entry.dtype} {shape}"
+        return [Diagnostic("MCM-V010", message, at=place, hint="give an array for each input")]
     array = inputs[entry.name]
     if not isinstance(array, np.ndarray) or entry.shape is None:
         return []
     if array.shape != entry.shape:
         message = f"its shape is {list(array.shape)}, the model was compiled for"
-        return [Diagnostic("MCM-V010", f"{message} {list(entry.shape)}", at=place)]
+        hint = "compile for this shape with --shape, or give data of the compiled one"
+        message = f"{message} {list(entry.shape)}"
+        return [Diagnostic("MCM-V010", message, at=place, hint=hint)]
     expected = _numpy_name(entry.dtype)
     if array.dtype.name != expected and entry.dtype != "string":
         message = f"its type is {array.dtype.name}, the model takes {expected}"

@@ -13,7 +13,6 @@ from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, damaged, read_manifes
 from mcm_compiler.artifact.program_file import check_program_of, folder_program
 from mcm_compiler.artifact.structure_check import check_structure, load_chips
 from mcm_compiler.program import LoweredProgram
-from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import target_from_text
 
@@ -71,13 +70,3 @@ def read_compiled(folder: Path) -> CompiledFolder:
     chips = load_chips(folder, manifest)
     check_program_of(program, chips, manifest.wires)
     return CompiledFolder(target, program, {chip.chip: chip.model.graph for chip in chips})
-
-
-def simulate_folder(folder: Path, inferences: int = 64) -> SimulationResult:
-    """Runs the simulator of the folder's target on its program.
-
-    Raises:
-        CompileError: as `read_compiled`, and from the simulator.
-    """
-    compiled = read_compiled(folder)
-    return compiled.target.simulator().run(compiled.program, inferences)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import onnx
@@ -49,14 +48,17 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     faults = _check_ends(manifest, _load(folder, layout.ANNOTATED))
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}
-    for entry, chip in zip(manifest.chips, load_chips(folder, manifest), strict=True):
+    found: list[ChipEntry] = []
+    for chip in load_chips(folder, manifest):
         graph = chip.model.graph
-        inputs = tuple(value.name or "" for value in graph.inputs)
-        outputs = tuple(value.name or "" for value in graph.outputs)
-        found = chip_entry(ChipModel(chip.chip, chip.model, inputs, outputs), manifest.wires)
-        faults += _check_chip(entry, found, manifest.chips)
-        ends[entry.chip] = {v.name or "": v for v in chip.model.graph.inputs}
-        starts[entry.chip] = {v.name or "": v for v in chip.model.graph.outputs}
+        ends[chip.chip] = {v.name or "": v for v in graph.inputs}
+        starts[chip.chip] = {v.name or "": v for v in graph.outputs}
+        own = ChipModel(chip.chip, chip.model, tuple(ends[chip.chip]), tuple(starts[chip.chip]))
+        found.append(chip_entry(own, manifest.wires))
+    for entry, own in zip(manifest.chips, found, strict=True):
+        faults += _check_chip(entry, own, ("inputs", "outputs", "weights", "order"), manifest.chips)
+    if faults:
+        raise CompileError(faults)  # wires that do not fit would say the same once more
     host_inputs = {entry.name for entry in manifest.inputs}
     host_outputs = {entry.name for entry in manifest.outputs}
     delivered: set[tuple[int, str]] = set()
@@ -80,6 +82,10 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     faults += [_loose(name, chip, "never gets it") for chip, name in sorted(wanted - delivered)]
     if faults:
         raise CompileError(faults)
+    for entry, own in zip(manifest.chips, found, strict=True):
+        faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
+    if faults:
+        raise CompileError(faults)
     return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires"
 
 
@@ -101,27 +107,24 @@ def _load(folder: Path, name: str) -> ir.Model:
 
 
 def _check_chip(
-    entry: ChipEntry, found: ChipEntry, others: Sequence[ChipEntry]
+    entry: ChipEntry, found: ChipEntry, parts: Sequence[str], others: Sequence[ChipEntry]
 ) -> list[Diagnostic]:
     """MCM-A010 for a chip whose model is not the one of its entry.
 
     Args:
         entry: what the manifest says.
         found: what it would say of the model in the chip's file.
+        parts: the fields to compare.
         others: all entries of the manifest.
     """
-    parts = [f.name for f in fields(ChipEntry) if getattr(entry, f.name) != getattr(found, f.name)]
-    if not parts:
+    wrong = [part for part in parts if getattr(entry, part) != getattr(found, part)]
+    if not wrong:
         return []
-    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-    message = f"the {listed} of {quote(entry.file)} are not those in the manifest"
-    same = [
-        o.chip
-        for o in others
-        if o.chip != entry.chip and (o.inputs, o.order) == (found.inputs, found.order)
-    ]
-    if same:
-        message += f"; it holds the model of chip {same[0]}"
+    listed = " and ".join(filter(None, [", ".join(wrong[:-1]), wrong[-1]]))
+    message = f"the {listed} of {quote(entry.file)} differ from the manifest"
+    same = [o for o in others if (o.inputs, o.order) == (found.inputs, found.order)]
+    if same and entry not in same:
+        message += f"; it holds the model of chip {same[0].chip}"
     return [Diagnostic("MCM-A010", message, at=f"chip {entry.chip}", hint="compile again")]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.cli.output_files import whole_file
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
@@ -47,7 +47,12 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     if faults:
         raise CompileError(
             [
-                Diagnostic("MCM-U022", f"output '{name}' is a sequence or a map, not an array")
+                Diagnostic(
+                    "MCM-U022",
+                    f"output {quote(name)} is a sequence or a map, not an array",
+                    at=f"output {quote(name)}",
+                    hint="leave out --output to see the types and shapes of all outputs",
+                )
                 for name in faults
             ]
         )

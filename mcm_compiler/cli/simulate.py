@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, format_option
+from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json, show_simulation
+from mcm_compiler.report.printable import printable
 
 
 @click.command(cls=Verb)
@@ -17,27 +18,38 @@ from mcm_compiler.cli.show import show_json, show_simulation
     "--inferences", type=click.IntRange(1, 100_000), default=64, show_default=True,
     help="Inferences that enter as fast as the package takes them.",
 )  # fmt: skip
+@click.option("--trace", type=FILE, default=None,
+              help="Write a timeline for https://ui.perfetto.dev, such as run.pftrace.",
+              )  # fmt: skip
+@force_option
 @format_option()
-def command(folder: Path, inferences: int, output_format: str) -> None:
-    """Simulate FOLDER from its files alone: throughput, latency, and what each chip does."""
-    from mcm_compiler.artifact.simulate import folder_program, simulate_folder
-    from mcm_compiler.report.activity import chip_rows, link_rows
-    from mcm_compiler.report.bottleneck import find_bottleneck
+def command(
+    folder: Path, inferences: int, trace: Path | None, force: bool, output_format: str
+) -> None:
+    """Simulate FOLDER from its files alone: throughput, latency, and what each chip does.
 
-    simulation = simulate_folder(folder, inferences)
-    program = folder_program(folder)
-    period_s = simulation.period_s
-    data = {
-        "simulator": simulation.simulator,
-        "inferences": simulation.inferences,
-        "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
-        "period_s": period_s,
-        "latency_s": simulation.latency_s,
-        "bottleneck": find_bottleneck(simulation, program),
-        "chips": chip_rows(simulation, program, {}, None),
-        "links": link_rows(simulation),
-    }
+    The files are compared with the hashes of the manifest before anything is simulated.
+    """
+    from mcm_compiler.artifact.simulate import read_compiled
+    from mcm_compiler.cli.output_files import refuse_existing, whole_file
+    from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
+    from mcm_compiler.report.simulation_data import simulation_data
+
+    if trace is not None:
+        refuse_existing(trace, force)
+    compiled = read_compiled(folder)
+    if trace is not None:
+        refuse_large_trace(compiled.program, inferences)
+    simulator = compiled.target.simulator()
+    simulation = simulator.run(compiled.program, inferences)
+    if trace is not None:
+        timeline = simulator.timeline(compiled.program, inferences)
+        with whole_file(trace) as partial, partial.open("wb") as file:
+            write_trace(timeline, file)
+    data = simulation_data(simulation, compiled.program, compiled.target.limits, compiled.graphs)
     if output_format == "json":
         show_json(data)
     else:
         show_simulation(data)
+    if trace is not None:
+        click.echo(f"wrote {printable(str(trace))}", err=True)

@@ -8,6 +8,7 @@ where, from what the child told ahead, and removes what is half-written.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import mmap
@@ -104,7 +105,12 @@ def supervise(arguments: Sequence[str]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _, status = os.waitpid(child, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
-    sys.exit(_exit_code(os.waitstatus_to_exitcode(status), words.read(), arguments))
+    exit_code = _exit_code(os.waitstatus_to_exitcode(status), words.read(), arguments)
+    with contextlib.suppress(OSError, ValueError):  # a reader may have gone away
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Taking the interpreter down takes longer than all else that this process does.
+    os._exit(exit_code)
 
 
 def crash(exit_code: int, words: LastWords, verb: str) -> Diagnostic:

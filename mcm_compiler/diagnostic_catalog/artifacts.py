@@ -57,10 +57,19 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "If the change was meant, compile the changed model; otherwise compile again.",
     ),
     CatalogEntry(
+        "MCM-A009",
+        "swapped files in the output folder",
+        "Files of the folder hold what the manifest says of other files of it: they changed\n"
+        "names. Each chip would run another chip's model. Give the files their names back, or\n"
+        "compile again.",
+    ),
+    CatalogEntry(
         "MCM-A010",
         "chip file differs from the manifest",
-        "The inputs, outputs, weights or node order of a chip's model are not what the manifest\n"
-        "says. Whoever deploys by the manifest would wire the chips wrongly. Compile again.",
+        "The inputs, outputs, weights or node order of a chip's model, or what it receives and\n"
+        "sends by the wires, are not what the manifest says of it; or the manifest has other\n"
+        "graph inputs and outputs than the source model. Whoever deploys by the manifest would\n"
+        "wire the chips wrongly. Compile again.",
     ),
     CatalogEntry(
         "MCM-A011",
@@ -76,5 +85,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Viewers of traces get slow beyond some hundred thousand slices, and their time ends at\n"
         "64 bits of nanoseconds. A few inferences in steady state show what all the others do:\n"
         "give a smaller --inferences.",
+    ),
+    CatalogEntry(
+        "MCM-A013",
+        "program differs from the chips' models",
+        "program.json runs an op that the model of the chip does not have, or leaves one out, or\n"
+        "its transfers are not the wires of the manifest. Its simulation would say nothing about\n"
+        "the models in the folder. Compile again.",
     ),
 )

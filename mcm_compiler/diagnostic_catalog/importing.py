@@ -189,14 +189,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "unknown type or shape",
         "Neither inference nor a run could tell the type or shape of a value. It is\n"
         "placed and costed as if open dimensions were 1, so that times and memory may be\n"
-        "too low.",
+        "too low. The message names the first such value and why the run failed; sizes that\n"
+        "the model runs with, given by --shape or --dim, are the usual remedy.",
     ),
     CatalogEntry(
         "MCM-I041",
-        "shapes from a run",
-        "onnx's shape inference did not complete, and the rest was read off one run in\n"
-        "onnxruntime with random inputs. Where a shape depends on data, it is the shape\n"
-        "of that run.",
+        "shapes from onnxruntime",
+        "onnx's shape inference did not complete. onnxruntime's symbolic inference found some\n"
+        "of the rest, which are as certain; the others were read off onnxruntime as it loaded\n"
+        "and ran the model once with random inputs. Where a shape depends on data, it is the\n"
+        "shape of that run.",
     ),
     CatalogEntry(
         "MCM-I042",

@@ -117,6 +117,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Partitioning estimates the memory of each chip, and lowering then plans it with\n"
         "real addresses: weights, receive and send buffers, activations by liveness. The\n"
         "plan of at least one chip ends beyond its SRAM. This is the dynamic constraint\n"
-        "H(G, f) of MCM, Eq. 5: what only later compilation shows.",
+        "H(G, f) of MCM, Eq. 5: what only later compilation shows.\n"
+        "The hint names changes, each of which makes the chip fit as far as its own buffers\n"
+        "go: an op in pieces on several chips, fewer tensors that are only passed on, weights\n"
+        "that are streamed. Where none suffices alone it names those that help.",
     ),
 )

@@ -74,10 +74,11 @@ no chip; all chips are off.""",
         "MCM-T010",
         "lowered program deadlocks",
         """\
-A transfer of the program has no buffer to arrive in (`slots` is 0), so that it never starts
-and no inference ever ends. No other deadlock is possible: tensors go down the ring only, and
-kernels and links have a fixed order. Targets are refused with fewer than one slot, so the
-program file was changed, or a plug-in's lowering is at fault.""",
+Within one inference, kernels and transfers of the program wait for each other in a circle, so
+that no inference ever ends; the message names the circle. A kernel waits for what it reads, for
+the kernel before it, and for room for what it writes; a transfer waits for the kernel that makes
+its tensor, and for a buffer to arrive in. A transfer without any buffer (`slots` is 0) waits for
+itself. Our own lowering makes no such program, so it was changed, or a plug-in is at fault.""",
     ),
     CatalogEntry(
         "MCM-T011",
@@ -93,7 +94,17 @@ weights, or a target with more memory per chip help.""",
         "lowered program contradicts itself",
         """\
 The program refers to chips or transfers that do not exist, lets a kernel read what goes to
-another chip, or holds a time or size that is negative or not finite. It was changed after
-it was written, or a plug-in's lowering is at fault. Compile the model again.""",
+another chip, brings a tensor twice, uses more SRAM than a chip has, or holds a time or size that
+is negative, not finite or absurd. It was changed after it was written, or a plug-in's lowering
+is at fault. Compile the model again.""",
+    ),
+    CatalogEntry(
+        "MCM-T013",
+        "lowered program is too large to simulate",
+        """\
+The program has more kernels and transfers, or more buffers per transfer, than can be played in a
+few hundred MiB of memory; or a timeline of so many inferences was asked for. The message has
+the number and the limit. Fewer inferences, or more fusion, help; a program that was changed has
+to be compiled again.""",
     ),
 )

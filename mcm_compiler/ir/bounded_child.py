@@ -62,7 +62,8 @@ def answer_of_child(
         _, status = os.waitpid(child, 0)
     number = os.waitstatus_to_exitcode(status)
     if number != 0:
-        raise ChildDiedError(signal.Signals(-number).name if number < 0 else f"exit status {number}")
+        how = signal.Signals(-number).name if number < 0 else f"exit status {number}"
+        raise ChildDiedError(how)
     return answer
 
 
@@ -94,6 +95,8 @@ def _serve(work: Callable[[], bytes], writing: int, growth_bytes: int, cpu_s: in
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
+        # A notebook or a test has put something else in their place.
+        sys.stdout = sys.stderr = os.fdopen(null, "w", encoding="utf-8")
         answer = work()
         with os.fdopen(writing, "wb") as stream:
             stream.write(answer)

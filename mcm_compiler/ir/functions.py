@@ -11,8 +11,8 @@ def inline_functions(model: ir.Model) -> int:
 
     Onnxruntime does the same when it loads a model, so that no bit changes. A function stays as
     it is, and each call of it one op, where its opsets are not those of the model, where it takes
-    a graph as attribute, and where an output of it is one of its inputs or given twice. How far
-    calls expand has to be checked before.
+    or is given a graph as attribute, and where an output of it is one of its inputs or given
+    twice. How far calls expand has to be checked before.
 
     Returns:
         The number of functions that were inlined.
@@ -21,9 +21,27 @@ def inline_functions(model: ir.Model) -> int:
         return 0
     RemoveUnusedFunctionsPass()(model)
     opsets = dict(model.opset_imports)
-    wanted = {key for key, function in model.functions.items() if _fits(function, opsets)}
+    given_graphs = _called_with_graphs(model)
+    wanted = {
+        key
+        for key, function in model.functions.items()
+        if key not in given_graphs and _fits(function, opsets)
+    }
     InlinePass(criteria=lambda function: function.identifier() in wanted)(model)
     return len(wanted)
+
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def _called_with_graphs(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """Ops of which some node has a graph as attribute."""
+    return {
+        node.op_identifier()
+        for body in (model.graph, *model.functions.values())
+        for node in body.all_nodes()
+        if any(attribute.type in _GRAPHS for attribute in node.attributes.values())
+    }
 
 
 def _fits(function: ir.Function, opsets: dict[str, int]) -> bool:
@@ -31,8 +49,7 @@ def _fits(function: ir.Function, opsets: dict[str, int]) -> bool:
     if any(opsets.get(domain, version) != version
            for domain, version in function.opset_imports.items()):  # fmt: skip
         return False
-    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-           for a in function.attributes.values()):  # fmt: skip
+    if any(a.type in _GRAPHS for a in function.attributes.values()):
         return False
     outputs = list(function.outputs)
     if len(set(outputs)) < len(outputs) or set(outputs) & set(function.inputs):

@@ -99,6 +99,7 @@ def import_model(
         CompileError: as `import_onnx`.
     """
     model = model.clone()
+    name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
     notes = _check_proto(proto)
@@ -168,7 +169,6 @@ def _prepare(
     name_nodes(model)
     _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model)
-    _raise_errors(check_value_sizes(model))
     original = model.clone()
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):

@@ -53,20 +53,19 @@ def infer_shapes(model: ir.Model) -> list[Diagnostic]:
             value.shape = ir.Shape(value.const_value.shape.numpy())
             value.dtype = value.const_value.dtype
     notes = _infer_with_onnx(model)
-    if faults := check_value_sizes(model):
-        raise CompileError(faults)
+    _check_sizes(model)
     missing = open_values(model)
     if not missing:
         return notes
     infer_symbolically(model, missing)
+    _check_sizes(model)
     unrun = [v for v in missing if is_open(v)]
     reason = None
     if unrun:
-        if faults := check_value_sizes(model):
-            raise CompileError(faults)
         fixed = fixed_shapes(model)
         reason = learn_from_run(model, unrun, fixed)
         bound_shapes(unrun, fixed)
+        _check_sizes(model)
     still = [v for v in unrun if is_open(v)]
     return notes + _notes(missing, unrun, still, reason)
 
@@ -83,6 +82,11 @@ def is_open(value: ir.Value) -> bool:
     return value.shape is None or any(
         not isinstance(dim, int) and not is_estimated(dim) for dim in value.shape
     )
+
+
+def _check_sizes(model: ir.Model) -> None:
+    if faults := check_value_sizes(model):
+        raise CompileError(faults)
 
 
 def _notes(

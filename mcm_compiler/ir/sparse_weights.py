@@ -31,8 +31,10 @@ def expand_sparse_weights(proto: onnx.ModelProto) -> list[Diagnostic]:
             else:
                 graph.initializer.add().CopyFrom(dense)
         for node in graph.node:
+            if node.op_type != "Constant":
+                continue
             for attribute in node.attribute:
-                if node.op_type != "Constant" or attribute.name != "sparse_value":
+                if attribute.name != "sparse_value":
                     continue
                 dense = _dense(attribute.sparse_tensor)
                 if isinstance(dense, str):

@@ -238,6 +238,10 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 def _find_cycle(body: _Body, producer: dict[str, int]) -> list[onnx.NodeProto]:
     """The nodes of one cycle, in order; empty where there is none (Kahn's algorithm)."""
+    if all(
+        producer.get(name, -1) < i for i, node in enumerate(body.nodes) for name in _reads(node)
+    ):
+        return []
     sources: list[list[int]] = []
     readers: list[list[int]] = [[] for _ in body.nodes]
     for i, node in enumerate(body.nodes):

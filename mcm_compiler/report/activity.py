@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram
-from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.simulation import ChipActivity, SimulationResult
+from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
 
 Row = dict[str, Any]
 """One object of a JSON array of the report."""
@@ -44,6 +45,10 @@ def chip_rows(
                 if activity and simulation
                 else None,
                 "stall_s": dict(sorted(activity.stall_s.items())) if activity else None,
+                "engine_s": dict(sorted(activity.engine_s.items())) if activity else None,
+                "engine_utilisation": _engine_shares(activity, simulation)
+                if activity and simulation
+                else None,
                 "weight_bytes": lowered.weight_bytes if lowered else None,
                 "sram_high_water_bytes": high_water,
                 "sram_bytes": sram_bytes[chip] if sram_bytes and chip < len(sram_bytes) else None,
@@ -62,6 +67,7 @@ def link_rows(simulation: SimulationResult) -> list[Row]:
             "busy_s": link.busy_s,
             "utilisation": share(link.busy_s, simulation),
             "bytes_per_inference": link.bytes_per_inference,
+            "queue_s": link.queue_s,
         }
         for link in sorted(simulation.links, key=lambda link: (link.source, link.destination))
     ]
@@ -70,6 +76,11 @@ def link_rows(simulation: SimulationResult) -> list[Row]:
 def share(busy_s: float, simulation: SimulationResult) -> float | None:
     """The part of the period that a resource is busy; None for a period of no length."""
     return busy_s / simulation.period_s if simulation.period_s > 0 else None
+
+
+def _engine_shares(activity: ChipActivity, simulation: SimulationResult) -> dict[str, float | None]:
+    """The part of the period that each engine of a chip sets the pace for."""
+    return {name: share(busy, simulation) for name, busy in sorted(activity.engine_s.items())}
 
 
 def heaviest_ops(program: ChipProgram | None, count: int) -> list[Row]:
@@ -88,22 +99,49 @@ def heaviest_ops(program: ChipProgram | None, count: int) -> list[Row]:
 
 
 def heaviest_tensors(
-    program: LoweredProgram | None, source: int, destination: int, count: int
+    program: LoweredProgram | None,
+    source: int,
+    destination: int,
+    count: int,
+    limits: PackageLimits | None = None,
 ) -> list[Row]:
     """The tensors that load a link most, largest first.
 
-    A transfer between chips that are not neighbours loads every link on its way.
+    A transfer between chips that are not neighbours loads every link on its way. Where the host
+    reaches only the ends of the ring, that holds for what it exchanges with other chips as well.
+
+    Args:
+        program: tells the transfers.
+        source: where the link comes from, as in `LinkActivity`.
+        destination: where it goes to.
+        count: how many to return.
+        limits: tells what the host reaches; every chip where None.
     """
     if program is None:
         return []
-    on_the_link = [
-        t
-        for t in program.transfers
-        if (t.source, t.destination) == (source, destination)
-        or (0 <= t.source <= source < destination <= t.destination)
-    ]
+    on_the_link = [t for t in program.transfers if _crosses(t, source, destination, limits)]
     largest = sorted(on_the_link, key=lambda t: -t.size_bytes)[:count]
     return [{"name": t.tensor, "bytes": t.size_bytes} for t in largest]
+
+
+def _crosses(
+    transfer: Transfer, source: int, destination: int, limits: PackageLimits | None
+) -> bool:
+    """Whether the way of a transfer goes over a link."""
+    ends = limits is not None and limits.host_io == "ends"
+    last = limits.num_chips - 1 if limits is not None else 0
+    first, final = transfer.source, transfer.destination
+    if first == OFF_PACKAGE:
+        return (first, final) == (source, destination)
+    if first == HOST:
+        first = 0 if ends and final != last else final
+        if source == HOST:
+            return destination == first
+    if final == HOST:
+        final = last if ends and first != 0 else first
+        if destination == HOST:
+            return source == final
+    return 0 <= first <= source < destination <= final
 
 
 def _ops_of_kernels(program: ChipProgram | None) -> int | None:

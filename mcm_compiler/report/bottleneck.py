@@ -1,29 +1,45 @@
-"""The bottleneck: the resource that is busiest per inference, and what fills it."""
+"""The bottleneck: the busiest resource, what fills it, and what it would take to relieve it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import onnx_ir as ir
+
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.program import LoweredProgram
+from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
+from mcm_compiler.report.moves import Move, find_moves
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import HOST
-from mcm_compiler.units import bytes_text, percent_text, seconds_text
+from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
+from mcm_compiler.units import bytes_text, count_text, percent_text, seconds_text
 
 LISTED = 3
 """Ops or tensors that the bottleneck names."""
 
-NEARLY_FULL = 0.95
-"""Above this share of the period a resource sets the rate by itself."""
+ALWAYS_BUSY = 0.999
+"""From this share of the period on a resource sets the rate by itself."""
+
+_WAITS = {"input": "for inputs", "link": "for links", "buffer": "for room in buffers"}
 
 
 def find_bottleneck(
-    simulation: SimulationResult, program: LoweredProgram | None
+    simulation: SimulationResult,
+    program: LoweredProgram | None,
+    limits: PackageLimits | None = None,
+    graphs: Mapping[int, ir.Graph] | None = None,
 ) -> dict[str, Any] | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
 
     Chips come before links where both are equally busy, and lower numbers before higher ones.
+
+    Args:
+        simulation: tells who was busy.
+        program: tells with what.
+        limits: numbers of the package.
+        graphs: the chips' models by chip. With `limits` and `program` they tell what it would
+            take to move the heaviest op of a chip to the chip beside it.
     """
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]
     if not resources:
@@ -37,17 +53,25 @@ def find_bottleneck(
         "destination": None,
         "busy_s": worst.busy_s,
         "share_of_period": share(worst.busy_s, simulation),
+        "sets_period": worst.busy_s >= ALWAYS_BUSY * simulation.period_s,
         "heaviest_ops": [],
         "heaviest_tensors": [],
+        "moves": [],
     }
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
-        found["heaviest_ops"] = heaviest_ops(chips.get(worst.chip), LISTED)
+        own = chips.get(worst.chip)
+        found["heaviest_ops"] = heaviest_ops(own, LISTED)
+        if program is not None and own is not None and limits is not None and graphs:
+            graph = graphs.get(worst.chip)
+            if graph is not None and own.kernels:
+                moves = find_moves(_heaviest(own), own, graph, program, simulation, limits)
+                found["moves"] = [_move_row(move, own) for move in moves]
     else:
         found["source"], found["destination"] = worst.source, worst.destination
         found["heaviest_tensors"] = heaviest_tensors(
-            program, worst.source, worst.destination, LISTED
+            program, worst.source, worst.destination, LISTED, limits
         )
     found["text"] = _sentence(found, worst, ranked[1:], simulation)
     return found
@@ -57,6 +81,8 @@ def resource_name(source: int, destination: int) -> str:
     """A link in words."""
     if source == HOST:
         return f"the host's link into chip {destination}"
+    if source == OFF_PACKAGE:
+        return f"the channel from off-package memory to chip {destination}"
     if destination == HOST:
         return f"the link of chip {source} to the host"
     return f"the link from chip {source} to chip {destination}"
@@ -65,6 +91,8 @@ def resource_name(source: int, destination: int) -> str:
 def _kind(resource: ChipActivity | LinkActivity) -> str:
     if isinstance(resource, ChipActivity):
         return "chip"
+    if resource.source == OFF_PACKAGE:
+        return "memory"
     return "host" if HOST in (resource.source, resource.destination) else "link"
 
 
@@ -72,6 +100,22 @@ def _name(resource: ChipActivity | LinkActivity) -> str:
     if isinstance(resource, ChipActivity):
         return f"chip {resource.chip}"
     return resource_name(resource.source, resource.destination)
+
+
+def _heaviest(program: ChipProgram) -> int:
+    return max(range(len(program.kernels)), key=lambda i: (program.kernels[i].duration_s, -i))
+
+
+def _move_row(move: Move, program: ChipProgram) -> Row:
+    return {
+        "name": program.kernels[move.kernel].name,
+        "along": move.along,
+        "to_chip": move.to_chip,
+        "need_bytes": move.need_bytes,
+        "free_bytes": move.free_bytes,
+        "busy_without_s": move.left_s,
+        "busy_there_s": move.there_s,
+    }
 
 
 def _op_name(op: Row) -> str:
@@ -91,16 +135,50 @@ def _sentence(
     text += f" of every {seconds_text(simulation.period_s)}"
     if (part := found["share_of_period"]) is not None:
         text += f" ({percent_text(part)})"
-    ops: list[Row] = found["heaviest_ops"]
-    tensors: list[Row] = found["heaviest_tensors"]
-    if ops:
-        text += f", {seconds_text(ops[0]['seconds'])} of it in {_op_name(ops[0])}"
-    if tensors:
-        text += f", {bytes_text(tensors[0]['bytes'])} of its load is {quote(tensors[0]['name'])}"
-    if part is not None and part < NEARLY_FULL and isinstance(worst, ChipActivity):
+    text += _filling(found, worst)
+    parts = [text]
+    if isinstance(worst, ChipActivity) and not found["sets_period"]:
         reason, waited = max(worst.stall_s.items(), key=lambda item: item[1], default=("", 0.0))
         if waited > 0:
-            text += f"; it waits {seconds_text(waited)} for {reason}"
+            parts.append(f"it waits {seconds_text(waited)} {_WAITS.get(reason, 'for ' + reason)}")
+    if not found["sets_period"] and simulation.inferences > 1:
+        # Tensors go down the ring only. A cycle of waits over more than one resource comes back
+        # by a wait for a buffer to be free again, and by nothing else.
+        parts.append(
+            "as nothing is busy all the time, a cycle of waits for buffers sets the period"
+        )
+    elif found["moves"]:
+        parts.append(_move_text(found["moves"][0], found["heaviest_ops"][0]["ops"], worst.busy_s))
     if others:
-        text += f"; the next busiest is {_name(others[0])} with {seconds_text(others[0].busy_s)}"
-    return text
+        parts.append(
+            f"the next busiest is {_name(others[0])} with {seconds_text(others[0].busy_s)}"
+        )
+    return "; ".join(parts)
+
+
+def _filling(found: dict[str, Any], worst: ChipActivity | LinkActivity) -> str:
+    """What takes most of a resource's time."""
+    ops: list[Row] = found["heaviest_ops"]
+    tensors: list[Row] = found["heaviest_tensors"]
+    if ops and worst.busy_s > 0:
+        part = percent_text(ops[0]["seconds"] / worst.busy_s)
+        return f", {part} of it in {_op_name(ops[0])}"
+    if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
+        load = worst.bytes_per_inference
+        part = percent_text(tensors[0]["bytes"] / load)
+        return f", {part} of its {bytes_text(load)} is {quote(tensors[0]['name'])}"
+    return ""
+
+
+def _move_text(move: Row, ops: int, busy_s: float) -> str:
+    what = "them" if ops > 1 else "it"
+    if move["along"]:
+        what += f", and {count_text(move['along'], 'kernel')} that must go along,"
+    need, free = bytes_text(move["need_bytes"]), bytes_text(move["free_bytes"])
+    fits = move["need_bytes"] <= move["free_bytes"]
+    helps = move["busy_there_s"] < busy_s
+    return (
+        f"moving {what} to chip {move['to_chip']} would need up to {need} there, where "
+        f"{'' if fits else 'only '}{free} are free, {'and' if helps else 'but'} "
+        f"make that chip busy {seconds_text(move['busy_there_s'])}"
+    )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_compiler.units import UNKNOWN, bytes_text, percent_text
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""
+
+LEAST_WAIT = 0.0005
+"""Shares of the period below it are not shown: they would read 0.0 %."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -21,18 +26,19 @@ _Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class BarStyle:
-    """Lengths of full bars in characters, and what they are drawn with."""
+    """Lengths of full bars in characters, what they are drawn with, and whether waits are shown."""
 
     busy_cells: int = 24
     small_cells: int = 6
     ascii_only: bool = False
+    waits: bool = True
 
     @classmethod
     def for_width(cls, width: int, ascii_only: bool) -> BarStyle:
         """Bars with which the table fits `width` columns, from 72 on."""
         if width >= 98:
-            return cls(24, 6, ascii_only)
-        return cls(max(4, min(24, width - 66)), 3, ascii_only)
+            return cls(min(24, width - 88), 6, ascii_only)
+        return cls(max(4, min(24, width - 66)), 3, ascii_only, waits=False)
 
 
 def chip_table(
@@ -67,6 +73,8 @@ def chip_table(
     )
     table.add_column("chip", justify="right", no_wrap=True)
     table.add_column("busy", no_wrap=True)
+    if style.waits:
+        table.add_column("waits for", no_wrap=True)
     table.add_column("SRAM", no_wrap=True)
     table.add_column("ops", justify="right", no_wrap=True)
     table.add_column("link to the next", no_wrap=True)
@@ -79,6 +87,7 @@ def chip_table(
         table.add_row(
             Text(str(row["chip"]), style="bold red" if is_worst else ""),
             _bar(row["utilisation"], style.busy_cells, _busy_colour(is_worst), style),
+            *([_waits(row)] if style.waits else []),
             _sram(row, style),
             Text(UNKNOWN if row["ops"] is None else f"{row['ops']:,}"),
             _link(link, link_worst, style),
@@ -88,19 +97,35 @@ def chip_table(
 
 def host_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
     """The busiest link from the host and the busiest link to it; None where there is none."""
-    into = [link for link in links or [] if link["source"] < 0]
-    out = [link for link in links or [] if link["destination"] < 0 <= link["source"]]
-    parts: list[str] = []
-    for found, word in ((into, "into chip"), (out, "out of chip")):
-        if found:
-            busiest = max(found, key=lambda link: link["busy_s"])
-            chip = busiest["destination"] if word == "into chip" else busiest["source"]
-            load = bytes_text(busiest["bytes_per_inference"])
-            parts.append(f"{word} {chip} {percent_text(busiest['utilisation'])} ({load})")
+    into = [link for link in links or [] if link["source"] == HOST]
+    out = [link for link in links or [] if link["destination"] == HOST]
+    parts = [
+        f"{word} {_busiest_link(found, end)}"
+        for found, word, end in ((into, "into chip", "destination"), (out, "out of chip", "source"))
+        if found
+    ]
+    return _links_line("host links", parts, bottleneck, "host")
+
+
+def memory_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
+    """The busiest channel from off-package memory; None where no weights are streamed."""
+    found = [link for link in links or [] if link["source"] == OFF_PACKAGE]
+    parts = [f"into chip {_busiest_link(found, 'destination')}"] if found else []
+    return _links_line("off-package", parts, bottleneck, "memory")
+
+
+def _busiest_link(links: list[_Row], end: str) -> str:
+    busiest = max(links, key=lambda link: link["busy_s"])
+    load = bytes_text(busiest["bytes_per_inference"])
+    return f"{busiest[end]} {percent_text(busiest['utilisation'])} ({load})"
+
+
+def _links_line(label: str, parts: list[str], bottleneck: _Row | None, kind: str) -> Text | None:
     if not parts:
         return None
-    is_worst = bottleneck is not None and bottleneck["kind"] == "host"
-    return Text(" host links  " + ", ".join(parts), style="bold red" if is_worst else "dim")
+    is_worst = bottleneck is not None and bottleneck["kind"] == kind
+    style = "bold red" if is_worst else "dim"
+    return Text(f" {label:<11}  {', '.join(parts)}", style=style)
 
 
 def _busiest(chips: list[_Row]) -> list[_Row]:
@@ -108,6 +133,18 @@ def _busiest(chips: list[_Row]) -> list[_Row]:
         return chips
     ranked = sorted(chips, key=lambda row: (-(row["busy_s"] or 0.0), row["chip"]))
     return sorted(ranked[:MAX_CHIPS], key=lambda row: row["chip"])
+
+
+def _waits(row: _Row) -> Text:
+    """The reason for which a chip waits most, and the share of the period that it does."""
+    stalls: dict[str, float] = row["stall_s"] or {}
+    if not stalls or not row["busy_s"] or not row["utilisation"]:
+        return Text()
+    reason, seconds = max(stalls.items(), key=itemgetter(1))
+    part = seconds * row["utilisation"] / row["busy_s"]
+    if part < LEAST_WAIT:
+        return Text()
+    return Text(f"{reason[:6]:<6} {percent_text(part):>7}", style="yellow")
 
 
 def _sram(row: _Row, style: BarStyle) -> Text:

@@ -10,6 +10,7 @@ from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
     gap_sentence,
+    judge_sentence,
     place_name,
     verification_sentence,
 )
@@ -46,10 +47,11 @@ def render_markdown(report: dict[str, Any]) -> str:
             (escaped(t["name"]), bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]
         ]
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
+        lines += _moves(bottleneck)
     if report["chips"]:
         lines += ["", "## Chips", ""]
         lines += _table(
-            ("chip", "busy", "time", "waits", "SRAM", "of", "ops", "heaviest op"),
+            ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
             [_chip(row) for row in report["chips"]],
         )
     if report["links"]:
@@ -61,10 +63,11 @@ def render_markdown(report: dict[str, Any]) -> str:
                 percent_text(link["utilisation"]),
                 seconds_text(link["busy_s"]),
                 bytes_text(link["bytes_per_inference"]),
+                seconds_text(link.get("queue_s")),
             )
             for link in report["links"]
         ]
-        lines += _table(("from", "to", "busy", "time", "per inference"), rows)
+        lines += _table(("from", "to", "busy", "time", "per inference", "queueing"), rows)
     lines += _changes(report)
     if report["diagnostics"]:
         lines += ["", "## Diagnostics", ""]
@@ -80,15 +83,35 @@ def render_markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _moves(bottleneck: dict[str, Any]) -> list[str]:
+    """What it would take to move the heaviest op; reports of the first release lack it."""
+    rows = [
+        (
+            f"{escaped(move['name'])} and {count_text(move['along'], 'other kernel')}"
+            if move["along"]
+            else escaped(move["name"]),
+            str(move["to_chip"]),
+            bytes_text(move["need_bytes"]),
+            bytes_text(move["free_bytes"]),
+            seconds_text(move["busy_without_s"]),
+            seconds_text(move["busy_there_s"]),
+        )
+        for move in bottleneck.get("moves", [])
+    ]
+    heads = ("to move", "to chip", "needs at most", "free there", "busy without", "busy there")
+    return ["", *_table(heads, rows)] if rows else []
+
+
 def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
     model, target = report["model"], report["target"]
     simulator = escaped(report["period_model"] or UNKNOWN)
+    judge = escaped(judge_sentence(report["period_model"] or UNKNOWN, report))
     shape_only = ", placeholders" if model["shape_only"] else ""
     weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
     chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
     return [
         ("throughput", f"**{rate_text(report['throughput_per_s'])}**"),
-        ("period", f"{seconds_text(report['period_s'])} (simulator {simulator})"),
+        ("period", f"{seconds_text(report['period_s'])} ({judge})"),
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
         ("lower bound", escaped(bound_sentence(report))),
         ("gap", gap_sentence(report)),
@@ -110,11 +133,14 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
 def _chip(row: dict[str, Any]) -> tuple[str, ...]:
     stalls = row["stall_s"] or {}
     waits = ", ".join(f"{escaped(k)} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
+    shares = row.get("engine_utilisation") or {}  # reports of the first release lack it
+    engines = ", ".join(f"{escaped(k)} {percent_text(v)}" for k, v in shares.items() if v)
     heaviest = row["heaviest_op"]
     return (
         str(row["chip"]),
         percent_text(row["utilisation"]),
         seconds_text(row["busy_s"]),
+        engines or UNKNOWN,
         waits or UNKNOWN,
         bytes_text(row["sram_high_water_bytes"]),
         bytes_text(row["sram_bytes"]),

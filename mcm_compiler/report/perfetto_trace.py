@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 
 MAX_SLICES = 400_000
-"""Slices of one trace: as many as a browser shows well, and some 100 MB."""
+"""Slices of one trace: as many as a browser still shows well, in some 40 MB."""
 
 MAX_SECONDS = 1e8
 """End of the simulated time that a trace can hold; its nanoseconds are 64-bit."""

@@ -68,7 +68,8 @@ def build_report(result: CompileResult) -> Report:
         "bound_argument": partition.bound.argument if partition else None,
         "gap": _gap(period_s, bound_s),
         "analytic_gap": _gap(analytic_s, bound_s),
-        "bottleneck": find_bottleneck(simulation, result.program) if simulation else None,
+        "steady_from": simulation.steady_from if simulation else None,
+        "bottleneck": _bottleneck(result),
         "chips_used": _chips_used(result.chips is not None, ops_of, partition),
         "chips": chip_rows(simulation, result.program, ops_of, result.target.limits.sram_bytes),
         "links": link_rows(simulation) if simulation else None,
@@ -79,6 +80,13 @@ def build_report(result: CompileResult) -> Report:
         "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
         "versions": versions(),
     }
+
+
+def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
+    graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
+    if result.simulation is None:
+        return None
+    return find_bottleneck(result.simulation, result.program, result.target.limits, graphs)
 
 
 def verification_data(verification: Verification) -> dict[str, Any]:

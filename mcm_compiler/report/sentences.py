@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_compiler.units import count_text, percent_text, seconds_text
 
 
@@ -23,6 +24,18 @@ def bound_sentence(report: dict[str, Any]) -> str:
         return "-"
     text = f"{seconds_text(report['lower_bound_s'])}: {report['bound_argument']}"
     return f"{text} (cost model {report['cost_model']})"
+
+
+def judge_sentence(simulator: str, figures: dict[str, Any]) -> str:
+    """The simulator, how many inferences it played, and from which on they were alike.
+
+    Args:
+        simulator: its name.
+        figures: a report or a simulation, with `inferences` and `steady_from`.
+    """
+    text = f"simulator {simulator}, {count_text(figures['inferences'], 'inference')}"
+    steady = figures.get("steady_from")  # reports of the first release lack it
+    return text if steady is None else f"{text}, steady from number {steady}"
 
 
 def verification_sentence(verification: dict[str, Any] | None) -> str:
@@ -80,7 +93,9 @@ def changes_sentence(report: dict[str, Any]) -> str:
 
 def place_name(chip: int) -> str:
     """An end of a link."""
-    return "host" if chip < 0 else f"chip {chip}"
+    if chip == OFF_PACKAGE:
+        return "off-package memory"
+    return "host" if chip == HOST else f"chip {chip}"
 
 
 def _error(output: dict[str, Any]) -> str:

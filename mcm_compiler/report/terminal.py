@@ -11,13 +11,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.report.chip_bars import BarStyle, chip_table, host_links_line
+from mcm_compiler.report.chip_bars import BarStyle, chip_table, host_links_line, memory_links_line
 from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
     diagnostics_sentence,
     gap_sentence,
+    judge_sentence,
     verification_sentence,
 )
 from mcm_compiler.units import bytes_text, count_text, rate_text, seconds_text
@@ -65,8 +66,7 @@ def report_view(
         style = BarStyle.for_width(width, ascii_only)
         parts.append(Text())
         parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], style))
-    if (hosts := host_links_line(report["links"], report["bottleneck"])) is not None:
-        parts.append(hosts)
+    parts += _link_lines(report["links"], report["bottleneck"])
     return Group(*parts)
 
 
@@ -76,13 +76,13 @@ def simulation_view(
     """A simulator's verdict as a `rich` renderable.
 
     Args:
-        simulation: `simulator`, `inferences`, `throughput_per_s`, `period_s`, `latency_s`,
-            `bottleneck`, `chips` and `links` as in a report.
+        simulation: `simulator`, `inferences`, `steady_from`, `throughput_per_s`, `period_s`,
+            `latency_s`, `bottleneck`, `chips` and `links` as in a report.
         width: columns.
         ascii_only: for outputs that cannot encode more.
     """
     simulation = printable_data(simulation)
-    judge = f" (simulator {simulation['simulator']}, {simulation['inferences']} inferences)"
+    judge = f" ({judge_sentence(simulation['simulator'], simulation)})"
     rows = [
         ("throughput", Text(rate_text(simulation["throughput_per_s"]), style="bold green")),
         ("period", Text(seconds_text(simulation["period_s"]) + judge)),
@@ -94,9 +94,15 @@ def simulation_view(
     links = simulation["links"]
     parts: list[RenderableType] = [_labelled(rows), Text()]
     parts.append(chip_table(simulation["chips"], links, bottleneck, style))
-    if (hosts := host_links_line(links, bottleneck)) is not None:
-        parts.append(hosts)
+    parts += _link_lines(links, bottleneck)
     return Group(*parts)
+
+
+def _link_lines(
+    links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None
+) -> list[RenderableType]:
+    lines = (host_links_line(links, bottleneck), memory_links_line(links, bottleneck))
+    return [line for line in lines if line is not None]
 
 
 def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
@@ -124,7 +130,7 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
 
 def _facts(report: dict[str, Any]) -> Table:
     judge = report["period_model"]
-    source = f" (simulator {judge}, {report['inferences']} inferences)" if judge else ""
+    source = f" ({judge_sentence(judge, report)})" if judge else ""
     period = seconds_text(report["period_s"])
     if judge is None and report["analytic_period_s"] is not None:
         period = f"{seconds_text(report['analytic_period_s'])} (cost model {report['cost_model']})"

@@ -38,10 +38,18 @@ class Lower(Pass):
 
 def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:
     largest = ", ".join(f"{quote(n)} {bytes_text(size)}" for n, size in overflow.largest)
+    parts = (
+        ("weights", overflow.weight_bytes),
+        ("receive and send buffers", overflow.channel_bytes),
+        ("activations", overflow.activation_bytes),
+    )
+    demand = ", ".join(f"{bytes_text(size)} of {what}" for what, size in parts if size)
     return Diagnostic(
         "MCM-P020",
-        f"the memory plan of chip {overflow.chip} needs {bytes_text(overflow.demand_bytes)}, "
-        f"{quote(target)} has {bytes_text(overflow.limit_bytes)} per chip",
+        f"the memory plan of chip {overflow.chip} needs {bytes_text(overflow.demand_bytes)}"
+        f"{f' ({demand})' if demand else ''}, "
+        f"and that chip of {quote(target)} has {bytes_text(overflow.limit_bytes)}",
         at=f"largest buffers: {largest}",
-        hint="choose another partitioner, a smaller batch, or a target with more memory",
+        hint="; or ".join(lever.action for lever in overflow.levers)
+        or "choose another partitioner, a smaller batch, or a target with more memory",
     )

@@ -111,12 +111,13 @@ def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
         for found in demand.oversized
         if found.cut is None
     ]
-    if demand.total_bytes > sum(limits.sram_bytes):
+    if limits.stream_bytes_per_s == 0.0 and demand.total_bytes > sum(limits.sram_bytes):
         faults.append(
             Diagnostic(
                 "MCM-P004",
                 f"the weights take {bytes_text(demand.total_bytes)}, the {limits.num_chips} "
                 f"chips of {quote(target.name)} have {bytes_text(sum(limits.sram_bytes))}",
+                at="all weights of the graph",
                 hint="choose a target with more chips or more memory, or quantize the model",
             )
         )

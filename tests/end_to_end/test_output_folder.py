@@ -19,7 +19,7 @@ from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.artifact.run import run_folder
-from mcm_compiler.artifact.simulate import simulate_folder
+from mcm_compiler.artifact.simulate import read_compiled
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import run_model, same_bits
 from mcm_compiler.inputs import random_inputs
@@ -108,7 +108,9 @@ def test_run_gives_what_the_source_gives(folder):
 
 def test_simulate_agrees_with_the_report(folder):
     report = json.loads((folder / "report.json").read_text())
-    assert simulate_folder(folder, report["inferences"]).period_s == report["period_s"]
+    compiled = read_compiled(folder)
+    result = compiled.target.simulator().run(compiled.program, report["inferences"])
+    assert result.period_s == report["period_s"]
 
 
 def test_tampered_weights_inside_a_chip_fail(folder):
@@ -227,7 +229,7 @@ def test_not_an_output_folder(workspace):
         check_folder(workspace)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-A004"]
     with pytest.raises(CompileError) as caught:
-        simulate_folder(workspace)
+        read_compiled(workspace)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-A004"]
 
 

@@ -1,27 +1,69 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.chip_spec import ChipSpec, MacArray
 from mcm_hardware.cycle_model import cycle_model
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.work import Gemm
 from mcm_hardware.roofline import Roofline
-from mcm_hardware.tile_cycles import pipelined_cycles, streaming_cycles
+from mcm_hardware.tile_cycles import (
+    left_readings,
+    passes,
+    pipelined_cycles,
+    result_blocks,
+    right_readings,
+    streaming_cycles,
+)
 
 CHIP = mcm36().spec.reference
 COMMON = sorted(key for key in FORMULA_TABLE if key[0] in ("", "com.microsoft"))
 extents = st.integers(1, 300)
+dataflows = st.sampled_from(("output_stationary", "weight_stationary"))
 
 
-@given(extents, extents, extents, extents, st.integers(1, 9))
-def test_fill_and_drain_never_save_time(count, m, n, k, rounds):
+@st.composite
+def arrays(draw: st.DrawFn) -> MacArray:
+    return MacArray(draw(extents), draw(extents), 500e6, draw(dataflows))
+
+
+@st.composite
+def chip_specs(draw: st.DrawFn) -> ChipSpec:
+    """Chips on which any of the engines may be the slowest."""
+    rates = st.sampled_from((1e6, 1e8, 1e9, 1e11))
+    return replace(
+        CHIP,
+        array=replace(draw(arrays()), clock_hz=draw(rates)),
+        vector=replace(CHIP.vector, lanes=draw(st.sampled_from((1, 128))), clock_hz=draw(rates)),
+        sram_bytes_per_s=draw(rates),
+        launch_s=draw(st.sampled_from((0.0, 150e-9))),
+    )
+
+
+@given(arrays(), extents, extents, extents, extents, st.integers(1, 9))
+def test_fill_and_drain_never_save_time(array, count, m, n, k, rounds):
     gemm = Gemm(count, m, n, k, rounds)
-    assert pipelined_cycles(CHIP.array, gemm) >= streaming_cycles(CHIP.array, gemm)
+    assert pipelined_cycles(array, gemm) >= streaming_cycles(array, gemm)
     # No array does more multiply-accumulates per cycle than it has units.
-    assert streaming_cycles(CHIP.array, gemm) * 64 * 64 >= gemm.macs
+    assert streaming_cycles(array, gemm) * array.rows * array.cols >= gemm.macs
+    assert 1 <= result_blocks(array, gemm) <= passes(array, gemm)
+    assert left_readings(array, gemm) >= 1
+    assert right_readings(array, gemm) >= 1
+
+
+@given(arrays(), extents, extents, extents, extents)
+def test_a_product_takes_as_long_as_its_tiles_one_by_one_at_most(array, count, m, n, k):
+    gemm = Gemm(count, m, n, k)
+    tall, steps = (m, k) if array.dataflow == "output_stationary" else (k, m)
+    rows, cols = min(tall, array.rows), min(n, array.cols)
+    # A tile of SCALE-Sim has filled before it streams, and drains before the next one fills.
+    alone = 2 * rows + cols + max(steps, rows) - 2
+    assert pipelined_cycles(array, gemm) <= passes(array, gemm) * alone
 
 
 @st.composite
@@ -43,14 +85,26 @@ def chains(draw: st.DrawFn) -> list[ir.Node]:
     return nodes
 
 
-@given(chains())
-@settings(max_examples=300, deadline=None)
-def test_a_group_costs_no_more_than_its_ops_and_no_less_than_analysis_says(nodes):
-    roofline = Roofline(CHIP)
-    whole = roofline.group_cost(nodes)
-    parts = [roofline.node_cost(node) for node in nodes]
-    assert whole.seconds <= sum(part.seconds for part in parts) * (1 + 1e-12)
-    assert whole.flops == sum(part.flops for part in parts)
-    assert whole.read_bytes <= sum(part.read_bytes for part in parts)
-    assert whole.write_bytes <= sum(part.write_bytes for part in parts)
-    assert cycle_model(CHIP).group_cost(nodes).seconds >= whole.seconds
+@given(chains(), chip_specs())
+@settings(max_examples=400, deadline=None)
+def test_a_group_costs_no_more_than_its_ops_and_no_less_than_analysis_says(nodes, chip):
+    roofline, cycles = Roofline(chip), cycle_model(chip)
+    for model in (roofline, cycles):
+        whole = model.group_cost(nodes)
+        parts = [model.node_cost(node) for node in nodes]
+        assert whole.seconds <= sum(part.seconds for part in parts) * (1 + 1e-12)
+        assert whole.flops == sum(part.flops for part in parts)
+        assert whole.read_bytes <= sum(part.read_bytes for part in parts)
+        assert whole.write_bytes <= sum(part.write_bytes for part in parts)
+    assert cycles.group_cost(nodes).seconds >= roofline.group_cost(nodes).seconds
+    for node in nodes:
+        assert cycles.node_cost(node).seconds >= roofline.node_cost(node).seconds
+
+
+@given(chains(), chip_specs(), st.floats(0.001, 1000.0))
+@settings(deadline=None)
+def test_a_duration_is_that_of_the_reference_over_the_speed(nodes, chip, speed):
+    for make in (Roofline, cycle_model):
+        reference = make(chip).group_cost(nodes)
+        scaled = make(replace(chip, speed=speed)).group_cost(nodes)
+        assert scaled == replace(reference, seconds=reference.seconds / speed)

@@ -35,6 +35,8 @@ def make_problem(
     relay_us=0.5,
     pins=(),
     link=1e9,
+    speeds=(),
+    stream=0.0,
 ):
     """One output tensor per unit; units without producers read a graph input each."""
     n = len(compute_us)
@@ -76,7 +78,16 @@ def make_problem(
             np.int64
         ),
         weight_users=np.array([u for _, us in weights for u in us], dtype=np.int32),
-        limits=PackageLimits(chips, srams, link, 1e-6, host_io, 1e9),
+        limits=PackageLimits(
+            chips,
+            srams,
+            link,
+            1e-6,
+            host_io,
+            1e9,
+            chip_speed=tuple(speeds),
+            stream_bytes_per_s=stream,
+        ),
         routing=routing,
     )
 
@@ -102,10 +113,14 @@ def problems(draw, max_units=6, chain=False):
         for _ in range(draw(st.integers(0, 3)))
     ]
     sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
+    chips = draw(st.integers(1, 4))
+    speed = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=chips, max_size=chips)
     return make_problem(
         compute,
         edges,
-        chips=draw(st.integers(1, 4)),
+        chips=chips,
+        speeds=draw(st.just([]) | speed),
+        stream=draw(st.sampled_from([0.0, 0.0, 1e8, 1e9])),
         routing="relay" if chain else draw(st.sampled_from(["relay", "strict"])),
         host_io=draw(st.sampled_from(["any", "ends"])),
         clonable=clonable,
@@ -139,6 +154,7 @@ def test_no_bound_exceeds_the_optimum(problem):
         bounds.work_around_a_unit,
         bounds.chain_of_units,
         bounds.tensors_too_large_to_cross,
+        bounds.streamed_weights,
         bounds.lower_bound,
     ):
         assert argument(problem).seconds <= best * (1 + 1e-9), argument.__name__
@@ -220,6 +236,7 @@ def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, rando
     cuts = [0, *sorted(random.sample(range(1, n), k)), n]
     chip_of = chips_from_cuts(problem, order, np.array(cuts))
     assume(problem.routing == "relay" or spans_one_chip(problem, chip_of))
+    assume(not problem.streams)
     w = windows_along(problem, order)
     exact = evaluate(problem, chip_of).memory_bytes
     for c, (j, i) in enumerate(itertools.pairwise(cuts)):

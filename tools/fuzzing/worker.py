@@ -145,7 +145,8 @@ def _judge(folder: Path) -> tuple[str | None, str, tuple[str, ...], tuple[str, .
     checked: tuple[Diagnostic, ...] = ()
     try:
         compile_model(folder / MODEL, "mcm4", CompileOptions(), output=output)
-        checked = check_folder(output).diagnostics
+        found = check_folder(output).diagnostics
+        checked = tuple(d for d in found if d.severity is Severity.ERROR)
         shutil.rmtree(output)
     except CompileError as error:
         if output.exists():

@@ -8,73 +8,81 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Bools, Ints, Longs
-from mcm_hardware.batch.problem_tables import ProblemTables
+from mcm_hardware.batch.problem_tables import ProblemTables, TensorTables, UnitTables
+
+NOWHERE = -1
+"""Home of what no op on a chip makes: graph inputs and constants."""
+
+EVERYWHERE = -2
+"""Home of what clones make."""
 
 
 class Placement(NamedTuple):
     """A partition made executable.
 
     Attributes:
-        num_used: chips that run something, from 0.
-        item_ptr: `[num_used + 1]`.
+        item_ptr: `[P + 1]`, items of each of the P used chips.
         items: what each chip runs, in order: a kernel of the tables, or `-1 - t` for a relay of
             tensor t.
-        sent: `[V]`, whether a value leaves the chip that makes it.
-        relay_begin: `[V]`, first chip that relays a value.
-        relay_end: `[V]`, one past the last such chip.
+        home: `[V]`, chip that makes a value, `NOWHERE` or `EVERYWHERE`.
+        sent: `[V]`, whether a value leaves its home.
+        relays: `[V, 2]`, the first chip that relays a value, and one past the last.
     """
 
-    num_used: int
     item_ptr: Longs
     items: Longs
+    home: Longs
     sent: Bools
-    relay_begin: Longs
-    relay_end: Longs
+    relays: Longs
 
 
 @njit(nogil=True, cache=True)
-def place(tables: ProblemTables, chip_of: Ints, num_chips: int) -> Placement:
+def place(tables: ProblemTables, chip_of: Ints) -> Placement:
     """What `legalize` does to the graph: clones, relays, and the order of kernels on each chip.
 
     Args:
         tables: the problem.
         chip_of: `[N]`, breaking no rule; entries of clonable units are not looked at.
-        num_chips: chips on the ring.
     """
-    num_used = 0
+    units, values = tables.units, tables.values
+    num_used = np.int64(0)
+    num_clonable = np.int64(0)
     for unit in range(len(chip_of)):
-        if tables.clone_row[unit] < 0:
-            num_used = max(num_used, chip_of[unit] + 1)
-    copies = _copies(tables, chip_of, num_used)
-    num_values = len(tables.value_bytes)
-    sent = np.zeros(num_values, np.bool_)
-    relay_begin = np.zeros(num_values, np.int64)
-    relay_end = np.zeros(num_values, np.int64)
-    for tensor in range(len(tables.tensor_value)):
-        _route(tables, chip_of, copies, num_used, tensor, sent, relay_begin, relay_end)
-    return _items(tables, chip_of, copies, num_used, sent, relay_begin, relay_end)
+        if units.clone_row[unit] < 0:
+            num_used = max(num_used, np.int64(chip_of[unit]) + 1)
+        else:
+            num_clonable += 1
+    copies = np.zeros((num_clonable, num_used), np.bool_)
+    if num_clonable > 0:
+        _find_copies(units, tables.tensors, chip_of, copies)
+    home = np.full(len(values.unit), NOWHERE)
+    for value in range(len(home)):
+        unit = values.unit[value]
+        if unit >= 0:
+            home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
+    sent = np.zeros(len(home), np.bool_)
+    relays = np.zeros((len(home), 2), np.int64)
+    _route(tables, chip_of, copies, home, sent, relays)
+    item_ptr, items = _items(tables, chip_of, copies, relays)
+    return Placement(item_ptr, items, home, sent, relays)
 
 
 @njit(nogil=True, cache=True)
-def _copies(tables: ProblemTables, chip_of: Ints, num_used: int) -> Bools:
-    """`[clonable units, num_used]`, the chips that hold a copy of each."""
-    copies = np.zeros((tables.num_clonable, num_used), np.bool_)
-    if tables.num_clonable == 0:
-        return copies
+def _find_copies(units: UnitTables, tensors: TensorTables, chip_of: Ints, copies: Bools) -> None:
+    """Marks the chips that hold a copy of each clonable unit."""
     # Backwards, because readers come after producers and decide where those are needed.
-    for tensor in range(len(tables.tensor_value) - 1, -1, -1):
-        producer = tables.tensor_producer[tensor]
-        if producer < 0 or tables.clone_row[producer] < 0:
+    for tensor in range(len(tensors.producer) - 1, -1, -1):
+        producer = tensors.producer[tensor]
+        if producer < 0 or units.clone_row[producer] < 0:
             continue
-        row = tables.clone_row[producer]
-        for at in range(tables.tensor_ptr[tensor], tables.tensor_ptr[tensor + 1]):
-            reader = tables.tensor_consumers[at]
-            if tables.clone_row[reader] < 0:
+        row = units.clone_row[producer]
+        for at in range(tensors.ptr[tensor], tensors.ptr[tensor + 1]):
+            reader = tensors.consumers[at]
+            if units.clone_row[reader] < 0:
                 copies[row, chip_of[reader]] = True
             else:
-                for chip in range(num_used):
-                    copies[row, chip] |= copies[tables.clone_row[reader], chip]
-    return copies
+                for chip in range(copies.shape[1]):
+                    copies[row, chip] |= copies[units.clone_row[reader], chip]
 
 
 @njit(nogil=True, cache=True)
@@ -82,93 +90,86 @@ def _route(
     tables: ProblemTables,
     chip_of: Ints,
     copies: Bools,
-    num_used: int,
-    tensor: int,
+    home: Longs,
     sent: Bools,
-    relay_begin: Longs,
-    relay_end: Longs,
+    relays: Longs,
 ) -> None:
-    """Fills the entries of one tensor."""
-    producer = tables.tensor_producer[tensor]
-    if producer >= 0 and tables.clone_row[producer] >= 0:
-        return
-    value = tables.tensor_value[tensor]
-    source = -1 if producer < 0 else np.int64(chip_of[producer])
-    to_host = producer >= 0 and tables.tensor_to_host[tensor]
-    last = np.int64(-1)
-    for at in range(tables.tensor_ptr[tensor], tables.tensor_ptr[tensor + 1]):
-        reader = tables.tensor_consumers[at]
-        row = tables.clone_row[reader]
-        if row < 0:
-            last = max(last, np.int64(chip_of[reader]))
-        else:
+    """Fills `sent` and `relays`."""
+    units, tensors = tables.units, tables.tensors
+    num_used = copies.shape[1]
+    for tensor in range(len(tensors.value)):
+        value = tensors.value[tensor]
+        source = home[value]
+        if source == EVERYWHERE:
+            continue
+        from_host = source == NOWHERE
+        last = np.int64(-1)
+        for at in range(tensors.ptr[tensor], tensors.ptr[tensor + 1]):
+            reader = tensors.consumers[at]
+            row = units.clone_row[reader]
+            if row < 0:
+                last = max(last, np.int64(chip_of[reader]))
+                continue
             for chip in range(num_used - 1, last, -1):
                 if copies[row, chip]:
                     last = np.int64(chip)
                     break
-    sent[value] = producer >= 0 and (to_host or last > source)
-    if producer < 0 and not tables.ends:
-        return
-    collected = tables.ends and to_host
-    if not (tables.relays or producer < 0 or collected):
-        return
-    if collected:
-        last = np.int64(num_used - 1)
-    relay_begin[value] = source + 1
-    relay_end[value] = last + 1 if collected and last > source else last
+        to_host = tensors.to_host[tensor] and not from_host
+        sent[value] = not from_host and (to_host or last > source)
+        collected = tables.ends and to_host
+        if tables.ends if from_host else collected or not tables.strict:
+            if collected:
+                last = np.int64(num_used - 1)
+            relays[value, 0] = source + 1
+            relays[value, 1] = last + 1 if collected and last > source else last
 
 
 @njit(nogil=True, cache=True)
 def _items(
-    tables: ProblemTables,
-    chip_of: Ints,
-    copies: Bools,
-    num_used: int,
-    sent: Bools,
-    relay_begin: Longs,
-    relay_end: Longs,
-) -> Placement:
+    tables: ProblemTables, chip_of: Ints, copies: Bools, relays: Longs
+) -> tuple[Longs, Longs]:
     """Lists what each chip runs: constant ops, relays, and the units in their order."""
-    num_units = len(chip_of)
+    units, kernels, tensors = tables.units, tables.kernels, tables.tensors
+    num_used = copies.shape[1]
     item_ptr = np.zeros(num_used + 1, np.int64)
-    for unit in range(num_units):
-        kernels = tables.kernel_ptr[unit + 1] - tables.kernel_ptr[unit]
-        row = tables.clone_row[unit]
+    for unit in range(len(chip_of)):
+        count = units.kernel_ptr[unit + 1] - units.kernel_ptr[unit]
+        row = units.clone_row[unit]
         if row < 0:
-            item_ptr[chip_of[unit] + 1] += kernels
+            item_ptr[chip_of[unit] + 1] += count
         else:
             for chip in range(num_used):
                 if copies[row, chip]:
-                    item_ptr[chip + 1] += kernels
-    for value in tables.tensor_value:
-        for chip in range(relay_begin[value], relay_end[value]):
+                    item_ptr[chip + 1] += count
+    for value in tensors.value:
+        for chip in range(relays[value, 0], relays[value, 1]):
             item_ptr[chip + 1] += 1
     for chip in range(num_used):
         item_ptr[chip + 1] += item_ptr[chip]
     free = item_ptr[:-1].copy()
     items = np.empty(item_ptr[num_used], np.int64)
-    for kernel in tables.early_kernels:
+    for early in range(len(kernels.early)):
         # What makes a graph output is not clonable.
-        chip = chip_of[tables.kernel_unit[kernel]]
-        items[free[chip]] = kernel
+        chip = chip_of[kernels.early_unit[early]]
+        items[free[chip]] = kernels.early[early]
         free[chip] += 1
-    for tensor in range(len(tables.tensor_value)):
-        value = tables.tensor_value[tensor]
-        for chip in range(relay_begin[value], relay_end[value]):
+    for tensor in range(len(tensors.value)):
+        value = tensors.value[tensor]
+        for chip in range(relays[value, 0], relays[value, 1]):
             items[free[chip]] = -1 - tensor
             free[chip] += 1
-    for unit in range(num_units):
-        row = tables.clone_row[unit]
-        for kernel in range(tables.kernel_ptr[unit], tables.kernel_ptr[unit + 1]):
-            if tables.is_early[kernel]:
+    for unit in range(len(chip_of)):
+        row = units.clone_row[unit]
+        for kernel in range(units.kernel_ptr[unit], units.kernel_ptr[unit + 1]):
+            if kernels.is_early[kernel]:
                 continue
             if row < 0:
                 chip = chip_of[unit]
                 items[free[chip]] = kernel
                 free[chip] += 1
-            else:
-                for chip in range(num_used):
-                    if copies[row, chip]:
-                        items[free[chip]] = kernel
-                        free[chip] += 1
-    return Placement(num_used, item_ptr, items, sent, relay_begin, relay_end)
+                continue
+            for chip in range(num_used):
+                if copies[row, chip]:
+                    items[free[chip]] = kernel
+                    free[chip] += 1
+    return item_ptr, items

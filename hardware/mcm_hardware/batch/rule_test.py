@@ -10,21 +10,21 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Ints
-from mcm_hardware.batch.problem_tables import ProblemTables
+from mcm_hardware.batch.problem_tables import UnitTables
 
 _WORD = 64
 """Chips per word of a bitset."""
 
 
 @njit(nogil=True, cache=True)
-def breaks_rule(tables: ProblemTables, chip_of: Ints, num_chips: int, strict: bool) -> bool:
+def breaks_rule(units: UnitTables, chip_of: Ints, num_chips: int, strict: bool) -> bool:
     """Whether `chip_of[N]` breaks a rule; its entries for clonable units are not looked at.
 
     The rules are those of MCM, Eq. 2 to 4, and the user's pins. Memory (Eq. 5) is not among them:
     the plan itself decides about that.
 
     Args:
-        tables: the problem.
+        units: the problem.
         chip_of: `[N]`, any numbers.
         num_chips: chips on the ring.
         strict: whether the triangle rule holds.
@@ -32,26 +32,26 @@ def breaks_rule(tables: ProblemTables, chip_of: Ints, num_chips: int, strict: bo
     used = np.zeros(num_chips, np.bool_)
     highest = 0
     for unit in range(len(chip_of)):
-        if tables.clone_row[unit] >= 0:
+        if units.clone_row[unit] >= 0:
             continue
         chip = chip_of[unit]
         if chip < 0 or chip >= num_chips:
             return True
-        if tables.pinned_chip[unit] >= 0 and tables.pinned_chip[unit] != chip:
+        if units.pinned_chip[unit] >= 0 and units.pinned_chip[unit] != chip:
             return True
         used[chip] = True
         highest = max(highest, chip)
     for chip in range(highest):
         if not used[chip]:
             return True
-    for edge in range(len(tables.edge_source)):
-        if chip_of[tables.edge_source[edge]] > chip_of[tables.edge_target[edge]]:
+    for edge in range(len(units.edge_source)):
+        if chip_of[units.edge_source[edge]] > chip_of[units.edge_target[edge]]:
             return True
-    return strict and _has_triangle(tables, chip_of, highest + 1)
+    return strict and _has_triangle(units, chip_of, highest + 1)
 
 
 @njit(nogil=True, cache=True)
-def _has_triangle(tables: ProblemTables, chip_of: Ints, num_chips: int) -> bool:
+def _has_triangle(units: UnitTables, chip_of: Ints, num_chips: int) -> bool:
     """Whether some direct dependency between chips has a longer path beside it.
 
     Edges go to higher chips only, so one sweep from the last chip down closes reachability.
@@ -59,9 +59,9 @@ def _has_triangle(tables: ProblemTables, chip_of: Ints, num_chips: int) -> bool:
     words = (num_chips + _WORD - 1) // _WORD
     direct = np.zeros((num_chips, words), np.uint64)
     one = np.uint64(1)
-    for edge in range(len(tables.edge_source)):
-        source = chip_of[tables.edge_source[edge]]
-        target = chip_of[tables.edge_target[edge]]
+    for edge in range(len(units.edge_source)):
+        source = chip_of[units.edge_source[edge]]
+        target = chip_of[units.edge_target[edge]]
         if source != target:
             direct[source, target // _WORD] |= one << np.uint64(target % _WORD)
     reach = np.zeros((num_chips, words), np.uint64)

@@ -11,8 +11,16 @@ import onnx_ir as ir
 from mcm_compiler.ir.constants import constant_values, consumed_values
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+from mcm_hardware.activation_plan import buffer_bytes
 from mcm_hardware.batch.kernel_times import kernel_times, relay_seconds
-from mcm_hardware.batch.problem_tables import ProblemTables
+from mcm_hardware.batch.problem_tables import (
+    KernelTables,
+    OpTables,
+    ProblemTables,
+    TensorTables,
+    UnitTables,
+    ValueTables,
+)
 from mcm_hardware.chip_spec import ChipSpec, RingSpec
 from mcm_hardware.cycle_model import copy_seconds, cycle_model
 from mcm_hardware.kernel_work import is_view
@@ -50,7 +58,7 @@ def build_tables(
     outputs = [v for v in dict.fromkeys(model.graph.outputs) if v in unit_of or v in constants]
     values = list(dict.fromkeys(v for row in (*reads, *made, tensors, outputs) for v in row))
     number = {value: index for index, value in enumerate(values)}
-    bytes_of = [chip.storage.value_bytes(value) for value in values]
+    sizes = np.array([chip.storage.value_bytes(value) for value in values], np.int64)
     clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
     times = kernel_times(cycles, kernels, reads, clonable)
     early = _early(model.graph, kernels, constants)
@@ -58,42 +66,51 @@ def build_tables(
     read_ptr, read_values = _rows(reads, number)
     made_ptr, made_values = _rows(made, number)
     option_ptr, option_values = _rows(times.options, number)
-    kernel_ptr = np.bincount(kernel_unit, minlength=problem.num_units)
-    room = np.array(bytes_of, np.int64)
     return ProblemTables(
-        clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, -1).astype(np.int32),
-        pinned_chip=np.array(problem.pinned_chip),
-        kernel_ptr=_offsets(kernel_ptr.tolist()),
-        edge_source=np.array(source),
-        edge_target=np.array(target),
-        op_ptr=_offsets([len(kernel) for kernel in kernels]),
-        kernel_unit=np.array(kernel_unit, np.int64),
-        kernel_s=np.array(times.seconds, np.float64),
-        early_kernels=np.array(early, np.int64),
-        is_early=np.isin(np.arange(len(kernels)), early),
-        option_ptr=option_ptr,
-        option_values=option_values,
-        option_begin=np.array(times.option_begin, np.int64),
-        option_s=np.array(times.option_seconds, np.float64),
-        is_view=np.array(views, np.bool_),
-        copy_s=_copy_times(chip, ops, views),
-        read_ptr=read_ptr,
-        read_values=read_values,
-        made_ptr=made_ptr,
-        made_values=made_values,
-        value_bytes=np.array(bytes_of, np.int64),
-        value_room=-(-room // chip.alignment_bytes) * chip.alignment_bytes,
-        value_unit=np.array([unit_of.get(value, -1) for value in values], np.int64),
-        value_constant=np.array([value in constants for value in values], np.bool_),
-        tensor_value=np.array([number[value] for value in tensors], np.int64),
-        tensor_producer=np.array(problem.tensor_producer),
-        tensor_ptr=np.array(problem.tensor_ptr),
-        tensor_consumers=np.array(problem.tensor_consumers),
-        tensor_to_host=np.array(problem.tensor_to_host),
-        relay_s=np.array(relay_seconds(cycles, tensors), np.float64),
-        output_values=np.array([number[value] for value in outputs], np.int64),
-        num_clonable=int(problem.clonable.sum()),
-        relays=problem.routing == "relay",
+        units=UnitTables(
+            clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, -1).astype(
+                np.int32
+            ),
+            pinned_chip=np.array(problem.pinned_chip),
+            kernel_ptr=_offsets(np.bincount(kernel_unit, minlength=problem.num_units).tolist()),
+            edge_source=np.array(source),
+            edge_target=np.array(target),
+        ),
+        kernels=KernelTables(
+            op_ptr=_offsets([len(kernel) for kernel in kernels]),
+            seconds=np.array(times.seconds, np.float64),
+            early=np.array(early, np.int64),
+            early_unit=np.array([kernel_unit[kernel] for kernel in early], np.int64),
+            is_early=np.isin(np.arange(len(kernels)), early),
+            option_ptr=option_ptr,
+            option_values=option_values,
+            option_begin=np.array(times.option_begin, np.int64),
+            option_s=np.array(times.option_seconds, np.float64),
+        ),
+        ops=OpTables(
+            is_view=np.array(views, np.bool_),
+            copy_s=_copy_times(chip, ops, views),
+            read_ptr=read_ptr,
+            reads=read_values,
+            made_ptr=made_ptr,
+            made=made_values,
+        ),
+        values=ValueTables(
+            size_bytes=sizes,
+            room_bytes=np.array([buffer_bytes(chip, size) for size in sizes.tolist()], np.int64),
+            unit=np.array([unit_of.get(value, -1) for value in values], np.int64),
+            constant=np.array([value in constants for value in values], np.bool_),
+            outputs=np.array([number[value] for value in outputs], np.int64),
+        ),
+        tensors=TensorTables(
+            value=np.array([number[value] for value in tensors], np.int64),
+            producer=np.array(problem.tensor_producer),
+            ptr=np.array(problem.tensor_ptr),
+            consumers=np.array(problem.tensor_consumers),
+            to_host=np.array(problem.tensor_to_host),
+            relay_s=np.array(relay_seconds(cycles, tensors), np.float64),
+        ),
+        strict=problem.routing == "strict",
         ends=problem.limits.host_io == "ends",
     )
 

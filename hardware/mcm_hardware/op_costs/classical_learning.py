@@ -1,4 +1,4 @@
-"""Trees, linear models and feature transforms of `ai.onnx.ml`."""
+"""Trees, linear models and feature transforms of `ai.onnx.ml` (our derivation)."""
 
 from __future__ import annotations
 

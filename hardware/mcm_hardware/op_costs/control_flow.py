@@ -1,4 +1,4 @@
-"""Ops with bodies: how often each body runs."""
+"""Ops with bodies: how often each body runs (ONNX standard: If, Loop, Scan, SequenceMap)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ def _conv(weight: int, bias: int, per_result: int, node: NodeShapes) -> Work:
 
 
 def _conv_transpose(bias: int, node: NodeShapes) -> Work:
-    """One product makes all windows, then overlapping windows are added up (col2im)."""
+    """One product makes all windows, then overlapping windows are added up (col2im).
+
+    The transpose of the form of `_conv` (Dumoulin and Visin 2016, section 4).
+    """
     dims = node.dims(1)
     if not dims:
         return Work()
@@ -42,12 +45,14 @@ def _conv_transpose(bias: int, node: NodeShapes) -> Work:
 
 
 def _deformable(node: NodeShapes) -> Work:
+    """Every element of the unrolled windows is a bilinear sample (Dai et al. 2017, equation 3)."""
     dense = _conv(1, 3, 0, node)
     gemm = dense.gemms[0]
     return Work(dense.gemms, dense.lane_ops + _BILINEAR * gemm.count * gemm.m * gemm.k)
 
 
 def _causal_depthwise(node: NodeShapes) -> Work:
+    """A multiply-add per tap and a bias; a product per channel would leave the array idle."""
     return Work(lane_ops=(node.dim(1, -1) + 1) * node.out_size())
 
 

@@ -1,4 +1,7 @@
-"""Ops that move data and compute nothing: SRAM bandwidth is all that they take."""
+"""Ops that move data and compute nothing: SRAM bandwidth is all that they take (our derivation).
+
+What counts is which elements are read; every result is written once.
+"""
 
 from __future__ import annotations
 

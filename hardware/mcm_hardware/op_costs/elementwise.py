@@ -1,4 +1,8 @@
-"""Ops that compute each output element from the elements at its place."""
+"""Ops that compute each output element from the elements at its place.
+
+Lane operations per element follow from how the function is approximated (`lane_ops.py`, our
+derivation); compositions such as GELU follow their definition in the ONNX standard.
+"""
 
 from __future__ import annotations
 

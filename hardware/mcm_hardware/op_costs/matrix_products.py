@@ -1,4 +1,9 @@
-"""Matrix products: MatMul, Gemm, Einsum, and their fused and quantised forms."""
+"""Matrix products: MatMul, Gemm, Einsum, and their fused and quantised forms.
+
+What a product of given extents takes stands in `tile_cycles.py`; here the extents are found, by
+numpy's rules for `matmul`. Operations around the product, such as bias, activation, unpacking and
+requantisation, are lane operations per element (`lane_ops.py`, our derivation).
+"""
 
 from __future__ import annotations
 
@@ -85,7 +90,11 @@ def _block_quantized(products: int, node: NodeShapes) -> Work:
 
 
 def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
-    """Tokens go to `k` experts each and are spread over the experts evenly."""
+    """Tokens go to `k` experts each and are spread over the experts evenly.
+
+    That is what such layers are trained for (Shazeer et al. 2017, *Outrageously Large Neural
+    Networks*, section 4).
+    """
     hidden, experts = max(node.dim(0, -1), 1), max(node.dim(fc1, 0), 1)
     rows = -(-(node.size(0) // hidden) * node.integer("k", 1) // experts)
     inner = node.dim(fc1, -1) if node.dim(fc1, -2) == hidden else node.dim(fc1, -2)
@@ -94,7 +103,7 @@ def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
 
 
 def _einsum(node: NodeShapes) -> Work:
-    """Two operands at a time from the left, as a batched matrix product each."""
+    """Two operands at a time from the left, as a batched matrix product each (our choice)."""
     terms, result = _einsum_terms(node)
     if not terms:
         return Work(lane_ops=node.out_size())

@@ -1,4 +1,8 @@
-"""Pooling and resampling: windows and samples of images, on the vector unit."""
+"""Pooling and resampling: windows and samples of images, on the vector unit.
+
+One lane operation per sample of a window or tap of an interpolation, by the definitions of the
+ONNX standard (our derivation).
+"""
 
 from __future__ import annotations
 

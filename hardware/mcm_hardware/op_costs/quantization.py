@@ -1,4 +1,8 @@
-"""Conversions between real and quantised tensors, and quantised elementwise ops."""
+"""Conversions between real and quantised tensors, and quantised elementwise ops.
+
+Quantised elementwise ops are computed on dequantised values and quantised again, as onnxruntime
+does (our derivation).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reductions, scans, selections and small dense algebra on the vector unit."""
+"""Reductions, scans, selections and small dense algebra on the vector unit.
+
+A reduction folds each element of its input once; its tree of partial results over the lanes is
+not counted (our derivation, where nothing else is said).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ def _top_k(node: NodeShapes) -> Work:
 
 
 def _cubic(multiples_of_a_third: int, node: NodeShapes) -> Work:
-    """Gaussian elimination: n^3 / 3 multiply-adds for a factorisation, n^3 for an inverse."""
+    """Gaussian elimination: n^3 / 3 multiply-adds for a factorisation, n^3 for an inverse.
+
+    Golub and Van Loan 2013, *Matrix Computations*, section 3.2.
+    """
     order = node.dim(0, -1)
     return Work(lane_ops=node.size(0) * order * multiples_of_a_third // 3)
 

@@ -1,4 +1,4 @@
-"""Sequences, optionals, text and image files: bytes moved are all that is counted."""
+"""Sequences, optionals, text and image files: only bytes moved are counted (our choice)."""
 
 from __future__ import annotations
 

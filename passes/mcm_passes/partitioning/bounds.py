@@ -2,7 +2,7 @@
 
 Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All of
 them hold for every routing rule and whatever memory the chips have, since rules and limits only
-take partitions away.
+take partitions away. Where chips differ in speed, each counts as the fastest unless said otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.units import seconds_text
+from mcm_compiler.units import bytes_text, seconds_text
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -35,6 +35,7 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
             work_around_a_unit,
             chain_of_units,
             tensors_too_large_to_cross,
+            streamed_weights,
         )
     ]
     return max(found, key=lambda bound: bound.seconds)
@@ -45,14 +46,15 @@ def heaviest_unit(problem: PartitionProblem) -> LowerBound:
     if not problem.num_units:
         return LowerBound(0.0, "no unit")
     u = int(problem.compute_s.argmax())
-    seconds = float(problem.compute_s[u])
+    seconds = float(problem.compute_s[u]) / _fastest(problem)
     return LowerBound(seconds, f"heaviest unit {quote(problem.names[u])} ({seconds_text(seconds)})")
 
 
 def total_work(problem: PartitionProblem) -> LowerBound:
-    """Every unit runs at least once, and at most `min(C, n)` chips share the sum.
+    """Every unit runs at least once, and at most the first `min(C, n)` chips share the sum.
 
     n counts the units that are not clonable: a chip without any of them holds no clone either.
+    Each chip does as much work per second as its speed says.
     """
     fixed = int((~problem.clonable).sum())
     if not fixed:
@@ -61,7 +63,8 @@ def total_work(problem: PartitionProblem) -> LowerBound:
     work = float(problem.compute_s.sum())
     # Rounded down by a little: the fast model adds the same numbers in another order.
     return LowerBound(
-        work / chips * (1.0 - 1e-12), f"total work of {seconds_text(work)} on {chips} chips"
+        work / float(problem.chip_speed[:chips].sum()) * (1.0 - 1e-12),
+        f"total work of {seconds_text(work)} on {chips} chips"
     )
 
 
@@ -107,17 +110,20 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no unit")
     work, above, below = _work_above_and_below(problem)
     fixed = ~problem.clonable
-    chips = problem.num_chips
+    chips, speed = problem.num_chips, _fastest(problem)
 
     def too_short(period_s: float) -> bool:
         # Rounding must not turn an exact fit into one more chip.
-        need = np.ceil(above[fixed] / period_s - 1e-9) + np.ceil(below[fixed] / period_s - 1e-9)
+        room = period_s * speed
+        need = np.ceil(above[fixed] / room - 1e-9) + np.ceil(below[fixed] / room - 1e-9)
         return bool((need > chips + 1).any())
 
-    seconds = _threshold(too_short, float(work.sum()) / chips, float(work.sum()))
+    total = float(work.sum()) / speed
+    seconds = _threshold(too_short, total / chips, total)
     if seconds <= 0.0:
         return LowerBound(0.0, "no unit")
-    need = np.ceil(above / seconds - 1e-9) + np.ceil(below / seconds - 1e-9)
+    room = seconds * speed
+    need = np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
     u = int(np.where(fixed, need, -1).argmax())
     return LowerBound(
         seconds,
@@ -151,9 +157,11 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     rest = float(below[waists[-1]] - heavy[-1])
 
     def too_short(period_s: float) -> bool:
-        needed = _chips_to_fill(heavy, np.maximum(loose, 0.0), rest, period_s)
+        needed = _chips_to_fill(heavy, np.maximum(loose, 0.0), rest, period_s * speed)
         return bool(needed > problem.num_chips)
 
+    speed = _fastest(problem)
+    total /= speed
     seconds = _threshold(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
     return LowerBound(
         seconds,
@@ -177,7 +185,7 @@ def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
     movable = (producer >= 0) & ~problem.clonable[np.maximum(producer, 0)]
     source, target = producer[movable], problem.tensor_consumers[movable]
     edge_s = seconds_of[rows[movable]]
-    work = np.where(problem.clonable, 0.0, problem.compute_s)
+    work = np.where(problem.clonable, 0.0, problem.compute_s) / _fastest(problem)
 
     def heaviest_set(period_s: float) -> float:
         tied = edge_s > period_s
@@ -195,6 +203,26 @@ def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
         f"tensors that take longer than {seconds_text(seconds)} on a link tie together work of "
         f"{seconds_text(heaviest_set(seconds))}",
     )
+
+
+def streamed_weights(problem: PartitionProblem) -> LowerBound:
+    """Weights beyond the memory of all chips together are streamed for every inference.
+
+    Each weight is on some chip at least once, and what a chip does not hold it streams at its own
+    rate, so that some chip streams at least its share.
+    """
+    limits = problem.limits
+    beyond = int(problem.weight_bytes.sum()) - sum(limits.sram_bytes)
+    if not problem.streams or beyond <= 0:
+        return LowerBound(0.0, "no weight needs to be streamed")
+    seconds = beyond / (problem.num_chips * limits.stream_bytes_per_s)
+    return LowerBound(
+        seconds, f"{bytes_text(beyond)} of weights streamed by {problem.num_chips} chips"
+    )
+
+
+def _fastest(problem: PartitionProblem) -> float:
+    return float(problem.chip_speed.max())
 
 
 def _threshold(too_short: Callable[[float], bool], low: float, high: float) -> float:

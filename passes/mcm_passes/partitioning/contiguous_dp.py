@@ -84,7 +84,8 @@ class _Search:
         self._tolerance = tolerance
         work = float(problem.compute_s.sum())
         heaviest = float(problem.compute_s.max(initial=0.0))
-        self._least = max(work / problem.num_chips, heaviest)
+        speed = problem.chip_speed
+        self._least = max(work / float(speed.sum()), heaviest / float(speed.max()))
         self.best: Ints | None = None
         self.best_period = float("inf")
         self.evaluations = 0

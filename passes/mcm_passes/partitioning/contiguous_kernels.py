@@ -11,11 +11,22 @@ from mcm_compiler.partition import Floats, Longs
 from mcm_passes.partitioning.contiguous_windows import Windows
 from mcm_passes.partitioning.fast_model import ALIGNMENT
 
+MOST_BYTES = 2.0**60
+"""More than any model has, and small enough to add to."""
+
 
 @njit(cache=True)
 def _packed(w: Windows, live_bytes: Any) -> int:
     """Memory for activations whose live bytes peak at `live_bytes`."""
     return int(np.ceil(live_bytes * w.packing / ALIGNMENT)) * ALIGNMENT
+
+
+@njit(cache=True)
+def _streamable(w: Windows, period_s: float) -> int:
+    """Bytes of weights that a chip may read from off-package memory within the period."""
+    if w.stream_bytes_per_s == 0.0:
+        return 0
+    return int(min(w.stream_bytes_per_s * period_s, MOST_BYTES))
 
 
 @njit(cache=True)
@@ -41,7 +52,9 @@ def _longest_windows(
     memory_at = np.zeros(n + 1, dtype=np.int64)
     live_at = np.zeros(n + 1, dtype=np.int64)
     inside_at = np.zeros(n + 1, dtype=np.int64)
-    most_sram = w.sram_bytes.max()
+    # What is streamed within the period need not fit.
+    most_sram = w.sram_bytes.max() + _streamable(w, period_s)
+    longest_s = period_s * w.speed.max()
     peaks = np.empty(n, dtype=np.int64)
     peak_head, peak_tail = 0, 0
     seconds, relay, in_s, out_s = 0.0, 0.0, 0.0, 0.0
@@ -71,7 +84,7 @@ def _longest_windows(
         peaks[peak_tail] = p
         peak_tail += 1
         while j < i and (
-            seconds > period_s
+            seconds > longest_s
             or in_s > period_s
             or out_s > period_s
             or memory + _packed(w, min(w.live_bytes[peaks[peak_head]] - passing, inside))
@@ -147,7 +160,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                 bound_by_pin = i
             if i < n and w.link_s[i] > period_s:
                 continue
-            room = w.sram_bytes[k - 1]
+            room = w.sram_bytes[k - 1] + _streamable(w, period_s)
             if i < n:
                 room -= w.slots * w.cross_bytes[i]
             else:
@@ -175,7 +188,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                     at += 1
                 arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
                 local = _packed(w, min(live, inside))
-                if seconds <= period_s and memory + arriving + local <= room:
+                if seconds <= period_s * w.speed[k - 1] and memory + arriving + local <= room:
                     start_of[k, i] = start
                     break
                 start = following[start + 1]
@@ -202,6 +215,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
     chips = w.sram_bytes.size
     cuts = np.zeros(chips + 1, dtype=np.int64)
     left = w.work_s.sum()
+    speed_left = w.speed.sum()
     highest = np.empty(n + 1, dtype=np.int64)
     highest[n] = chips - 1
     for p in range(n - 1, -1, -1):
@@ -221,11 +235,14 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
         need = grown + _packed(w, min(max(peak, w.live_bytes[p]), inside))
         need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
         leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
-        overflow = need + leaving > w.sram_bytes[chip]
-        share = left / (chips - chip)
+        # What is streamed is a matter of time, not of space; greedy does not weigh it.
+        streams = w.stream_bytes_per_s > 0.0
+        overflow = not streams and need + leaving > w.sram_bytes[chip]
+        share = left * w.speed[chip] / speed_left
         forced = w.pinned[p] > chip
         may_cut = p > begin and (not w.strict or w.far[begin] <= p)
         if (overflow or forced or done >= share) and may_cut and chip + 1 <= highest[p]:
+            speed_left -= w.speed[chip]
             chip += 1
             cuts[chip] = p
             begin = p
@@ -234,7 +251,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
             grown = w.out_bytes[p]
             for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
                 grown += w.item_bytes[e]
-        elif need > w.sram_bytes[chip] or forced or chip > highest[p]:
+        elif (not streams and need > w.sram_bytes[chip]) or forced or chip > highest[p]:
             return cuts[: chip + 1], p
         memory = grown
         peak = max(peak, w.live_bytes[p])

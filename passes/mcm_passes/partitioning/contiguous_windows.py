@@ -48,6 +48,8 @@ class Windows(NamedTuple):
         exit_bytes: further memory of the last chip.
         host_s: least period that the host's channels allow, where only the ends have one.
         sram_bytes: `[C]`.
+        speed: `[C]`, clocks relative to those that `work_s` speaks of.
+        stream_bytes_per_s: rate at which weights beyond `sram_bytes` may be streamed, or 0.
         slots: buffers of an arriving tensor, and of a leaving one.
         strict: whether a dependency may span at most one chip.
     """
@@ -79,6 +81,8 @@ class Windows(NamedTuple):
     exit_bytes: int
     host_s: float
     sram_bytes: Longs
+    speed: Floats
+    stream_bytes_per_s: float
     slots: int
     strict: bool
 
@@ -163,6 +167,8 @@ def windows_along(problem: PartitionProblem, order: Ints, *, count_live: bool = 
         exit_bytes=exit_bytes,
         host_s=host_s,
         sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
+        speed=problem.chip_speed,
+        stream_bytes_per_s=limits.stream_bytes_per_s,
         slots=limits.channel_slots,
         strict=problem.routing == "strict",
     )

@@ -94,14 +94,14 @@ def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 @njit(cache=True)
 def measure(
     p: ProblemArrays, chip_of: Ints
-) -> tuple[Bools, Floats, Longs, Longs, Longs, Longs, Longs, Longs]:
+) -> tuple[Bools, Floats, Longs, Longs, Longs, Longs, Longs, Longs, Longs]:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
 
     Returns:
         `copies[K, C]`, `busy_s[C]`, `link_bytes[C]` (the last is 0), `host_in_bytes[C]`,
         `host_out_bytes[C]`, `weight_bytes[C]`, `channel_bytes[C]` (all buffers that are taken
         for good: slots of arriving and leaving tensors, outputs of clones),
-        and `peak_bytes[C]` of local activations.
+        `peak_bytes[C]` of local activations, and `largest_weight_bytes[C]`.
     """
     num_units = p.compute_s.size
     num_chips = p.num_chips
@@ -111,6 +111,7 @@ def measure(
     host_in = np.zeros(num_chips, dtype=np.int64)
     host_out = np.zeros(num_chips, dtype=np.int64)
     weights = np.zeros(num_chips, dtype=np.int64)
+    largest = np.zeros(num_chips, dtype=np.int64)
     channels = np.zeros(num_chips, dtype=np.int64)
     last_used = 0
     for u in range(num_units):
@@ -196,8 +197,10 @@ def measure(
                     if copies[row, c] and stamp[c] != w:
                         stamp[c] = w
                         weights[c] += p.weight_aligned[w]
+                        largest[c] = max(largest[c], p.weight_aligned[w])
             elif stamp[chip_of[u]] != w:
                 stamp[chip_of[u]] = w
                 weights[chip_of[u]] += p.weight_aligned[w]
+                largest[chip_of[u]] = max(largest[chip_of[u]], p.weight_aligned[w])
     peak = _peak_live_bytes(p, chip_of, leaves)
-    return copies, busy, link, host_in, host_out, weights, channels, peak
+    return copies, busy, link, host_in, host_out, weights, channels, peak, largest

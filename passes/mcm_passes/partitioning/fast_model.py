@@ -24,6 +24,9 @@ ALIGNMENT = 64
 PACKING = 1.25
 """Room for the gaps that lowering's offset assignment leaves, over the peak of live bytes."""
 
+STREAM_SLOTS = 2
+"""Buffers that streamed weights pass through: one is filled while the other is read."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -32,14 +35,16 @@ class Evaluation:
     Attributes:
         chip_of: `[N]`, the partition, with each clonable unit on the first chip with a copy.
         copies: `[K, C]`, the chips that hold a copy of each of the K clonable units.
-        chip_busy_s: `[C]`, units, clones and relays.
+        chip_busy_s: `[C]`, units, clones and relays, at the chip's own speed.
         link_busy_s: `[C - 1]`, link c carries once each tensor that must get from chips up to c
             to chips after c.
         host_in_busy_s: `[C]`, what arrives from the host.
         host_out_busy_s: `[C]`, what goes to the host.
+        stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
         memory_bytes: `[C]`, an upper estimate of what lowering needs: each distinct weight once,
             receive buffers with all their slots, a send buffer beside each leaving tensor, and
-            the peak of live activations times `PACKING`, all rounded up to `ALIGNMENT`.
+            the peak of live activations times `PACKING`, all rounded up to `ALIGNMENT`. Streamed
+            weights count with two buffers for the largest.
         weight_bytes: `[C]`, the part of it that weights take.
         period_s: the busiest resource.
         violations: rules that the partition breaks; empty where it is valid.
@@ -51,6 +56,7 @@ class Evaluation:
     link_busy_s: Floats
     host_in_busy_s: Floats
     host_out_busy_s: Floats
+    stream_busy_s: Floats
     memory_bytes: Longs
     weight_bytes: Longs
     period_s: float
@@ -111,11 +117,18 @@ class FastModel:
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
         result = fast_kernels.measure(self._arrays, inside)
-        copies, busy, link_bytes, host_in, host_out, weights, channels, peak = result
+        copies, busy, link_bytes, host_in, host_out, weights, channels, peak, largest = result
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.
         placed[problem.clonable] = copies.argmax(axis=1)
         memory = weights + channels + aligned(np.ceil(peak * PACKING).astype(np.int64))
+        streamed = np.zeros_like(memory)
+        if problem.streams:
+            over = memory - np.array(limits.sram_bytes, np.int64)
+            streamed = np.where(over > 0, np.minimum(over + STREAM_SLOTS * largest, weights), 0)
+            memory += np.where(over > 0, STREAM_SLOTS * largest - streamed, 0)
+        stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
+        busy = busy / problem.chip_speed
         link_busy = link_bytes[:-1] / limits.link_bytes_per_s
         host_in_busy = host_in / limits.host_bytes_per_s
         host_out_busy = host_out / limits.host_bytes_per_s
@@ -127,10 +140,12 @@ class FastModel:
             link_busy_s=link_busy,
             host_in_busy_s=host_in_busy,
             host_out_busy_s=host_out_busy,
+            stream_busy_s=stream_busy,
             memory_bytes=memory,
             weight_bytes=weights,
             period_s=max(
-                float(r.max(initial=0.0)) for r in (busy, link_busy, host_in_busy, host_out_busy)
+                float(r.max(initial=0.0))
+                for r in (busy, link_busy, host_in_busy, host_out_busy, stream_busy)
             ),
             violations=tuple(find_partition_violations(problem, checked, memory)),
         )

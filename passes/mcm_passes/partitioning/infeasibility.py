@@ -21,9 +21,12 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
             Diagnostic(
                 "MCM-P002",
                 "the model has no op that a chip must run: all its outputs are constant or inputs",
+                at="all outputs of the graph",
                 hint="compile the model without `simplify` to keep its ops as they are",
             )
         ]
+    if problem.streams:
+        return _bad_pins(problem)
     faults = _oversized_units(problem)
     weights = int(aligned(problem.weight_bytes).sum())
     memory = sum(problem.limits.sram_bytes)
@@ -71,6 +74,7 @@ def _bad_pins(problem: PartitionProblem) -> list[Diagnostic]:
             "MCM-P007",
             f"{quote(problem.names[u])} is pinned to chip {problem.pinned_chip[u]}, and the "
             f"target has chips 0 to {problem.num_chips - 1}",
+            at=f"node {quote(problem.names[u])}",
             hint="pin it to a chip that exists",
         )
         for u in outside[:5].tolist()

@@ -59,6 +59,7 @@ def solve(
                 Diagnostic(
                     "MCM-P009",
                     f"strategy '{strategy_text}' returned an invalid partition: {v.message}",
+                    at="option partitioner",
                     hint="this is a fault of the strategy; choose another with --partitioner",
                 )
                 for v in result.violations[:5]
@@ -73,6 +74,7 @@ def solve(
                 "MCM-P009",
                 f"strategy '{strategy_text}' claims that no partition is faster than "
                 f"{bound.seconds:.9g} s, and returned one of {result.period_s:.9g} s",
+                at="option partitioner",
                 hint="this is a fault of the strategy; choose another with --partitioner",
             )
         )
@@ -122,7 +124,10 @@ def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
         have = f"the model has {units} unit{'s' if units != 1 else ''} of ops to place"
     else:
         first = dataclasses.replace(
-            limits, num_chips=num_chips, sram_bytes=limits.sram_bytes[:num_chips]
+            limits,
+            num_chips=num_chips,
+            sram_bytes=limits.sram_bytes[:num_chips],
+            chip_speed=limits.chip_speed[:num_chips],
         )
         return dataclasses.replace(problem, limits=first)
     raise CompileError(

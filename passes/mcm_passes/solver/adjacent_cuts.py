@@ -53,7 +53,7 @@ def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints
         `[count, n]`, chips by position.
     """
     n, chips = log_p.shape
-    sums, latest, ends, prefix = _forward(log_p, reach)
+    latest, ends, prefix = _forward(log_p, reach)
     drawn = np.empty((count, n), np.int32)
     high = _NEVER
     for k in range(chips):
@@ -151,8 +151,8 @@ def _latest(reach: Longs) -> Longs:
 
 
 @njit(cache=True, nogil=True)
-def _forward(log_p: Floats, reach: Longs) -> tuple[Floats, Longs, Floats, Floats]:
-    """Sums, latest cuts, and log-weights of all ways to end run k at each cut.
+def _forward(log_p: Floats, reach: Longs) -> tuple[Longs, Floats, Floats]:
+    """Latest cuts, and log-weights of all ways to end run k at each cut.
 
     The last is `[C, n + 1]`: for each chip the log of the summed weights of `ends[k - 1, i]` less
     the sum up to i on chip k, over cuts 1 to i.
@@ -173,4 +173,4 @@ def _forward(log_p: Floats, reach: Longs) -> tuple[Floats, Longs, Floats, Floats
         for j in range(1, n + 1):
             if latest[j] > 0 and prefix[k, latest[j]] != _NEVER:
                 ends[k, j] = prefix[k, latest[j]] + sums[k, j]
-    return sums, latest, ends, prefix
+    return latest, ends, prefix

@@ -150,14 +150,14 @@ class BatchSolver:
 
 
 def _in_threads(part: Callable[[int, int, Words], Ints], states: Words) -> Ints:
-    """Rows of `part(begin, end, states[begin:end])` for all rollouts, by as many threads as cores."""
+    """Rows of `part(begin, end, states[begin:end])` for all rollouts, a thread per core."""
     threads = min(os.cpu_count() or 1, max(len(states) // 4, 1))
     if threads == 1:
         return part(0, len(states), states)
     bounds = np.linspace(0, len(states), threads + 1).astype(int).tolist()
+
+    def run(begin: int, end: int) -> Ints:
+        return part(begin, end, states[begin:end])
+
     with ThreadPoolExecutor(threads) as pool:
-        parts = pool.map(
-            lambda i: part(bounds[i], bounds[i + 1], states[bounds[i] : bounds[i + 1]]),
-            range(threads),
-        )
-        return np.concatenate(list(parts))
+        return np.concatenate(list(pool.map(run, bounds[:-1], bounds[1:])))

@@ -236,13 +236,13 @@ def _keep_cover(graph: RelayGraph, state: RelayState, u: int, chip: int) -> int:
 def _still_covers(state: RelayState, u: int, k: int, moved: Words) -> bool:
     """Whether chip k keeps its witness when `u` is decided and `moved` go away from k."""
     s = state.witness[k]
-    return s >= 0 and s != u and state.low[s] <= k <= state.high[s] and not _has(moved, s)
+    if s < 0 or s == u or _has(moved, s):
+        return False
+    return bool(state.low[s] <= k <= state.high[s])
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _free_node(
-    state: RelayState, u: int, chip: int, k: int, moved: Words
-) -> tuple[int, bool]:
+def _free_node(state: RelayState, u: int, chip: int, k: int, moved: Words) -> tuple[int, bool]:
     """An open node for chip k that is witness for no other, and whether any open node holds k.
 
     Args:

@@ -1,4 +1,4 @@
-"""The graph that the ring's rules speak of: the units with a place of their own, and their edges."""
+"""The graph that the ring's rules speak of: units with a place of their own, and their edges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RuleGraph:
 
     @property
     def num_nodes(self) -> int:
-        """n."""
+        """Count of nodes, n."""
         return int(self.units.size)
 
 

@@ -68,10 +68,10 @@ def solve_batch(
             for u in order:
                 chip = proposals[b, u]
                 if state.low[u] <= chip <= state.high[u]:
-                    decided[u] = place(graph, state, u, chip) == -1
+                    decided[u] = place(graph, state, int(u), chip) == -1
         for u in order:
             if not decided[u]:
-                _sample(graph, state, u, weights, which, streams, b)
+                _sample(graph, state, int(u), weights, which, streams, b)
         chips[b] = state.low
     return chips
 
@@ -107,14 +107,14 @@ def solve_batch_adjacent(
             for u in order:
                 chip = proposals[b, u]
                 if state.low[u] <= chip <= state.high[u]:
-                    decided[u] = place_near(graph, state, u, chip)
+                    decided[u] = place_near(graph, state, int(u), chip)
         for u in order:
             if decided[u]:
                 continue
             top = state.high[u]
             while True:
-                chip = _draw(state.low[u], top, none_excluded, weights, which, u, streams, b)
-                if place_near(graph, state, u, chip):
+                chip = _draw(state.low[u], top, none_excluded, weights, which, int(u), streams, b)
+                if place_near(graph, state, int(u), chip):
                     break
                 top = chip - 1
         chips[b] = state.low
@@ -165,7 +165,7 @@ def _draw(
     point = uniform(streams, stream)
     if which < 0 and excluded.size == 0:
         return low + int(point * (high - low + 1))
-    total = 0.0
+    total, plain = 0.0, which < 0
     for attempt in range(2):
         plain = which < 0 or attempt == 1
         for c in range(low, high + 1):

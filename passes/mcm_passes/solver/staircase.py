@@ -48,10 +48,9 @@ def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
             step = forward[i - 1, c - 1] if c > 0 else _NEVER
             if stay == _NEVER:
                 c -= 1
-            elif step != _NEVER:
-                # Weight of the step among both.
-                if uniform(streams, b) * (1.0 + np.exp(stay - step)) < 1.0:
-                    c -= 1
+            elif step != _NEVER and uniform(streams, b) * (1.0 + np.exp(stay - step)) < 1.0:
+                # Drawn by the weight of the step among both.
+                c -= 1
         drawn[b, 0] = c
     return drawn
 

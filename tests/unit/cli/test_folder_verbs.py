@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Mapping
@@ -17,14 +18,19 @@ from mcm_compiler.artifact import json_text
 from mcm_compiler.artifact import run as run_module
 from mcm_compiler.artifact import simulate as simulate_module
 from mcm_compiler.artifact.check import CheckReport, CheckStep
+from mcm_compiler.artifact.simulate import CompiledFolder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.npz_files import read_npz, write_npz
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.report.perfetto_trace import write_trace
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
+from mcm_compiler.simulation import Timeline
 from mcm_compiler.verification import OutputComparison, Verification
-from tests.unit.report.example_result import example_result
+from tests.unit.report.example_result import ExampleTarget, example_result
+from tests.unit.report.example_timeline import example_timeline
 
 
 def _invoke(*args: str) -> Any:
@@ -227,36 +233,93 @@ def test_input_that_cannot_be_read(tmp_path: Path, make: Any) -> None:
 # simulate
 
 
-@pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    asked: list[int] = []
+class _Simulator:
+    """Knows its verdict beforehand."""
 
-    def simulate_folder(_folder: Path, inferences: int) -> Any:
-        asked.append(inferences)
+    name = "ring-events"
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def run(self, program: LoweredProgram, inferences: int) -> Any:
+        self.asked.append(inferences)
         return example_result().simulation
 
-    monkeypatch.setattr(simulate_module, "simulate_folder", simulate_folder)
-    monkeypatch.setattr(simulate_module, "folder_program", lambda _folder: example_result().program)
-    return asked
+    def timeline(self, program: LoweredProgram, inferences: int) -> Timeline:
+        return example_timeline(inferences)
 
 
-def test_simulate_prints_rates_and_bars(simulated: list[int]) -> None:
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> _Simulator:
+    simulator = _Simulator()
+
+    class Target(ExampleTarget):
+        def simulator(self) -> _Simulator:
+            return simulator
+
+    def read_compiled(_folder: Path) -> CompiledFolder:
+        result = example_result()
+        assert result.program is not None
+        graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
+        return CompiledFolder(Target(), result.program, graphs)
+
+    monkeypatch.setattr(simulate_module, "read_compiled", read_compiled)
+    return simulator
+
+
+def test_simulate_prints_rates_and_bars(simulated: _Simulator) -> None:
     result = _invoke("simulate", "net.mcm36", "--inferences", "8")
     assert result.exit_code == 0, result.output
-    assert simulated == [8]
+    assert simulated.asked == [8]
     assert " throughput  8,000 inferences/s" in result.stdout
-    assert "chip 1 is busy 124 us" in result.stdout
-    assert "99.2 %" in result.stdout
+    assert "chip 1 is busy 125 us" in result.stdout
+    assert "99.9 %" in result.stdout
     assert "host links" in result.stdout
+    assert "steady from number 5" in result.stdout
 
 
-def test_simulate_as_json(simulated: list[int]) -> None:
+def test_simulate_as_json(simulated: _Simulator) -> None:
     data = json.loads(_invoke("simulate", "net.mcm36", "--format", "json").stdout)
     report = build_report(example_result())
-    for key in ("throughput_per_s", "period_s", "latency_s", "bottleneck", "links"):
+    same = ("throughput_per_s", "period_s", "latency_s", "steady_from", "bottleneck", "chips")
+    for key in (*same, "links", "inferences"):
         assert data[key] == report[key]
-    assert [chip["busy_s"] for chip in data["chips"]] == [60e-6, 124e-6, 90e-6]
-    assert simulated == [64]
+    assert simulated.asked == [64]
+
+
+def test_simulate_writes_a_trace_once(simulated: _Simulator, tmp_path: Path) -> None:
+    path = tmp_path / "run.pftrace"
+    args = ("simulate", "net.mcm36", "--inferences", "3", "--trace", str(path))
+    result = _invoke(*args)
+    assert result.exit_code == 0, result.output
+    assert f"wrote {path}" in result.stderr
+    stream = io.BytesIO()
+    write_trace(example_timeline(3), stream)
+    assert path.read_bytes() == stream.getvalue()
+    refused = _invoke(*args)
+    assert refused.exit_code == 1
+    assert "error[MCM-U021]" in refused.stderr
+    assert len(simulated.asked) == 1
+    assert _invoke(*args, "--force").exit_code == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    result = _invoke("simulate", "net", "--trace", str(tmp_path / "gone" / "run.pftrace"))
+    assert result.exit_code == 1
+    assert "error[MCM-A002]" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_that_would_be_too_large_is_refused_at_once(
+    simulated: _Simulator, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.pftrace"
+    result = _invoke("simulate", "net", "--inferences", "100000", "--trace", str(path))
+    assert result.exit_code == 1
+    assert "error[MCM-A012]" in result.stderr
+    assert simulated.asked == []
 
 
 # report

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.artifact.memory_check import overlapping_buffers
+from mcm_compiler.buffer_overlap import overlapping_buffers
 from mcm_compiler.chips import GROUP_PROPERTY
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import HOST, ChipModel, Wire
@@ -93,8 +95,12 @@ def test_views_share_memory(model):
         )
     )
     kernels = program.chips[0].kernels
-    assert [k.duration_s == 0 for k in kernels] == [False, True, False, True, False, False]
-    assert buffers(program, "activation") == [("a", 512, 0, 5), ("b", 512, 2, 4), ("d", 512, 4, 4)]
+    # What reads `a` runs before `d` takes memory beside it.
+    assert [k.nodes[0] for k in kernels] == [
+        "Relu_0", "Reshape_1", "Flatten_3", "Mul_5", "Exp_2", "Neg_4"
+    ]  # fmt: skip
+    assert [k.duration_s == 0 for k in kernels] == [False, True, True, False, False, False]
+    assert buffers(program, "activation") == [("a", 512, 0, 4), ("b", 512, 4, 5), ("d", 512, 5, 5)]
     assert buffers(program, "weight") == []
 
 
@@ -171,7 +177,49 @@ def test_captured_values_stay_alive(model):
             " else_branch = e () => (float[64] q) { q = Identity(d) }> }"
         )
     )
-    assert ("a", 128, 0, 3) in buffers(program, "activation")
+    # Only the If reads `a`, inside a branch, so that it is made right before.
+    assert [k.nodes[0] for k in program.chips[0].kernels] == ["Neg_1", "Exp_2", "Relu_0", "If_3"]
+    assert buffers(program, "activation") == [("a", 128, 2, 3), ("b", 128, 0, 1), ("d", 128, 1, 3)]
+
+
+def test_kernels_tell_what_sets_their_pace(model):
+    program = lower_one(
+        model(
+            "g (float[256,256] x, float[256,256] w) => (float[256,256] y, float[65536] v)"
+            " <int64[1] s = {65536}> { a = MatMul(x, w) b = Relu(a) y = Transpose(b)"
+            " v = Reshape(x, s) }"
+        )
+    )
+    engines = {k.nodes[0].partition("_")[0]: k.engine for k in program.chips[0].kernels}
+    assert engines == {
+        "MatMul": "array", "Relu": "vector", "Transpose": "memory", "Reshape": "memory"
+    }  # fmt: skip
+    assert [k.launch_s for k in program.chips[0].kernels] == pytest.approx([150e-9] * 4)
+
+
+def test_a_view_launches_nothing(model):
+    program = lower_one(
+        model("g (float[4,64] x) => (float[256] y) <int64[1] s = {256}>"
+              "{ v = Reshape(x, s) y = Relu(v) }")
+    )  # fmt: skip
+    view = program.chips[0].kernels[0]
+    assert (view.engine, view.launch_s, view.duration_s) == ("none", 0.0, 0.0)
+
+
+def test_each_chip_has_its_own_speed_and_memory(model):
+    chips = list(mcm36().spec.chips)
+    chips[1] = replace(chips[1], speed=0.5, sram_bytes=16384)
+    mixed = RingTarget("mixed", replace(mcm36().spec, chips=tuple(chips)), "")
+    first = model("g (float[64,64] x) => (float[64,64] a) { a = Relu(x) }")
+    second = model("g (float[64,64] a) => (float[64,64] b) { b = Relu(a) }")
+    program = mixed.lower(
+        [chip_model(0, first), chip_model(1, second)],
+        [Wire("x", HOST, (0,)), Wire("a", 0, (1,)), Wire("b", 1, (HOST,))],
+    )
+    fast, half = (chip.kernels[0] for chip in program.chips)
+    assert (half.duration_s, half.launch_s) == (2 * fast.duration_s, 2 * fast.launch_s)
+    (overflow,) = program.overflows
+    assert (overflow.chip, overflow.limit_bytes, overflow.demand_bytes) == (1, 16384, 4 * 8192)
 
 
 def test_several_destinations_share_the_hops(model):
@@ -215,16 +263,6 @@ def test_a_constant_output_is_made_by_its_kernel(model):
     program = lower_one(source)
     assert [k.writes for k in program.chips[0].kernels] == [(1,), (2,)]
     assert [name for name, *_ in buffers(program, "weight")] == ["w"]
-
-
-def test_what_does_not_fit_is_data(model):
-    text = mcm36().source_text.replace("sram_mib = 64", "sram_mib = 0.001953125")
-    target = RingTarget.from_text("tiny", text)
-    source = model("g (float[1024] x) => (float[1024] y) { a = Relu(x) y = Neg(a) }")
-    (overflow,) = lower_one(source, target).overflows
-    assert (overflow.chip, overflow.limit_bytes, overflow.demand_bytes) == (0, 2048, 5 * 2048)
-    assert overflow.largest[0] == ("x[0]", 2048)
-    assert len(overflow.largest) == 5
 
 
 def test_contradicting_wires_are_our_own_mistakes(model):

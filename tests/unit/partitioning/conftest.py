@@ -48,9 +48,13 @@ class FakeTarget:
 
 @pytest.fixture
 def make_target():
-    def make(chips=3, sram=1 << 20, host_io="any", link=1e9, microseconds=None):
+    def make(
+        chips=3, sram=1 << 20, host_io="any", link=1e9, microseconds=None, speeds=(), stream=0.0
+    ):
         srams = sram if isinstance(sram, tuple) else (sram,) * chips
-        limits = PackageLimits(chips, srams, link, 1e-6, host_io, 1e9)
+        limits = PackageLimits(
+            chips, srams, link, 1e-6, host_io, 1e9, chip_speed=speeds, stream_bytes_per_s=stream
+        )
         return FakeTarget(limits, PricedOps(microseconds or {}))
 
     return make

@@ -106,3 +106,35 @@ def test_pins_are_checked(make_problem):
     problem = make_problem(LONG_SKIP, pins={"Relu_0": 1})
     result = evaluate(problem, np.array([0, 1, 1, 2], dtype=np.int32))
     assert [(v.rule, v.nodes, v.chips) for v in result.violations] == [("pin", (0,), (1, 0))]
+
+
+def test_a_slow_chip_takes_longer_and_a_fast_one_less(make_problem):
+    problem = make_problem(LONG_SKIP, microseconds={"Identity": 0.5}, speeds=(1.0, 0.5, 2.0))
+    result = evaluate(problem, np.array([0, 1, 1, 2], dtype=np.int32))
+    assert us(result.chip_busy_s) == [1.0, 5.0, 0.5]
+
+
+FOUR_WEIGHTS = """
+    g (float[3, 3] x) => (float[3, 3] y)
+    <float[3, 3] p = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[3, 3] q = {1, 2, 3, 4, 5, 6, 7, 8, 8},
+     float[3, 3] r = {1, 2, 3, 4, 5, 6, 7, 8, 7}, float[3, 3] s = {1, 2, 3, 4, 5, 6, 7, 8, 6},
+     float[3, 3] a, float[3, 3] b, float[3, 3] c> {
+        a = MatMul(x, p)
+        b = MatMul(a, q)
+        c = MatMul(b, r)
+        y = MatMul(c, s)
+    }"""
+
+
+def test_weights_beyond_the_memory_are_streamed_where_the_package_can(make_problem):
+    on_one = np.zeros(4, dtype=np.int32)
+    short = evaluate(make_problem(FOUR_WEIGHTS, chips=1, sram=640), on_one)
+    assert short.memory_bytes.tolist() == [704]
+    assert [v.rule for v in short.violations] == ["memory"]
+    streaming = evaluate(make_problem(FOUR_WEIGHTS, chips=1, sram=640, stream=1e9), on_one)
+    # Three of four weights of 64 bytes go, and two buffers for them come.
+    assert streaming.valid
+    assert streaming.memory_bytes.tolist() == [640]
+    assert us(streaming.stream_busy_s) == [0.192]
+    tight = evaluate(make_problem(FOUR_WEIGHTS, chips=1, sram=500, stream=1e9), on_one)
+    assert [v.rule for v in tight.violations] == ["memory"]

@@ -198,6 +198,8 @@ def test_faults_of_strategies_and_pins_are_diagnosed(make_problem, strategy, cha
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == code
     assert words in diagnostic.message
+    assert diagnostic.at
+    assert diagnostic.hint
 
 
 def test_a_unit_larger_than_every_chip_is_named(make_problem):

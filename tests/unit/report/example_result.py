@@ -14,7 +14,7 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, LowerBound, Partition
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.target import ChipModel, PackageLimits
@@ -62,11 +62,48 @@ def example_model() -> ir.Model:
 
 
 def _chip_program(chip: int, durations: tuple[float, ...]) -> ChipProgram:
+    """Each kernel has a weight of (chip + 1) MiB and makes 1 MiB for the next."""
+    end = len(durations) - 1
     kernels = tuple(
         Kernel(f"layer{chip}.{i}", (f"layer{chip}.{i}/a", f"layer{chip}.{i}/b"), seconds, (), ())
         for i, seconds in enumerate(durations)
     )
-    return ChipProgram(chip, kernels, (), (chip + 1) * 12 * MIB, (chip + 1) * 10 * MIB)
+    size = (chip + 1) * MIB
+    buffers = [
+        Buffer(f"w{chip}.{i}", "weight", i * size, size, 0, end) for i in range(len(durations))
+    ]
+    buffers += [Buffer(f"h{chip}[0]", "receive", 10 * size, MIB, 0, end)]
+    buffers += [Buffer(f"v{chip}.{i}", "activation", 11 * size, MIB, i, i + 1) for i in range(end)]
+    buffers += [Buffer(f"h{chip + 1}[0]", "send", 12 * size - MIB, MIB, 0, end)]
+    return ChipProgram(chip, kernels, tuple(buffers), 12 * size, 10 * size)
+
+
+def chip_model(chip: int, kernels: int) -> ir.Model:
+    """A chain with two ops per kernel of `_chip_program`."""
+    kind, shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape((1, 4))
+    given = value = ir.Value(name=f"h{chip}", type=kind, shape=shape)
+    nodes: list[ir.Node] = []
+    weights: list[ir.Value] = []
+    for i in range(kernels):
+        data = ir.tensor(np.ones((4, 4), np.float32), name=f"w{chip}.{i}")
+        weight = ir.Value(name=data.name, type=kind, shape=ir.Shape((4, 4)), const_value=data)
+        weights.append(weight)
+        inner = ir.Value(name=f"u{chip}.{i}", type=kind, shape=shape)
+        made = f"v{chip}.{i}" if i + 1 < kernels else f"h{chip + 1}"
+        outer = ir.Value(name=made, type=kind, shape=shape)
+        name = f"layer{chip}.{i}"
+        nodes.append(ir.Node("", "MatMul", [value, weight], outputs=[inner], name=f"{name}/a"))
+        nodes.append(ir.Node("", "Relu", [inner], outputs=[outer], name=f"{name}/b"))
+        value = outer
+    graph = ir.Graph(
+        [given], [value], nodes=nodes, initializers=weights, name="g", opset_imports={"": 21}
+    )
+    return ir.Model(graph, ir_version=11)
+
+
+def _activity(chip: int, busy_s: float, stall_s: dict[str, float]) -> ChipActivity:
+    engine_s = {"array": busy_s / 2, "vector": busy_s / 4, "launch": busy_s / 4}
+    return ChipActivity(chip, busy_s, stall_s, engine_s, (chip + 1) * 12 * MIB)
 
 
 def example_result(folder: Path | None = None) -> CompileResult:
@@ -85,22 +122,23 @@ def example_result(folder: Path | None = None) -> CompileResult:
         latency_s=340e-6,
         inferences=64,
         chips=(
-            ChipActivity(0, 60e-6, {"input": 0.0, "buffer": 65e-6}, 12 * MIB),
-            ChipActivity(1, 124e-6, {"input": 1e-6, "buffer": 0.0}, 24 * MIB),
-            ChipActivity(2, 90e-6, {"input": 35e-6, "buffer": 0.0}, 36 * MIB),
+            _activity(0, 60e-6, {"input": 0.0, "link": 0.0, "buffer": 65e-6}),
+            _activity(1, 124.9e-6, {"input": 0.0, "link": 0.1e-6, "buffer": 0.0}),
+            _activity(2, 90e-6, {"input": 5e-6, "link": 30e-6, "buffer": 0.0}),
         ),
         links=(
             LinkActivity(-1, 0, 20e-6, 300_000),
-            LinkActivity(0, 1, 25e-6, 800_000),
+            LinkActivity(0, 1, 25e-6, 800_000, queue_s=3e-6),
             LinkActivity(1, 2, 12.5e-6, 400_000),
             LinkActivity(2, -1, 1e-6, 4_000),
         ),
+        steady_from=5,
     )
     program = LoweredProgram(
         target="example3",
         chips=(
             _chip_program(0, (40e-6, 20e-6)),
-            _chip_program(1, (30e-6, 60e-6, 34e-6)),
+            _chip_program(1, (30e-6, 60.9e-6, 34e-6)),
             _chip_program(2, (90e-6,)),
         ),
         transfers=(
@@ -125,7 +163,10 @@ def example_result(folder: Path | None = None) -> CompileResult:
             routing="relay",
             cost_model="roofline",
         ),
-        chips=tuple(ChipModel(chip, example_model(), ("x",), ("y",)) for chip in range(3)),
+        chips=tuple(
+            ChipModel(chip, chip_model(chip, kernels), (f"h{chip}",), (f"h{chip + 1}",))
+            for chip, kernels in enumerate((2, 3, 1))
+        ),
         wires=(),
         program=program,
         simulation=simulation,

@@ -66,7 +66,7 @@ def test_the_table_fits_the_width(report: dict[str, Any], width: int) -> None:
     Console(file=stream, width=width, color_system=None).print(report_view(report, width=width))
     lines = stream.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
-    assert any("99.2 %" in line and "24.0 MiB" in line and "390.6 KiB" in line for line in lines)
+    assert any("99.9 %" in line and "24.0 MiB" in line and "390.6 KiB" in line for line in lines)
 
 
 def test_36_chips_take_a_line_each(report: dict[str, Any]) -> None:
@@ -92,9 +92,41 @@ def test_the_bars_show_the_share(report: dict[str, Any]) -> None:
     counts = {
         line.split()[0]: line.split("|")[1].count("#")
         for line in lines
-        if line.count("|") == 4 and line.split()[0].isdigit()
+        if line.count("|") == 5 and line.split()[0].isdigit()
     }
-    assert counts == {"0": 12, "1": 24, "2": 17}
+    assert counts == {"0": 6, "1": 12, "2": 9}
+
+
+def test_what_chips_wait_for_where_there_is_room(report: dict[str, Any]) -> None:
+    lines = report_text(report).splitlines()
+    rows = {line.split()[0]: line for line in lines if line[:5].strip().isdigit()}
+    assert "buffer  52.0 %" in rows["0"]
+    assert "link     0.1 %" in rows["1"]
+    report["chips"][1]["stall_s"]["link"] = 1e-9
+    assert "link     0.0 %" not in report_text(report)
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(report_view(report, width=80))
+    assert "waits for" not in stream.getvalue()
+
+
+def test_channels_from_off_package_memory_have_a_line(report: dict[str, Any]) -> None:
+    assert "off-package" not in report_text(report)
+    link = dict(report["links"][0], source=-2, destination=1, utilisation=0.5)
+    report["links"].append(link)
+    assert " off-package  into chip 1 50.0 % (293.0 KiB)\n" in report_text(report)
+    assert "| off-package memory | chip 1 |" in render_markdown(report)
+
+
+def test_reports_of_the_first_release_render(report: dict[str, Any]) -> None:
+    del report["steady_from"]
+    del report["bottleneck"]["moves"]
+    del report["bottleneck"]["sets_period"]
+    for row in report["chips"]:
+        del row["engine_s"], row["engine_utilisation"]
+    for row in report["links"]:
+        del row["queue_s"]
+    assert "99.9 %" in report_text(report)
+    assert "| chip 1 | chip 2 |" in render_markdown(report)
 
 
 def test_over_full_memory_fills_the_bar(report: dict[str, Any]) -> None:

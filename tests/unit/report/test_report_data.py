@@ -51,6 +51,17 @@ def test_schema_refuses_a_missing_and_an_unknown_field(schema: dict[str, Any]) -
     assert not validator.is_valid(report | {"surprise": 1})
 
 
+def test_options_are_those_of_the_compile() -> None:
+    result = example_result()
+    shapes = {"x": (1, 3), "a": (2,)}
+    options = replace(result.options, chips=2, samples=7, dims={"n": 3, "b": 1}, shapes=shapes)
+    data = build_report(replace(result, options=options))["options"]
+    assert (data["chips"], data["samples"], data["budget_s"]) == (2, 7, None)
+    assert list(data["dims"].items()) == [("b", 1), ("n", 3)]
+    assert data["shapes"] == {"a": [2], "x": [1, 3]}
+    assert "passes" not in data
+
+
 def test_numbers_of_the_whole() -> None:
     report = build_report(example_result())
     assert report["throughput_per_s"] == 1 / 125e-6
@@ -98,14 +109,21 @@ def test_computed_constants_count_as_weights_and_open_shapes_are_told() -> None:
 def test_chips_and_links() -> None:
     report = build_report(example_result())
     chip = report["chips"][1]
-    assert chip["busy_s"] == 124e-6
-    assert chip["utilisation"] == pytest.approx(124 / 125)
+    assert chip["busy_s"] == 124.9e-6
+    assert chip["utilisation"] == pytest.approx(124.9 / 125)
+    assert chip["stall_s"] == {"buffer": 0.0, "input": 0.0, "link": 0.1e-6}
+    assert list(chip["engine_s"]) == ["array", "launch", "vector"]
+    assert chip["engine_utilisation"]["array"] == pytest.approx(124.9 / 125 / 2)
     assert chip["kernels"] == 3
     assert chip["sram_high_water_bytes"] == 24 * MIB
     assert chip["sram_bytes"] == 64 * MIB
-    assert chip["heaviest_op"] == {"name": "layer1.1", "ops": 2, "seconds": 60e-6}
+    assert chip["heaviest_op"] == {"name": "layer1.1", "ops": 2, "seconds": 60.9e-6}
     ends = [(link["source"], link["destination"]) for link in report["links"]]
     assert ends == [(-1, 0), (0, 1), (1, 2), (2, -1)]
+    assert report["links"][1]["queue_s"] == 3e-6
+    assert report["steady_from"] == 5
+    assert report["bottleneck"]["sets_period"] is True
+    assert [move["to_chip"] for move in report["bottleneck"]["moves"]] == [0, 2]
 
 
 def test_ops_of_a_chip_come_from_its_kernels_where_the_graph_was_not_split() -> None:

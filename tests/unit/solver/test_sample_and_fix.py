@@ -58,7 +58,9 @@ def test_sample_has_the_distribution_of_the_algorithm(graphs, all_valid, routing
         order = rng.permutation(n).astype(np.int32)
         weights = rng.uniform(0.2, 1.0, (n, 3)).astype(np.float32)
         exact = exact_sample(partitions, order, weights)
-        drawn = BatchSolver.of(graph, routing).sample(rng, DRAWS, weights, np.tile(order, (DRAWS, 1)))
+        drawn = BatchSolver.of(graph, routing).sample(
+            rng, DRAWS, weights, np.tile(order, (DRAWS, 1))
+        )
         seen = Counter(map(tuple, drawn.tolist()))
         assert set(seen) <= set(partitions)
         expected = {f: p * DRAWS for f, p in exact.items()}

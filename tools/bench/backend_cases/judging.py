@@ -120,10 +120,11 @@ def _compile_and_check(
 ) -> Outcome:
     from mcm_compiler.api import compile_model
     from mcm_compiler.artifact.check import check_folder
-    from mcm_compiler.diagnostics import CompileError
+    from mcm_compiler.diagnostics import CompileError, Severity
     from mcm_compiler.options import CompileOptions
 
-    options = CompileOptions(shapes=_open_shapes(folder / "model.onnx", data))
+    # The check below compares the data, and tells a wrong result from one that is not expected.
+    options = CompileOptions(shapes=_open_shapes(folder / "model.onnx", data), test_data=False)
     output = folder / "out"
     try:
         compile_model(folder / "model.onnx", TARGET, options, output=output)
@@ -138,7 +139,9 @@ def _compile_and_check(
     if verification is not None and verification.expected:
         expected = all(comparison.holds for comparison in verification.expected)
     more = {"chips": chips, "expected": expected}
-    faults = [d for d in report.diagnostics if d.code != "MCM-V022"]
+    faults = [
+        d for d in report.diagnostics if d.severity is Severity.ERROR and d.code != "MCM-V022"
+    ]
     if faults:
         return outcome(FAILED, faults[0].code, faults[0].message, **more)
     assert verification is not None

@@ -1,0 +1,120 @@
+"""Activations of one chip: the order of kernels that they ask for, their lives and addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from mcm_hardware.chip_dataflow import ChipDataflow
+from mcm_hardware.chip_spec import ChipSpec
+from mcm_hardware.low_memory_order import live_ranges, low_memory_order
+from mcm_hardware.offset_assignment import plan_offsets
+
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+LARGEST_BYTES = 1 << 42
+"""Where sizes saturate, so that sums of them stay exact; no chip holds that much."""
+
+
+def buffer_bytes(spec: ChipSpec, size_bytes: int) -> int:
+    """Bytes that a buffer takes in SRAM, alignment included."""
+    unit = spec.alignment_bytes
+    return -(-min(size_bytes, LARGEST_BYTES) // unit) * unit
+
+
+@dataclass(frozen=True, eq=False)
+class Activations:
+    """Values that need SRAM for a while, as `low_memory_order` takes them.
+
+    What leaves the chip has send buffers that stay, what only its own kernel reads stays in
+    registers, and views take nothing.
+
+    Attributes:
+        values: in the order of the chip's model.
+        size: `[V]`, bytes.
+        writer: `[V]`.
+        reader_ptr: `[V + 1]`.
+        readers: `[R]`.
+        kept: `[V]`.
+    """
+
+    values: tuple[ir.Value, ...]
+    size: Longs
+    writer: Longs
+    reader_ptr: Longs
+    readers: Longs
+    kept: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class ActivationPlan:
+    """Addresses of activations, from 0.
+
+    Attributes:
+        values: as in `Activations`.
+        size: `[V]`, bytes.
+        first: `[V]`, kernel from whose start each is held.
+        last: `[V]`, kernel to whose end.
+        offset: `[V]`, bytes.
+        high_water_bytes: end of the highest.
+    """
+
+    values: tuple[ir.Value, ...]
+    size: Longs
+    first: Longs
+    last: Longs
+    offset: Longs
+    high_water_bytes: int
+
+
+def find_activations(flow: ChipDataflow, spec: ChipSpec) -> Activations:
+    """The activations of a chip."""
+    found: list[tuple[ir.Value, int]] = []
+    readers: list[tuple[int, ...]] = []
+    for value, writer in flow.writer.items():
+        reading = flow.readers.get(value, ())
+        others = tuple(kernel for kernel in reading if kernel != writer)
+        stays_inside = bool(reading) and not others and value not in flow.kept
+        if value not in flow.leaving and not stays_inside:
+            found.append((value, writer))
+            readers.append(others)
+    storage = spec.storage
+    return Activations(
+        values=tuple(value for value, _ in found),
+        size=np.array([buffer_bytes(spec, storage.value_bytes(v)) for v, _ in found], np.int64),
+        writer=np.array([writer for _, writer in found], np.int64),
+        reader_ptr=np.array([0, *accumulate(map(len, readers))], np.int64),
+        readers=np.array([*chain.from_iterable(readers)], np.int64),
+        kept=np.array([value in flow.kept for value, _ in found], np.bool_),
+    )
+
+
+def order_for_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
+    """The chip with its kernels in the order that `low_memory_order` chooses."""
+    held = find_activations(flow, spec)
+    order = low_memory_order(
+        np.array([0, *accumulate(map(len, flow.after))], np.int64),
+        np.array([*chain.from_iterable(flow.after)], np.int64),
+        held.size,
+        held.writer,
+        held.reader_ptr,
+        held.readers,
+        held.kept,
+    )
+    if np.array_equal(order, np.arange(len(order))):
+        return flow
+    return flow.reordered(order.tolist())
+
+
+def plan_activations(flow: ChipDataflow, spec: ChipSpec) -> ActivationPlan:
+    """Lives and addresses of a chip's activations; the kernels run as they are numbered."""
+    held = find_activations(flow, spec)
+    order = np.arange(len(flow.kernels))
+    first, last = live_ranges(order, held.writer, held.reader_ptr, held.readers, held.kept)
+    offset, high_water = plan_offsets(held.size, first, last, 0)
+    return ActivationPlan(held.values, held.size, first, last, offset, int(high_water))

@@ -1,0 +1,91 @@
+"""The batch judge of ring packages: compiled code on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.judging import Verdicts
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_range
+from mcm_hardware.batch.table_builder import build_tables
+from mcm_hardware.chip_spec import RingSpec
+from mcm_hardware.program_arrays import link_arrays
+
+CHUNK = 16
+"""Partitions that a thread takes at once."""
+
+
+class RingBatchJudge:
+    """Implements `mcm_compiler.judging.BatchJudge`.
+
+    Besides the results, each thread holds the arrays of the one partition that it is at: some
+    hundred bytes per op and operand.
+
+    Args:
+        spec: the package.
+        model: the model that `problem` was built from.
+        problem: the problem.
+        groups: fusion group of each op that has one, by the names of both.
+        name: printed with every number that comes from it.
+
+    Raises:
+        ValueError: as `build_tables`.
+    """
+
+    def __init__(
+        self,
+        spec: RingSpec,
+        model: ir.Model,
+        problem: PartitionProblem,
+        groups: Mapping[str, str],
+        name: str = "ring-event-graph",
+    ) -> None:
+        self.name = name
+        self._shape = (problem.num_units, problem.num_chips)
+        self._tables = build_tables(model, problem, groups, spec)
+        self._package = PackageTables(
+            links=link_arrays(spec),
+            speed=np.array([chip.speed for chip in spec.chips], np.float64),
+            sram_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
+            slots=spec.channel_slots,
+            streaming=spec.stream_bytes_per_s > 0,
+        )
+
+    def judge(self, partitions: Ints) -> Verdicts:
+        """Lowers and simulates each partition; see the contract.
+
+        Raises:
+            ValueError: if `partitions` is not `[B, N]`.
+        """
+        num_units, num_chips = self._shape
+        if partitions.ndim != 2 or partitions.shape[1] != num_units:
+            raise ValueError(f"partitions are {partitions.shape}, not [B, {num_units}]")
+        count = len(partitions)
+        results = Results(
+            verdict=np.zeros(count, np.int32),
+            period_s=np.full(count, np.inf),
+            latency_s=np.full(count, np.inf),
+            high_water_bytes=np.zeros((count, num_chips), np.int64),
+            chip_busy_s=np.zeros((count, num_chips)),
+            link_busy_s=np.zeros((count, num_chips)),
+        )
+        rows = np.array(partitions, np.int32, order="C")
+        run = partial(self._run, rows, results)
+        starts = range(0, count, CHUNK)
+        if len(starts) <= 1:
+            for start in starts:
+                run(start)
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                list(threads.map(run, starts))
+        return Verdicts(**results._asdict())
+
+    def _run(self, rows: Ints, results: Results, start: int) -> None:
+        end = min(start + CHUNK, len(rows))
+        judge_range(self._tables, self._package, rows, start, end, results)

@@ -1,0 +1,151 @@
+"""The steady state of an event graph: found by playing it, or else computed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_hardware.event_graph import EventGraph
+from mcm_hardware.max_plus import play_inference
+
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MAX_CYCLICITY = 16
+"""Longest pattern, in inferences, that is looked for."""
+
+_RELATIVE_TOLERANCE = 1e-12
+
+
+class SteadyState(NamedTuple):
+    """Inferences that repeat for ever.
+
+    Attributes:
+        start_s: `[rows, A]`; starts of inference i stand in row `i % rows` and count from
+            `i * period`.
+        played: inferences that were played; the last `cycle` of them repeat.
+        cycle: length of the pattern.
+        since: inference from which starts repeat, or -1 where they did not within `played`, and
+            `start_s` is a steady state that the graph has, rather than the one that it comes to.
+    """
+
+    start_s: Floats
+    played: int
+    cycle: int
+    since: int
+
+
+@njit(cache=True, nogil=True)
+def steady_state(
+    graph: EventGraph, period_s: float, critical: int, least: int, most: int
+) -> SteadyState:
+    """Plays inferences until they repeat.
+
+    If all starts of as many successive inferences as the greatest lag lie `c` periods later than
+    those of c inferences before, they do so for ever: the recurrence looks back no further
+    (Baccelli et al. 1992, theorem 3.109: a strongly connected graph comes to this in finite
+    time). It may take long, since a part that is a little faster than the rest runs ahead until
+    the buffers behind it are full. Parts without any connection to each other need not come to
+    one period, and are not looked at for it.
+
+    Args:
+        graph: one that does not deadlock.
+        period_s: its maximum cycle ratio.
+        critical: an activity on a cycle that attains it.
+        least: inferences to play at least.
+        most: inferences to play at most.
+    """
+    value = _from_critical(graph, period_s, critical)
+    if value.min() == -np.inf:
+        most = least
+    lags = 1
+    for w in range(graph.wait_ptr[-1]):
+        lags = max(lags, graph.waits.lag[w])
+    start = np.zeros((lags + MAX_CYCLICITY + 1, len(graph.busy_s)))
+    # How many inferences in a row were as those c before, and an activity that was not.
+    streak = np.zeros(MAX_CYCLICITY + 1, np.int64)
+    suspect = np.zeros(MAX_CYCLICITY + 1, np.int64)
+    cycle, since = 0, -1
+    played = 0
+    tolerance = 0.0
+    while played < least or (cycle == 0 and played < most):
+        i = played
+        play_inference(graph, start, i, period_s)
+        played += 1
+        if i == 0:
+            tolerance = _RELATIVE_TOLERANCE * (start[0].max() + period_s)
+        if cycle > 0:
+            continue
+        for c in range(1, min(i, MAX_CYCLICITY) + 1):
+            now, then = start[i % len(start)], start[(i - c) % len(start)]
+            if not _alike(now, then, tolerance, c, suspect):
+                streak[c] = 0
+                continue
+            streak[c] += 1
+            if streak[c] >= lags:
+                cycle, since = c, i - lags + 1 - c
+                break
+    if cycle == 0:
+        _fill_rest(graph, period_s, value)
+        return SteadyState(value.reshape((1, -1)), played, 1, -1)
+    return SteadyState(start, played, cycle, since)
+
+
+@njit(cache=True, nogil=True)
+def _alike(now: Floats, then: Floats, tolerance: float, c: int, suspect: Longs) -> bool:
+    """Whether two inferences start alike; what gave the last one away is looked at first."""
+    if abs(now[suspect[c]] - then[suspect[c]]) > tolerance:
+        return False
+    for a in range(len(now)):
+        if abs(now[a] - then[a]) > tolerance:
+            suspect[c] = a
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _from_critical(graph: EventGraph, period_s: float, critical: int) -> Floats:
+    """Starts of a steady state in which all inferences are alike.
+
+    An eigenvector of the graph (Baccelli et al. 1992, theorem 3.101): the longest paths from an
+    activity that is critical, with `period_s` off for each lag.
+
+    Returns:
+        `[A]`, minus infinity where there is no path.
+    """
+    value = np.full(len(graph.busy_s), -np.inf)
+    value[critical] = 0.0
+    _settle(graph, period_s, value)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _fill_rest(graph: EventGraph, period_s: float, value: Floats) -> None:
+    """Gives one inference each period to the parts that are a machine of their own."""
+    for a in range(len(value)):
+        if value[a] == -np.inf:
+            value[a] = 0.0
+    _settle(graph, period_s, value)
+
+
+@njit(cache=True, nogil=True)
+def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
+    """Raises values until all waits hold."""
+    waits = graph.waits
+    for _ in range(len(value) + 1):
+        tolerance = _RELATIVE_TOLERANCE * (period_s + max(value.max(), 0.0))
+        changed = False
+        for a in graph.order:
+            before = graph.before[a]
+            time = value[before] + graph.busy_s[before] - period_s * graph.before_lag[a]
+            for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
+                came = value[waits.source[w]] + waits.seconds[w]
+                time = max(time, came - period_s * waits.lag[w])
+            if time > value[a] + tolerance:
+                changed = True
+            value[a] = max(value[a], time)
+        if not changed:
+            return

@@ -1,0 +1,87 @@
+"""All numbers of a ring package: the keys of its file with defaults, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from mcm_compiler.toml_description import parse_description
+from mcm_hardware.chip_spec import ChipSpec, RingSpec
+from mcm_hardware.description_reader import DescriptionReader
+from mcm_hardware.target_schema import RING_KEYS
+
+Section = dict[str, str | float]
+
+
+def ring_details(name: str, text: str, spec: RingSpec) -> dict[str, Section]:
+    """Values by section and key.
+
+    Args:
+        name: of the target.
+        text: its description, without faults.
+        spec: what the description says.
+
+    Returns:
+        A section per table of the file with the keys as they are written there, one for each kind
+        of chip, the bytes per element of every ONNX type, and `derived`.
+    """
+    description = parse_description(name, text)
+    values = DescriptionReader(description).read(description.data, RING_KEYS)
+    sections: dict[str, Section] = {}
+    for path, value in values.items():
+        table, _, key = path.rpartition(".")
+        if table:
+            sections.setdefault(table, {})[key] = value
+    kinds: dict[tuple[int, float], list[int]] = {}
+    for place, chip in zip(spec.physical, spec.chips, strict=True):
+        kinds.setdefault((chip.sram_bytes, chip.speed), []).append(place)
+    off = sorted(set(range(int(values["package.num_chips"]))) - set(spec.physical))
+    for (sram_bytes, speed), places in kinds.items():
+        sections[f"chips {ranges(places)}"] = {"sram_mib": sram_bytes / 2**20, "speed": speed}
+    if off:
+        sections[f"chips {ranges(off)}"] = {"off": True}
+    sections["bytes_per_element"] = {
+        kind.name: spec.reference.storage.element_bits(kind) / 8
+        for kind in ir.DataType
+        if kind is not ir.DataType.UNDEFINED
+    }
+    sections["derived"] = _derived(spec)
+    return sections
+
+
+def array_ops_per_s(chip: ChipSpec) -> float:
+    """Operations of a chip's MAC array per second; a multiply-accumulate counts as two."""
+    return 2 * chip.array.rows * chip.array.cols * chip.array.clock_hz * chip.speed
+
+
+def vector_ops_per_s(chip: ChipSpec) -> float:
+    """Lane operations of a chip's vector unit per second."""
+    return chip.vector.lanes * chip.vector.clock_hz * chip.speed
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: `0 to 2, 5`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
+
+
+def _derived(spec: RingSpec) -> Section:
+    reference = spec.reference
+    return {
+        "usable_chips": spec.num_chips,
+        "array_tera_ops_per_s": array_ops_per_s(reference) / 1e12,
+        "vector_tera_ops_per_s": vector_ops_per_s(reference) / 1e12,
+        "array_ops_per_sram_byte": array_ops_per_s(reference) / reference.sram_bytes_per_s,
+        "package_array_tera_ops_per_s": sum(map(array_ops_per_s, spec.chips)) / 1e12,
+        "package_vector_tera_ops_per_s": sum(map(vector_ops_per_s, spec.chips)) / 1e12,
+        "package_sram_mib": sum(chip.sram_bytes for chip in spec.chips) / 2**20,
+        "package_hop_latency_us": sum(spec.hop_latency_s) * 1e6,
+    }

@@ -1,0 +1,44 @@
+"""A simulator's verdict on a compiled folder as plain data, in the fields of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx_ir as ir
+
+from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.target import PackageLimits
+
+
+def simulation_data(
+    simulation: SimulationResult,
+    program: LoweredProgram,
+    limits: PackageLimits,
+    graphs: Mapping[int, ir.Graph],
+) -> dict[str, Any]:
+    """The verdict as JSON-able data: what the report says of a simulation.
+
+    Args:
+        simulation: the verdict.
+        program: what was simulated.
+        limits: numbers of the package.
+        graphs: the chips' models by chip.
+    """
+    period_s = simulation.period_s
+    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
+    return {
+        "simulator": simulation.simulator,
+        "inferences": simulation.inferences,
+        "steady_from": simulation.steady_from,
+        "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
+        "period_s": period_s,
+        "latency_s": simulation.latency_s,
+        "bottleneck": find_bottleneck(simulation, program, limits, graphs),
+        "chips": chip_rows(simulation, program, ops_of, limits.sram_bytes),
+        "links": link_rows(simulation),
+    }

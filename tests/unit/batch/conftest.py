@@ -1,0 +1,208 @@
+"""The real road of a partition: the passes that `mcmc compile` runs, with a partition of ours."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import build_zoo_model, run_passes
+from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
+from mcm_compiler.ring_rules import find_partition_violations
+from mcm_hardware.ring_target import RingTarget
+from mcm_passes.partitioning.clonable import CloningLimits
+from mcm_passes.partitioning.problem_builder import build_problem
+
+BEFORE = "fuse,annotate_cost,partition"
+AFTER = "legalize,split"
+
+PACKAGE = """
+family = "ring"
+[package]
+num_chips = {chips}
+host_io = "{host_io}"
+channel_slots = {slots}
+[chip]
+sram_mib = {sram_mib}
+sram_bandwidth_gb_per_s = 256
+buffer_alignment_bytes = 64
+launch_overhead_ns = 150
+[chip.mac_array]
+rows = 64
+cols = 64
+clock_mhz = 500
+[chip.vector_unit]
+lanes = 128
+clock_mhz = 500
+[link]
+bandwidth_gb_per_s = 0.5
+hop_latency_us = 1.0
+{switching}
+[host]
+bandwidth_gb_per_s = 4
+latency_us = 1.0
+[storage_bits]
+FLOAT = 16
+INT64 = 32
+"""
+
+
+def package(*, chips=4, host_io="any", slots=2, sram_mib=64, switching="", more=""):
+    text = PACKAGE.format(
+        chips=chips,
+        host_io=host_io,
+        slots=slots,
+        sram_mib=sram_mib,
+        switching=f'switching = "{switching}"' if switching else "",
+    )
+    return RingTarget.from_text("test", text + more)
+
+
+def parse(text: str) -> ir.Model:
+    """A model from ONNX text, in which inputs named `w_...` are weights."""
+    source = f'<ir_version: 10, opset_import: ["" : 21]>\n{text}'
+    model = ir.from_proto(onnx.parser.parse_model(source))
+    for index, node in enumerate(model.graph):
+        node.name = f"{node.op_type}_{index}"
+    for value in [v for v in model.graph.inputs if v.name.startswith("w_")]:
+        numbers = np.ones(value.shape.numpy(), np.float32)
+        value.const_value = ir.tensor(numbers, name=value.name)
+        model.graph.inputs.remove(value)
+        model.graph.register_initializer(value)
+    return model
+
+
+class Road:
+    """One model on one package.
+
+    Attributes:
+        problem: of the model as imported.
+        judge: the batch judge of the same model.
+    """
+
+    def __init__(
+        self,
+        source: str | ir.Model,
+        target: RingTarget,
+        *,
+        routing: str = "relay",
+        groups: Sequence[tuple[str, ...]] | None = None,
+        clones: bool = False,
+    ) -> None:
+        self._source = build_zoo_model(source) if isinstance(source, str) else source
+        self._target = target
+        self._options = CompileOptions(passes=BEFORE, routing=routing)
+        self._groups = groups
+        self._clones = clones
+        model, _, _ = run_passes(self._source, target, self._options, after_pass=self._prepare)
+        self.problem = PARTITION_PROBLEM.get(model)
+        plan = FUSION_PLAN.get(model)
+        names = {name: group.name for name, group in plan.group_of.items()}
+        self.judge = target.batch_judge(model, self.problem, names)
+
+    def _prepare(self, step, model):
+        if step.name == "fuse" and self._groups is not None:
+            groups = tuple(FusionGroup(g[-1], "test", g) for g in self._groups)
+            FUSION_PLAN.set(model, FusionPlan(groups))
+        if step.name == "partition" and self._clones:
+            plan = FUSION_PLAN.get(model)
+            problem = build_problem(
+                model, self._target, self._options.routing, plan, cloning=CloningLimits(10.0, 1.0)
+            )
+            PARTITION_PROBLEM.set(model, problem)
+
+    def lowered(self, chip_of):
+        """The program that the passes make of a partition."""
+
+        def replace(step, model):
+            self._prepare(step, model)
+            if step.name == "partition":
+                placed = np.array(chip_of)
+                problem = PARTITION_PROBLEM.get(model)
+                placed[problem.clonable] = self.first_copies(chip_of)[problem.clonable]
+                partition = dataclasses.replace(PARTITION.get(model), chip_of=placed)
+                PARTITION.set(model, partition)
+
+        options = dataclasses.replace(self._options, passes=f"{BEFORE},{AFTER}")
+        model, _, _ = run_passes(self._source, self._target, options, after_pass=replace)
+        return self._target.lower(CHIP_MODELS.get(model), WIRES.get(model))
+
+    def first_copies(self, chip_of):
+        """The partition with each clonable unit on the first chip that reads it."""
+        problem = self.problem
+        placed = np.array(chip_of)
+        for unit in np.flatnonzero(problem.clonable)[::-1]:
+            made = np.flatnonzero(problem.tensor_producer == unit)
+            readers = [
+                placed[v]
+                for t in made
+                for v in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+            ]
+            placed[unit] = min(readers)
+        return placed
+
+    def is_valid(self, chip_of) -> bool:
+        """What the authority says of a partition."""
+        return not find_partition_violations(self.problem, self.first_copies(chip_of))
+
+    def random_partitions(self, count, seed=0):
+        """Contiguous cuts, some with a few units moved; not all are valid."""
+        rng = np.random.default_rng(seed)
+        units = self.problem.num_units
+        partitions = np.zeros((count, units), np.int32)
+        for row in partitions:
+            chips = int(rng.integers(1, min(self.problem.num_chips, units) + 1))
+            cuts = np.sort(rng.choice(np.arange(1, units), chips - 1, replace=False))
+            row[:] = np.searchsorted(cuts, np.arange(units), side="right")
+            for unit in rng.choice(units, int(rng.integers(0, 3)), replace=False):
+                row[unit] = rng.integers(0, chips)
+        return partitions
+
+    def check(self, partitions) -> list[int]:
+        """Compares the judge with the real road; returns how often each verdict came."""
+        verdicts = self.judge.judge(partitions)
+        for row, chip_of in enumerate(partitions):
+            if not self.is_valid(chip_of):
+                assert verdicts.verdict[row] == Verdict.BREAKS_RULE
+                assert np.isinf(verdicts.period_s[row])
+                continue
+            program = self.lowered(chip_of)
+            used = len(program.chips)
+            high_water = [chip.high_water_bytes for chip in program.chips]
+            assert verdicts.high_water_bytes[row, :used].tolist() == high_water
+            assert not verdicts.high_water_bytes[row, used:].any()
+            if program.overflows:
+                assert verdicts.verdict[row] == Verdict.OVERFLOWS
+                assert np.isinf(verdicts.period_s[row])
+                continue
+            assert verdicts.verdict[row] == Verdict.RUNS
+            result = self._target.simulator().run(program)
+            assert verdicts.period_s[row] == pytest.approx(result.period_s, rel=1e-12, abs=0)
+            assert verdicts.latency_s[row] == pytest.approx(result.latency_s, rel=1e-12, abs=0)
+            busy = [chip.busy_s for chip in result.chips]
+            assert verdicts.chip_busy_s[row, :used].tolist() == pytest.approx(busy, rel=1e-12)
+            for link in result.links:
+                if link.source >= 0 and link.destination == link.source + 1:
+                    got = verdicts.link_busy_s[row, link.source]
+                    assert got == pytest.approx(link.busy_s, rel=1e-12)
+        return np.bincount(verdicts.verdict, minlength=3).tolist()
+
+
+@pytest.fixture
+def make_road():
+    """Makes a `Road` of ONNX text or a zoo model on a package with the given options."""
+
+    def make(source, *, routing="relay", groups=None, clones=False, **options):
+        model = parse(source) if "=>" in source else source
+        return Road(model, package(**options), routing=routing, groups=groups, clones=clones)
+
+    return make

@@ -1,0 +1,149 @@
+"""The batch judge comes to the numbers of the passes, on models with everything that is awkward."""
+
+from __future__ import annotations
+
+import pytest
+
+VIEWS = """
+views (float[4,16] x, float[4,16] arriving, int64[2] shape)
+    => (float[16,4] y, float[64] z, float[4,16] flat, float[16,4] w_view, float[8,8] q)
+<float[4,16] w = {0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,
+                  0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7},
+ int64[2] tall = {16,4}, int64[1] long = {64}, int64[2] square = {8,8}>
+{
+    a = Relu (x)
+    r = Reshape (a, tall)
+    y = Exp (r)
+    v = Reshape (arriving, long)
+    u = Reshape (v, square)
+    z = Tanh (v)
+    b = Sigmoid (a)
+    flat = Flatten (b)
+    w_view = Reshape (w, shape)
+    d = Reshape (a, square)
+    q = Add (d, u)
+}
+"""
+
+BRANCHES = """
+branches (bool c, float[32,32] x) => (float[32,32] y, float[32,32] z) {
+    a = Relu (x)
+    s = Sigmoid (x)
+    b = If (c) <
+        then_branch = one () => (float[32,32] t) { t = Exp (a) },
+        else_branch = two () => (float[32,32] e) { e = Add (s, x) }
+    >
+    y = Tanh (b)
+    z = Mul (a, s)
+}
+"""
+
+OUTPUTS = """
+outputs (float[16,16] x, float[16] passed)
+    => (float[16,16] y, float[16] passed, float[2] stored, float[16] made, float[16,16] first)
+<float[2] stored = {1, 2}, int64[1] length = {16}>
+{
+    made = ConstantOfShape (length)
+    first = Relu (x)
+    t = Exp (first)
+    u = Mul (t, made)
+    dead, used = Split <num_outputs = 2> (u)
+    v = Concat <axis = 0> (used, used)
+    y = Add (v, first)
+}
+"""
+
+TIED = """
+tied (float[32,32] x, float[32,32] w_, float[32] w_b) => (float[32,32] y)
+{
+    a = MatMul (x, w_)
+    c = Relu (a)
+    d = MatMul (c, w_)
+    e = Add (d, w_b)
+    f = MatMul (e, w_)
+    g = Add (f, w_b)
+    y = Add (g, c)
+}
+"""
+
+MASKS = """
+masks (float[32,32] x, int64[32] mask, float[32,32] w_) => (float[32,32] y)
+<float one = {1}>
+{
+    m = Cast <to = 1> (mask)
+    i = Sub (one, m)
+    k = Mul (m, i)
+    a = MatMul (x, w_)
+    b = Mul (a, m)
+    c = MatMul (b, w_)
+    d = Mul (c, i)
+    e = MatMul (d, w_)
+    f = Add (e, k)
+    g = MatMul (f, w_)
+    y = Mul (g, m)
+}
+"""
+
+BERT = "bert{layers=2,hidden=64,heads=2,intermediate=128,vocab=100,seq=16}"
+
+MODELS = {"views": VIEWS, "branches": BRANCHES, "outputs": OUTPUTS, "tied": TIED}
+
+PACKAGES = {
+    "any, relay": {"routing": "relay"},
+    "any, strict": {"routing": "strict"},
+    "ends, relay": {"routing": "relay", "host_io": "ends"},
+    "ends, strict": {"routing": "strict", "host_io": "ends", "switching": "cut_through"},
+}
+
+
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_the_passes_on_awkward_models(make_road, name, options):
+    road = make_road(MODELS[name], groups=(), **options)
+    runs, broken, overflows = road.check(road.random_partitions(14))
+    assert runs >= 4
+    assert broken >= 1
+    assert overflows == 0
+
+
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+def test_clones_take_time_by_what_is_read_of_them(make_road, options):
+    # The mask group has three results, and chips read one, two or all of them.
+    groups = (("Cast_0", "Sub_1", "Mul_2"), ("MatMul_3", "Mul_4"))
+    road = make_road(MASKS, groups=groups, clones=True, **options)
+    assert road.problem.clonable.any()
+    runs, _, _ = road.check(road.random_partitions(14))
+    assert runs >= 5
+
+
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+@pytest.mark.parametrize("spec", [BERT, "resnet50{image_size=32}"])
+def test_equals_the_passes_on_networks(make_road, spec, options):
+    road = make_road(spec, **options)
+    runs, _, _ = road.check(road.random_partitions(6))
+    assert runs >= 1
+
+
+def test_chips_that_differ(make_road):
+    more = """
+[[override]]
+chips = [1]
+speed = 0.5
+[[override]]
+chips = [2]
+sram_mib = 0.25
+[[override]]
+chips = [3]
+off = true
+"""
+    road = make_road(BERT, chips=6, sram_mib=8, switching="cut_through", more=more)
+    runs, _, overflows = road.check(road.random_partitions(8))
+    assert runs >= 1
+    assert overflows >= 1
+
+
+def test_what_does_not_fit_overflows(make_road):
+    road = make_road(TIED, sram_mib=2.0**-8)
+    runs, _, overflows = road.check(road.random_partitions(10))
+    assert runs >= 1
+    assert overflows >= 1

@@ -1,0 +1,102 @@
+"""Outputs without a name: an op leaves them away, a constant or a function may not know how to."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mcm_compiler.execution import run_model, same_bits
+from mcm_compiler.ir.control_flow import inline_constant_ifs
+from mcm_compiler.ir.importer import import_model, import_onnx
+from mcm_compiler.ir.shapes import infer_shapes
+
+X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+ONE = numpy_helper.from_array(np.array([1], np.int64), "one")
+YES = numpy_helper.from_array(np.array(True), "yes")
+RELU = helper.make_node("Relu", ["x"], ["y"])
+
+
+def model_of(nodes, functions=()):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, [2, 3])],
+        [value("y", TensorProto.FLOAT, None)],
+        [ONE, YES],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions)
+
+
+def function_of(nodes, outputs):
+    return helper.make_function(
+        "local", "f", ["a"], outputs, nodes, [helper.make_opsetid("", 17)]
+    )  # fmt: skip
+
+
+def imported(proto, tmp_path):
+    onnx.save(proto, tmp_path / "m.onnx")
+    return import_onnx(tmp_path / "m.onnx")[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "functions"),
+    [
+        ([helper.make_node("Constant", [], [""], value_float=1.0), RELU], []),
+        (
+            [helper.make_node("f", ["x"], [""], domain="local"), RELU],
+            [function_of([helper.make_node("Neg", ["a"], ["b"])], ["b"])],
+        ),
+        (
+            [helper.make_node("f", ["x"], ["", "y"], domain="local")],
+            [function_of([helper.make_node("Split", ["a"], ["b", "c"], axis=0)], ["b", "c"])],
+        ),
+    ],
+)
+def test_outputs_that_onnxruntime_lets_be_unnamed(nodes, functions, tmp_path):
+    proto = model_of(nodes, functions)
+    expected = run_model(proto, {"x": X})["y"]
+    for model in (imported(proto, tmp_path), import_model(ir.from_proto(proto), "m")[0]):
+        assert same_bits(expected, run_model(ir.to_proto(model), {"x": X})["y"])
+
+
+def test_names_that_are_given_are_new():
+    nodes = [
+        helper.make_node("Constant", [], [""], value_float=1.0),
+        helper.make_node("Relu", ["x"], ["unused"]),
+        helper.make_node("Constant", [], [""], value_float=2.0),
+        helper.make_node("Neg", ["unused"], ["y"]),
+    ]
+    model, _ = import_model(ir.from_proto(model_of(nodes)), "m")
+    assert {"unused_2", "unused_3"} <= set(model.graph.initializers)
+
+
+def branch(name, nodes):
+    result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3])
+    return helper.make_graph([*nodes, helper.make_node("Relu", ["x"], [name])], name, [], [result])
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        helper.make_node("Dropout", ["x"], ["", ""]),
+        helper.make_node("TopK", ["x", "one"], ["", ""]),
+        helper.make_node("MatMul", ["x", "x"], [""]),
+        helper.make_node("Gelu", ["x"], [""], domain="local"),
+        helper.make_node("Constant", [], [""], value_float=1.0),
+    ],
+)
+def test_idle_ops_do_not_stop_inference_before_and_after_branches_are_inlined(idle, tmp_path):
+    branches = {"then_branch": branch("t", [idle]), "else_branch": branch("e", [idle])}
+    proto = model_of([idle, helper.make_node("If", ["yes"], ["y"], **branches)])
+    model = imported(proto, tmp_path)
+    assert inline_constant_ifs(model.graph) == 1
+    for value in model.graph.outputs:
+        value.type, value.shape = None, None
+    infer_shapes(model)
+    assert model.graph.outputs[0].dtype is ir.DataType.FLOAT
+    assert model.graph.outputs[0].shape == ir.Shape([2, 3])
