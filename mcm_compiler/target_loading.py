@@ -59,7 +59,7 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
     try:
         make = cast("TargetFamily", TARGET_FAMILIES.get(family))
     except CompileError as error:
-        raise CompileError([replace(d, at=d.at or at) for d in error.diagnostics]) from error
+        raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:
         return make(name, text)
     except CompileError as error:

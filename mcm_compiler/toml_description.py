@@ -49,9 +49,13 @@ class TomlDescription:
             path: keys from the top of the file; elements of arrays by index.
         """
         shown = quote(".".join(part for part in path if isinstance(part, str)))
+        line = self.line(path)
+        return f"{self.name}:{line}: {shown}" if line else f"{self.name}: {shown}"
+
+    def line(self, path: KeyPath) -> int:
+        """Line of a key, or of the nearest table around it that is there; 0 where none is."""
         known = (self._lines.get(path[:depth]) for depth in range(len(path), 0, -1))
-        line = next((number for number in known if number is not None), None)
-        return f"{self.name}: {shown}" if line is None else f"{self.name}:{line}: {shown}"
+        return next((number for number in known if number is not None), 0)
 
 
 def read_description(path: str) -> str:

@@ -51,16 +51,17 @@ class DescriptionReader:
 
     def __init__(self, description: TomlDescription) -> None:
         self.description = description
-        self._faults: list[Diagnostic] = []
+        self._faults: list[tuple[int, Diagnostic]] = []
         self._unshown = 0
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """What is wrong; past `MAX_FAULTS` only how much."""
+        """What is wrong, in the order of the file; past `MAX_FAULTS` only how much."""
+        listed = [fault for _, fault in sorted(self._faults, key=lambda found: found[0])]
         if not self._unshown:
-            return self._faults
+            return listed
         rest = f"{self._unshown} more faults are not listed"
-        return [*self._faults, Diagnostic("MCM-T007", rest, at=self.description.name)]
+        return [*listed, Diagnostic("MCM-T007", rest, at=self.description.name)]
 
     def fault(
         self,
@@ -74,7 +75,8 @@ class DescriptionReader:
             self._unshown += 1
             return
         shown = hint() if callable(hint) else hint
-        self._faults.append(Diagnostic(code, message, self.description.place(path), shown))
+        found = Diagnostic(code, message, self.description.place(path), shown)
+        self._faults.append((self.description.line(path), found))
 
     def read(
         self, table: Mapping[str, Any], keys: Mapping[str, Key], at: KeyPath = ()

@@ -16,8 +16,9 @@ Every program is read by the same rules:
   readers instead. What nobody reads leaves its buffer on arrival; the host takes all that comes.
 - A link is taken for bytes / rate; the next transfer may enter while the last is on its way
   (latency is pipelined). Over several links a transfer is stored in each router before it goes
-  on, or with cut-through goes on as soon as its head is there and no link would starve. The
-  routers have memory of their own for that, `slots` buffers per transfer.
+  on, or with cut-through goes on to the next ring link as soon as its head is there. The gateways
+  of the host store it in any case. Routers have memory of their own for that, `slots` buffers
+  per transfer. The same holds for a transfer that passes on another.
 - A resource serves activities in a static order (`service_order.py`).
 """
 
@@ -88,7 +89,8 @@ def event_graph(program: ProgramArrays, links: LinkArrays) -> EventGraph:
         links: of the package.
     """
     hop_ptr, resource, busy, latency = _activities(program, links)
-    waits, ptr = _waits(program, links.cut_through, hop_ptr, busy, latency)
+    cut_below = links.num_chips if links.cut_through else 0
+    waits, ptr = _waits(program, cut_below, hop_ptr, resource, busy, latency)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = (ENGINE + 1) * links.num_chips
     before, before_lag = serve_in_order(order, resource, num_resources)
@@ -168,9 +170,14 @@ def _route(source: int, destination: int, links: LinkArrays) -> tuple[int, int, 
 
 @njit(cache=True, nogil=True)
 def _waits(
-    program: ProgramArrays, cut_through: bool, hop_ptr: Longs, busy: Floats, latency: Floats
+    program: ProgramArrays,
+    cut_below: int,
+    hop_ptr: Longs,
+    resource: Longs,
+    busy: Floats,
+    latency: Floats,
 ) -> tuple[Waits, Longs]:
-    """`waits` and `wait_ptr` of an `EventGraph`."""
+    """`waits` and `wait_ptr` of an `EventGraph`; resources below `cut_below` cut through."""
     kernels, transfers, activities = len(program.kernel_s), len(program.source), len(busy)
     writer, last_reader = _kernels_at_ends(program)
     passed_ptr, passed = _passed_on(program.after)
@@ -205,7 +212,7 @@ def _waits(
                 came = -1 if program.after[t] < 0 else int(hop_ptr[program.after[t] + 1]) - 1
             if came >= 0:
                 whole = float(busy[came])
-                if cut_through:
+                if resource[came] < cut_below and resource[a] < cut_below:
                     whole = max(whole - float(busy[a]), 0.0)
                 w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
             elif writer[t] >= 0:

@@ -81,16 +81,16 @@ def pipelined_cycles(array: MacArray, gemm: Gemm) -> int:
 
     What stays in the array is doubled: a finished tile of results leaves through the column ports,
     a row per cycle, while the next one accumulates; a tile of weights enters in the same way while
-    the one before is used (Jouppi et al. 2017, section 2). So a tile takes `steps` cycles or as
-    many as it has rows, whichever is more. The skew of the operands, `rows + cols - 2` cycles, is
-    seen once per run of independent tiles, and so is the drain of the last tile or the load of
-    the first one. A lone tile of `steps >= rows` takes exactly what SCALE-Sim says.
+    the one before is used (Jouppi et al. 2017, section 2). So tiles follow each other after `steps`
+    cycles, or as many as they have rows if those are more. What a lone tile takes is seen once per
+    run of independent tiles. A tile at the edge counts as a full one.
     """
     if gemm.macs == 0:
         return 0
-    tiles = tiling(array, gemm)
-    exposed = (tiles.rows + tiles.cols - 2) + tiles.rows
-    return passes(array, gemm) * max(tiles.steps, tiles.rows) + gemm.rounds * exposed
+    tiles, number = tiling(array, gemm), passes(array, gemm)
+    runs = min(gemm.rounds, number)
+    lone = 2 * tiles.rows + tiles.cols + tiles.steps - 2
+    return (number - runs) * max(tiles.steps, tiles.rows) + runs * lone
 
 
 def left_readings(array: MacArray, gemm: Gemm) -> int:

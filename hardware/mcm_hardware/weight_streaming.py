@@ -105,7 +105,8 @@ def _fill(
         if suffices >= 0 and (size[weight] < missing or uses[weight] != uses[suffices]):
             break
         if size[weight] >= missing:
-            suffices = weight
+            if suffices < 0 or size[weight] < size[suffices]:
+                suffices = weight
             continue
         picked[weight] = True
         missing -= int(size[weight])

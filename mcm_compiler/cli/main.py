@@ -24,7 +24,7 @@ VERBS = {
     "run": "Run a compiled folder on inputs from an .npz file.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
-    "targets": "List the packages of chips.",
+    "targets": "List the packages of chips, show one, or validate a file.",
     "passes": "List the passes and their options.",
     "strategies": "List the partition strategies.",
     "opt": "Run passes on a model and print what they made of it.",

@@ -18,7 +18,7 @@ from mcm_compiler.units import bytes_text, count_text, percent_text, seconds_tex
 LISTED = 3
 """Ops or tensors that the bottleneck names."""
 
-ALWAYS_BUSY = 0.999
+ALWAYS_BUSY = 0.995
 """From this share of the period on a resource sets the rate by itself."""
 
 _WAITS = {"input": "for inputs", "link": "for links", "buffer": "for room in buffers"}
@@ -141,7 +141,7 @@ def _sentence(
         reason, waited = max(worst.stall_s.items(), key=lambda item: item[1], default=("", 0.0))
         if waited > 0:
             parts.append(f"it waits {seconds_text(waited)} {_WAITS.get(reason, 'for ' + reason)}")
-    if not found["sets_period"] and simulation.inferences > 1:
+    if not found["sets_period"]:
         # Tensors go down the ring only. A cycle of waits over more than one resource comes back
         # by a wait for a buffer to be free again, and by nothing else.
         parts.append(

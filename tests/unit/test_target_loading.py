@@ -65,5 +65,9 @@ def test_family():
         target_from_text("t", "x = 1")
     assert caught.value.diagnostics[0].code == "MCM-T003"
     with pytest.raises(CompileError) as caught:
-        target_from_text("t", 'family = "torus"')
+        target_from_text("t", '# none\nfamily = "torus"', place="mine.toml")
     assert caught.value.diagnostics[0].code == "MCM-U003"
+    assert caught.value.diagnostics[0].at == "mine.toml:2: 'family'"
+    with pytest.raises(CompileError) as caught:
+        target_from_text("t", "family = 3")
+    assert [(d.code, d.at) for d in caught.value.diagnostics] == [("MCM-T004", "t:1: 'family'")]

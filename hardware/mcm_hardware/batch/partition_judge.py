@@ -13,7 +13,7 @@ from mcm_hardware.batch.dataflow import follow_tensors
 from mcm_hardware.batch.placement import place
 from mcm_hardware.batch.problem_tables import ProblemTables
 from mcm_hardware.batch.program_assembly import assemble
-from mcm_hardware.batch.rule_test import breaks_rule
+from mcm_hardware.batch.rule_check import breaks_rule
 from mcm_hardware.performance import program_performance
 from mcm_hardware.program_arrays import ENGINE, LinkArrays
 

@@ -286,7 +286,7 @@ def test_swapped_chips_with_right_hashes_are_named(folder: Path) -> None:
     ("edit", "text"),
     [
         (
-            lambda p: p["chips"][1]["kernels"][0].update(duration_s=1e-9),
+            lambda p: p["chips"][1]["kernels"][0].update(duration_s=1e-9, launch_s=0.0),
             "duration_s is '1e-09', lowering gives",
         ),
         (lambda p: p["transfers"][1].update(size_bytes=1), "size_bytes is '1', lowering gives"),

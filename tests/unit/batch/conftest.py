@@ -18,6 +18,7 @@ from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.ring_rules import find_partition_violations
+from mcm_compiler.target import OFF_PACKAGE
 from mcm_hardware.ring_target import RingTarget
 from mcm_passes.partitioning.clonable import CloningLimits
 from mcm_passes.partitioning.problem_builder import build_problem
@@ -31,6 +32,7 @@ family = "ring"
 num_chips = {chips}
 host_io = "{host_io}"
 channel_slots = {slots}
+spill = "{spill}"
 [chip]
 sram_mib = {sram_mib}
 sram_bandwidth_gb_per_s = 256
@@ -56,12 +58,13 @@ INT64 = 32
 """
 
 
-def package(*, chips=4, host_io="any", slots=2, sram_mib=64, switching="", more=""):
+def package(*, chips=4, host_io="any", slots=2, sram_mib=64, spill="none", switching="", more=""):
     text = PACKAGE.format(
         chips=chips,
         host_io=host_io,
         slots=slots,
         sram_mib=sram_mib,
+        spill=spill,
         switching=f'switching = "{switching}"' if switching else "",
     )
     return RingTarget.from_text("test", text + more)
@@ -87,6 +90,7 @@ class Road:
     Attributes:
         problem: of the model as imported.
         judge: the batch judge of the same model.
+        streams: transfers from off-package memory in the programs that were checked.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class Road:
         self._options = CompileOptions(passes=BEFORE, routing=routing)
         self._groups = groups
         self._clones = clones
+        self.streams = 0
         model, _, _ = run_passes(self._source, target, self._options, after_pass=self._prepare)
         self.problem = PARTITION_PROBLEM.get(model)
         plan = FUSION_PLAN.get(model)
@@ -176,6 +181,7 @@ class Road:
                 assert np.isinf(verdicts.period_s[row])
                 continue
             program = self.lowered(chip_of)
+            self.streams += sum(t.source == OFF_PACKAGE for t in program.transfers)
             used = len(program.chips)
             high_water = [chip.high_water_bytes for chip in program.chips]
             assert verdicts.high_water_bytes[row, :used].tolist() == high_water

@@ -85,6 +85,7 @@ masks (float[32,32] x, int64[32] mask, float[32,32] w_) => (float[32,32] y)
 """
 
 BERT = "bert{layers=2,hidden=64,heads=2,intermediate=128,vocab=100,seq=16}"
+RESNET = "resnet50{image_size=32,shape_only=true}"
 
 MODELS = {"views": VIEWS, "branches": BRANCHES, "outputs": OUTPUTS, "tied": TIED}
 
@@ -117,10 +118,10 @@ def test_clones_take_time_by_what_is_read_of_them(make_road, options):
 
 
 @pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
-@pytest.mark.parametrize("spec", [BERT, "resnet50{image_size=32}"])
+@pytest.mark.parametrize("spec", [BERT, RESNET], ids=["bert", "resnet50"])
 def test_equals_the_passes_on_networks(make_road, spec, options):
     road = make_road(spec, **options)
-    runs, _, _ = road.check(road.random_partitions(6))
+    runs, _, _ = road.check(road.random_partitions(4, seed=4))
     assert runs >= 1
 
 
@@ -131,19 +132,48 @@ chips = [1]
 speed = 0.5
 [[override]]
 chips = [2]
-sram_mib = 0.25
+sram_mib = 0.1
 [[override]]
 chips = [3]
 off = true
 """
-    road = make_road(BERT, chips=6, sram_mib=8, switching="cut_through", more=more)
-    runs, _, overflows = road.check(road.random_partitions(8))
+    road = make_road(BERT, chips=6, sram_mib=0.2, switching="cut_through", more=more)
+    runs, _, overflows = road.check(road.random_partitions(24)[16:])
     assert runs >= 1
     assert overflows >= 1
 
 
-def test_what_does_not_fit_overflows(make_road):
-    road = make_road(TIED, sram_mib=2.0**-8)
-    runs, _, overflows = road.check(road.random_partitions(10))
-    assert runs >= 1
-    assert overflows >= 1
+@pytest.mark.parametrize("sram_mib", [0.15, 0.06])
+def test_weights_that_do_not_fit_are_streamed(make_road, sram_mib):
+    more = """
+[off_package_memory]
+bandwidth_gb_per_s = 2
+latency_us = 1
+"""
+    road = make_road(BERT, sram_mib=sram_mib, spill="stream", more=more)
+    runs, _, overflows = road.check(road.random_partitions(8, seed=1))
+    assert runs >= 4
+    assert overflows == 0
+    assert road.streams > 0
+
+
+def test_verdicts_do_not_depend_on_company(make_road):
+    road = make_road(MODELS["branches"])
+    partitions = road.random_partitions(70)
+    together = road.judge.judge(partitions)
+    for row in (0, 33, 69):
+        alone = road.judge.judge(partitions[row : row + 1])
+        assert alone.verdict[0] == together.verdict[row]
+        assert alone.period_s[0] == together.period_s[row]
+        assert (alone.high_water_bytes[0] == together.high_water_bytes[row]).all()
+
+
+def test_no_partitions_have_no_verdicts(make_road):
+    road = make_road(MODELS["tied"])
+    assert len(road.judge.judge(road.random_partitions(0)).verdict) == 0
+
+
+def test_partitions_of_another_problem_are_refused(make_road):
+    road = make_road(MODELS["tied"])
+    with pytest.raises(ValueError, match="partitions are"):
+        road.judge.judge(road.random_partitions(2)[:, 1:])

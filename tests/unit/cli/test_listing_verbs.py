@@ -219,7 +219,7 @@ def test_explain_lists_all_codes() -> None:
 
 
 def test_explain_an_unknown_code_tells_near_ones() -> None:
-    result = _invoke("explain", "MCM-A009")
+    result = _invoke("explain", "MCM-A090")
     assert result.exit_code == 1
     assert "error[MCM-U023]" in result.stderr
     assert "MCM-A00" in result.stderr.split("did you mean")[1]

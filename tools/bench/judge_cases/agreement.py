@@ -1,0 +1,39 @@
+"""Whether the batch judge agrees with the passes, partition by partition."""
+
+from __future__ import annotations
+
+import numpy as np
+from judge_cases.problems import Case, lowered_by_passes
+
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import Ints
+
+TOLERANCE = 1e-12
+"""Largest relative difference of two times that are the same."""
+
+
+def disagreements(case: Case, partitions: Ints) -> list[str]:
+    """One line per partition of which judge and passes say something else.
+
+    Args:
+        case: the model.
+        partitions: `[B, N]`, that break no rule.
+    """
+    verdicts = case.judge.judge(partitions)
+    found: list[str] = []
+    for row, chip_of in enumerate(partitions):
+        program = lowered_by_passes(case, chip_of)
+        high_water = [chip.high_water_bytes for chip in program.chips]
+        got = verdicts.high_water_bytes[row, : len(high_water)].tolist()
+        if got != high_water:
+            found.append(f"{case.source} {row}: high water {got}, by the passes {high_water}")
+        elif program.overflows:
+            if verdicts.verdict[row] != Verdict.OVERFLOWS:
+                found.append(f"{case.source} {row}: it overflows")
+        else:
+            result = case.target.simulator().run(program)
+            times = np.array([verdicts.period_s[row], verdicts.latency_s[row]])
+            expected = np.array([result.period_s, result.latency_s])
+            if not np.allclose(times, expected, rtol=TOLERANCE, atol=0.0):
+                found.append(f"{case.source} {row}: {times} s, by the passes {expected} s")
+    return found
