@@ -25,7 +25,9 @@ MAX_REFERENCES = 1 << 22
 MAX_STARTS = 1 << 26
 """Start times that are kept at once: 512 MiB."""
 
-MAX_SECONDS = 1e6
+MIN_SECONDS, MAX_SECONDS = 1e-15, 1e6
+"""A kernel takes either no time or this. Sums of times then lose nothing that matters."""
+
 MAX_BYTES = 1 << 50
 MAX_SLOTS = 1 << 20
 
@@ -173,7 +175,7 @@ def _chip_problems(
 
 
 def _kernel_problem(kernel: Kernel, num_transfers: int) -> str | None:
-    if not 0 <= kernel.duration_s <= MAX_SECONDS:
+    if kernel.duration_s != 0 and not MIN_SECONDS <= kernel.duration_s <= MAX_SECONDS:
         return f"it takes {kernel.duration_s} s"
     if not 0 <= kernel.launch_s <= kernel.duration_s:
         return f"its launch takes {kernel.launch_s} s of {kernel.duration_s} s"
@@ -211,6 +213,8 @@ def _after_problem(transfer: Transfer, index: int, transfers: Sequence[Transfer]
     # Chips pass on along the ring only, so that there are no circles.
     if after >= 0 and (transfer.source < 0 or transfers[after].destination != transfer.source):
         return "it passes on a transfer to another chip"
+    if after >= 0 and transfers[after].source == OFF_PACKAGE:
+        return f"it passes on the streamed weights of transfer {after}"
     return None
 
 
@@ -220,7 +224,9 @@ def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | N
         return f"there is no transfer {reuses} whose buffer it could reuse"
     if reuses < 0:
         return None
-    if transfer.destination == HOST or transfers[reuses].destination != transfer.destination:
+    if transfer.source != OFF_PACKAGE:
+        return "it reuses a buffer, and brings no streamed weights"
+    if transfers[reuses].destination != transfer.destination:
         return "it reuses a buffer of another chip"
     if transfers[reuses].reuses < 0:
         return f"it reuses the buffer of transfer {reuses}, which does not wait for that"

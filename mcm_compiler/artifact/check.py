@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.changed_ops import changed_op
 from mcm_compiler.artifact.constraint_check import check_constraints
 from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
 from mcm_compiler.artifact.files_check import check_files
+from mcm_compiler.artifact.json_shapes import Number, Whole
 from mcm_compiler.artifact.manifest import damaged, read_json, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.program_file import folder_program
@@ -26,6 +29,9 @@ from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.last_words import doing
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import Verification
+
+MAX_INFERENCES = 1_000_000
+"""More than any simulator plays."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,11 @@ def check_folder(
             folder, chips, manifest.wires, seeds, manifest.shape_only, users
         )
         verdicts.append(verification)
-        if faults := differences(verification):
-            raise CompileError(faults)
+        if not verification.holds:
+            changed = changed_op(
+                load_chips(folder, manifest), load_model(folder / layout.ANNOTATED)
+            )
+            raise CompileError(differences(verification, changed))
         return _describe(verification)
 
     steps: dict[str, Callable[[], str]] = {
@@ -152,9 +161,11 @@ def _check_simulation(folder: Path) -> str:
     period = report.get("period_s")
     if period is None:
         return "nothing was simulated at compile time"
-    inferences = report.get("inferences")
-    if not isinstance(period, float) or not isinstance(inferences, int):
-        raise damaged(path, "period_s or inferences is not a number")
+    inferences = cast("int", report.get("inferences"))
+    fault = Number().fault(period, "period_s")
+    fault = fault or Whole(1, MAX_INFERENCES).fault(inferences, "inferences")
+    if fault is not None:
+        raise damaged(path, fault)
     result = folder_target(folder).simulator().run(folder_program(folder), inferences)
     if result.period_s != period:
         raise CompileError(

@@ -27,12 +27,15 @@ def check_ops(proto: onnx.ModelProto) -> list[Diagnostic]:
 
     Returns:
         MCM-I017 for an attribute of the wrong type, an unknown or repeated one, a required one
-        that is missing, or inputs and outputs that are too many or too few.
+        that is missing, one that refers to a function's outside of functions, or inputs and
+        outputs that are too many or too few.
     """
     local = {(_domain(f.domain), f.name) for f in proto.functions}
-    faults = _check_nodes(proto.graph.node, _Definitions(proto.opset_import, local))
+    faults = _check_nodes(proto.graph.node, _Definitions(proto.opset_import, local), local=False)
     for function in proto.functions:
-        faults += _check_nodes(function.node, _Definitions(function.opset_import, local))
+        faults += _check_nodes(
+            function.node, _Definitions(function.opset_import, local), local=True
+        )
     return faults[:MAX_FAULTS]
 
 
@@ -64,11 +67,20 @@ class _Definitions:
         return self._known[key]
 
 
-def _check_nodes(nodes: Iterable[onnx.NodeProto], definitions: _Definitions) -> list[Diagnostic]:
+def _check_nodes(
+    nodes: Iterable[onnx.NodeProto], definitions: _Definitions, *, local: bool
+) -> list[Diagnostic]:
+    """Checks nodes and what they hold.
+
+    Args:
+        nodes: of a graph or a function.
+        definitions: of their ops.
+        local: whether they belong to a function.
+    """
     faults: list[Diagnostic] = []
     for node in nodes:
         schema = definitions.find(node)
-        complaint = _unreadable_attribute(node)
+        complaint = _unreadable_attribute(node, local)
         if complaint is None and schema is not None:
             complaint = _attributes_of(node, schema) or _arity_of(node, schema) or _bodies_of(node)
         if complaint is not None:
@@ -83,15 +95,20 @@ def _check_nodes(nodes: Iterable[onnx.NodeProto], definitions: _Definitions) -> 
                 )
             )
         for subgraph in subgraphs_of(node):
-            faults += _check_nodes(subgraph.node, definitions)
+            faults += _check_nodes(subgraph.node, definitions, local=local)
     return faults
 
 
-def _unreadable_attribute(node: onnx.NodeProto) -> str | None:
-    """Attributes of unknown type can be neither read nor written on, whatever the op."""
+def _unreadable_attribute(node: onnx.NodeProto, local: bool) -> str | None:
+    """Attributes without a type or a value can be neither read nor written, whatever the op."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.UNDEFINED:
             return f"the attribute {quote(attribute.name)} has no type"
+        if attribute.ref_attr_name and not local:
+            return (
+                f"the attribute {quote(attribute.name)} refers to the attribute "
+                f"{quote(attribute.ref_attr_name)} of a function, and the node is in none"
+            )
     return None
 
 

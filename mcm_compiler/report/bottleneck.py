@@ -147,6 +147,10 @@ def _sentence(
         parts.append(
             "as nothing is busy all the time, a cycle of waits for buffers sets the period"
         )
+    elif len(found["heaviest_ops"]) == 1:
+        parts.append(
+            "nothing else runs there, so that only splitting it or a faster chip would help"
+        )
     elif found["moves"]:
         parts.append(_move_text(found["moves"][0], found["heaviest_ops"][0]["ops"], worst.busy_s))
     if others:

@@ -65,7 +65,7 @@ def test_a_product_takes_as_long_as_its_tiles_one_by_one_at_most(array, count, m
     assert pipelined_cycles(array, gemm) <= passes(array, gemm) * alone
 
 
-def _cycle_by_cycle(tiles: int, rows: int, cols: int, steps: int, stationary: str) -> int:
+def _tile_by_tile(tiles: int, rows: int, cols: int, steps: int, stationary: str) -> int:
     """When the last result has left an array of `rows x cols` that works on one tile by another.
 
     Unit (i, j) works on step s of a tile i + j + s cycles after the tile starts, for operands enter
@@ -82,9 +82,8 @@ def _cycle_by_cycle(tiles: int, rows: int, cols: int, steps: int, stationary: st
             starts.append(max(begin, ports[-1]))
         else:
             # Results leave a row per cycle, once the last unit of the last column is done.
-            starts.append(
-                max(begin, ports[tile - 2] - (rows - 1) - (cols - 1)) if tile > 1 else begin
-            )
+            free = ports[tile - 2] - (rows - 1) - (cols - 1) if tile >= 2 else 0
+            starts.append(max(begin, free))
             done = starts[-1] + steps + (rows - 1) + (cols - 1)
             ports.append(max(done, ports[-1] if ports else 0) + rows)
     last = starts[-1] + steps + (rows - 1) + (cols - 1)
@@ -92,13 +91,13 @@ def _cycle_by_cycle(tiles: int, rows: int, cols: int, steps: int, stationary: st
 
 
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), dataflows)
-def test_cycles_are_those_of_an_array_that_is_followed_cycle_by_cycle(
+def test_cycles_are_those_of_an_array_that_is_followed_tile_by_tile(
     tiles, rows, cols, steps, dataflow
 ):
     array = MacArray(rows, cols, 1.0, dataflow)
     stays = dataflow == "weight_stationary"
     gemm = Gemm(tiles, steps if stays else rows, cols, rows if stays else steps)
-    expected = _cycle_by_cycle(tiles, rows, cols, steps, dataflow)
+    expected = _tile_by_tile(tiles, rows, cols, steps, dataflow)
     assert pipelined_cycles(array, gemm) == expected
 
 

@@ -83,7 +83,8 @@ def programs(draw: st.DrawFn) -> LoweredProgram:
             send(HOST, chip)
         if draw(st.integers(0, 3)) == 0:
             stream(chip)
-        brought = [i for i, t in enumerate(transfers) if t.destination == chip]
+        came = [i for i, t in enumerate(transfers) if t.destination == chip]
+        brought = [i for i in came if transfers[i].source != OFF_PACKAGE]
         if brought and draw(st.booleans()):
             onward = draw(st.sampled_from([HOST, *range(chip + 1, chips.stop)]))
             send(chip, onward, after=draw(st.sampled_from(brought)))

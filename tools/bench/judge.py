@@ -27,25 +27,25 @@ SINGLES = 200
 """Partitions that are judged one by one."""
 
 COMPARED = {
-    "resnet50": 6,
-    "mobilenet-v2": 6,
-    "inception-v3": 4,
-    "lstm-lm": 6,
-    "gpt2-tiny": 12,
-    "bert-tiny": 12,
-    "t5{layers=2,decoder_layers=2,hidden=64,heads=2,head_width=32,intermediate=128,vocab=200}": 12,
-    "bert-large": 3,
+    "zoo:resnet50": 6,
+    "zoo:mobilenet-v2": 6,
+    "zoo:inception-v3": 4,
+    "zoo:lstm-lm": 6,
+    "zoo:gpt2-tiny": 12,
+    "zoo:bert-tiny": 12,
+    "zoo:t5{layers=2,decoder_layers=2,hidden=64,heads=2,intermediate=128,vocab=200}": 12,
+    "zoo:bert-large": 3,
 }
 """Models whose partitions are compared with the passes, and how many of each kind."""
 
-GROWTH = "bert{{layers={},hidden=64,heads=2,intermediate=128,vocab=100,seq=16,shape_only=true}}"
+GROWTH = "zoo:bert{{layers={},hidden=64,heads=2,intermediate=128,vocab=100,seq=16,shape_only=true}}"
 """BERT with about 51 ops in a layer."""
 
 
 def measure(settings: Settings) -> list[Bar]:
     """All bars, or the rates alone where `settings.quick`."""
-    bars = [*_rates("resnet50", "resnet50", 4000.0, settings)]
-    bars += _rates("bert_large", "bert-large{shape_only=true}", 500.0, settings)
+    bars = [*_rates("resnet50", "zoo:resnet50{shape_only=true}", 4000.0, settings)]
+    bars += _rates("bert_large", "zoo:bert-large{shape_only=true}", 500.0, settings)
     if not settings.quick:
         bars += [_growth(), _disagreements()]
     if settings.update:

@@ -95,7 +95,7 @@ def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
 @njit(nogil=True, cache=True)
 def _begin(flow: Dataflow, chip: int, table: int) -> int:
     """The first row of a chip."""
-    return flow.ends[chip - 1, table] if chip > 0 else np.int64(0)
+    return int(flow.ends[chip - 1, table]) if chip > 0 else 0
 
 
 @njit(nogil=True, cache=True)
@@ -166,7 +166,7 @@ def _stream(
             after = turns[turn + 1] if turn + 1 < num_turns else in_kernel[num_kernels]
             for row in range(turns[turn], after):
                 streams[row, 3] = turns[(turn - buffers) % num_turns]
-        return in_kernel[num_kernels], saved
+        return int(in_kernel[num_kernels]), saved
     return 0, 0
 
 

@@ -125,7 +125,7 @@ def follow_tensors(tables: ProblemTables, placement: Placement, speed: Floats) -
         for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
             kernel = placement.items[item]
             if kernel < 0:
-                value = tables.tensors.value[-1 - kernel]
+                value = int(tables.tensors.value[-1 - kernel])
                 flow.item_s[item] = tables.tensors.relay_s[-1 - kernel]
                 _receive(placement, flow, walk, chip, value)
                 _fetch(flow, walk, value, item)
@@ -167,7 +167,7 @@ def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]
         first, end = kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]
         reads += ops.read_ptr[end] - ops.read_ptr[first]
         makes += ops.made_ptr[end] - ops.made_ptr[first]
-    return reads, makes
+    return int(reads), int(makes)
 
 
 @njit(nogil=True, cache=True)
@@ -184,7 +184,7 @@ def _walk_op(
     marks = walk.marks
     begin, end = ops.read_ptr[op], ops.read_ptr[op + 1]
     for at in range(begin, end):
-        value = ops.reads[at]
+        value = int(ops.reads[at])
         if placement.home[value] == chip or placement.home[value] == EVERYWHERE:
             before = marks[value, _MAKER]
             if before != item:
@@ -197,7 +197,7 @@ def _walk_op(
             _receive(placement, flow, walk, chip, value)
     if ops.is_view[op]:
         view = ops.made[ops.made_ptr[op]]
-        source = _root_of(marks, ops.reads[begin], chip)
+        source = _root_of(marks, int(ops.reads[begin]), chip)
         made_here = marks[source, _MADE_CHIP] == chip
         if made_here or not placement.sent[view]:
             marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
@@ -210,7 +210,7 @@ def _walk_op(
         # Memory that no kernel of this chip writes has no send buffer, so that it is copied.
         flow.item_s[item] = max(flow.item_s[item], ops.copy_s[op])
     for at in range(begin, end):
-        root = _root_of(marks, ops.reads[at], chip)
+        root = _root_of(marks, int(ops.reads[at]), chip)
         if marks[root, _MADE_CHIP] == chip:
             row = marks[root, _ROW]
             if flow.roots[row, 0] == item:

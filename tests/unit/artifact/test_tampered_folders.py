@@ -35,7 +35,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> m (float[64,128] x) => (float[64,128] y) {'
-        " a = MatMul (x, u) b = Relu (a) c = MatMul (b, v) d = Tanh (c) y = MatMul (d, w) }"
+        " a = MatMul (x, u) b = LeakyRelu (a) r = Relu (x) e = Add (b, r) c = MatMul (e, v)"
+        " d = Tanh (c) y = MatMul (d, w) }"
     )
     for name in "uvw":
         weight = rng.standard_normal((128, 128), dtype=np.float32)
@@ -268,6 +269,40 @@ def test_what_is_found_though_the_hashes_are_right(folder: Path, case: str) -> N
     assert "program.json" in message or text in message
 
 
+def _op_type(node: onnx.NodeProto) -> None:
+    node.op_type = "Sigmoid"
+
+
+def _attribute(node: onnx.NodeProto) -> None:
+    node.attribute.append(onnx.helper.make_attribute("alpha", 0.5))
+
+
+@pytest.mark.parametrize(
+    ("op_type", "edit", "what"),
+    [
+        ("Tanh", _op_type, "is a 'Sigmoid', it was a 'Tanh'"),
+        ("LeakyRelu", _attribute, "has the attribute 'alpha' '0.5', it had none"),
+    ],
+)
+def test_an_op_that_was_exchanged_on_purpose(
+    folder: Path, op_type: str, edit: Callable[[onnx.NodeProto], None], what: str
+) -> None:
+    """Everything fits together, but the results are others."""
+    for path in sorted(folder.glob("chip_*.onnx")):
+        model = onnx.load(path, load_external_data=False)
+        for node in model.graph.node:
+            if node.op_type == op_type:
+                edit(node)
+                name, chip = node.name, int(path.stem[-2:])
+        path.write_bytes(model.SerializeToString())
+    rehash(folder)
+    assert invoke("simulate", folder).exit_code == 0
+    found, message = _first_error("check", folder)
+    assert found in ("MCM-V020", "MCM-V042")
+    assert "error[MCM-V020]" in message
+    assert f"hint: op '{name}' of chip {chip} {what}" in message
+
+
 def test_swapped_chips_with_right_hashes_are_named(folder: Path) -> None:
     swap(folder, "chip_00.onnx", "chip_02.onnx")
     rehash(folder)
@@ -421,6 +456,22 @@ def test_manifests_of_another_kind(folder: Path, edit: Callable[[Any], None], te
         code, message = refusal(verb, folder)
         assert code == "MCM-A005"
         assert text in message
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (lambda r: r.update(inferences=10**12), "inferences is 1000000000000, not from 1 to"),
+        (lambda r: r.update(inferences=0.5), "inferences is 0.5, not a whole number"),
+        (lambda r: r.update(period_s="fast"), "period_s is 'fast', not a number"),
+    ],
+)
+def test_a_report_of_another_kind(folder: Path, edit: Callable[[Any], None], text: str) -> None:
+    change_json(folder / "report.json", edit)
+    rehash(folder)
+    code, message = refusal("check", folder)
+    assert code == "MCM-A005"
+    assert f"report.json is damaged: {text}" in message
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -398,6 +398,23 @@ def test_an_attribute_without_a_type_on_an_op_that_onnx_does_not_know(tmp_path):
     assert codes(model, tmp_path) == ["MCM-I017"]
 
 
+@pytest.mark.parametrize("op", ["Constant", "local.Mystery"])
+def test_an_attribute_that_refers_to_a_function_outside_of_any(op, tmp_path):
+    model = parsed(
+        f"g (float[2,4] x, bool c) => (float[2,4] y) {{ [made] m = {op} () y = If (c) <"
+        f"then_branch = t () => (float[2,4] a) {{ [inner] a = {op} () }}, "
+        "else_branch = e () => (float[2,4] b) { b = Relu (x) }> }"
+    )
+    for node in (model.graph.node[0], model.graph.node[1].attribute[0].g.node[0]):
+        node.attribute.add(name="value", type=AttributeProto.TENSOR, ref_attr_name="given")
+    faults = refused(model, tmp_path)
+    assert [(d.code, d.at.split("'")[1]) for d in faults] == [
+        ("MCM-I017", "made"),
+        ("MCM-I017", "inner"),
+    ]
+    assert all("'given'" in d.message for d in faults)
+
+
 def test_an_attribute_that_is_given_twice(tmp_path):
     model = node_with(helper.make_attribute("alpha", 1.0))
     model.graph.node[0].attribute.append(helper.make_attribute("alpha", 2.0))

@@ -145,7 +145,8 @@ def test_moves_go_to_chips_of_the_ring_and_leave_something_behind() -> None:
     limits = result.target.limits
     found = find_bottleneck(simulation, result.program, limits, _graphs())
     assert found is not None
-    assert found["moves"] == []  # its only kernel
+    assert found["moves"] == []
+    assert "in 2 fused ops up to 'layer2.0'; nothing else runs there, so that only" in found["text"]
     simulation = _simulation(chips=(ChipActivity(0, 125e-6),), links=())
     found = find_bottleneck(simulation, result.program, limits, _graphs())
     assert found is not None

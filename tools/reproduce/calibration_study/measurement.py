@@ -1,0 +1,123 @@
+"""Random partitions, as the analytic model and as the judge see them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import run_passes
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.judging import Verdicts
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Floats, Ints, PartitionProblem
+from mcm_compiler.target import Routing, Target
+from mcm_compiler.target_loading import load_target
+from mcm_passes.partitioning.fast_model import Evaluation, FastModel
+from mcm_passes.solver.batch import BatchSolver
+from mcm_passes.solver.rule_graph import rule_graph
+
+PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition"
+RULES_WITHOUT_MEMORY = frozenset({"memory"})
+
+Population = Literal["uniform", "uniform, roomy", "near"]
+POPULATIONS: tuple[Population, ...] = get_args(Population)
+
+ROOMY_MIB = 1024
+"""SRAM of a chip that holds whatever a random partition puts on it."""
+
+MOVED_SHARE = 0.05
+"""Units that the near population moves to a random chip before repair."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """B random partitions that keep the rules of the ring; memory is not looked at.
+
+    Attributes:
+        problem: what was partitioned.
+        partitions: `[B, N]`.
+        analytic_s: `[B]`, period under the analytic model, memory aside.
+        analytic_fits: `[B]`, whether the analytic model's memory estimate fits.
+        paper_s: `[B]`, busiest chip by its own units alone, which is the paper's model.
+        busiest: `[B]`, resource that sets the analytic period: `chip`, `link`, `host in` or
+            `host out`.
+        estimate_bytes: `[B, C]`, the analytic model's memory.
+        verdicts: of the judge.
+    """
+
+    problem: PartitionProblem
+    partitions: Ints
+    analytic_s: Floats
+    analytic_fits: np.ndarray
+    paper_s: Floats
+    busiest: tuple[str, ...]
+    estimate_bytes: np.ndarray
+    verdicts: Verdicts
+
+
+def measure(
+    model: str, target: str, routing: Routing, population: Population, count: int, seed: int
+) -> Samples:
+    """Draws `count` partitions and judges them twice."""
+    package = load_target(target)
+    if population == "uniform, roomy":
+        package = _roomy(package)
+    options = CompileOptions(passes=PASSES, routing=routing)
+    compiled, _, _ = run_passes(model, package, options)
+    problem = PARTITION_PROBLEM.get(compiled)
+    groups = {name: group.name for name, group in FUSION_PLAN.get(compiled).group_of.items()}
+    judge = package.batch_judge(compiled, problem, groups)
+    graph = rule_graph(problem)
+    solver, rng = BatchSolver.of(graph, routing), np.random.default_rng(seed)
+    if population == "near":
+        proposals = np.tile(PARTITION.get(compiled).chip_of[graph.units], (count, 1))
+        moved = rng.random(proposals.shape) < MOVED_SHARE
+        proposals[moved] = rng.integers(0, problem.num_chips, int(moved.sum()))
+        drawn = solver.fix(rng, proposals)
+    else:
+        drawn = solver.sample(rng, count)
+    partitions = np.zeros((count, problem.num_units), np.int32)
+    partitions[:, graph.units] = drawn
+    analytic = FastModel(problem)
+    found = [analytic.evaluate(chip_of) for chip_of in partitions]
+    for evaluation in found:
+        assert {v.rule for v in evaluation.violations} <= RULES_WITHOUT_MEMORY
+    return Samples(
+        problem=problem,
+        partitions=partitions,
+        analytic_s=np.array([evaluation.period_s for evaluation in found]),
+        analytic_fits=np.array([evaluation.valid for evaluation in found]),
+        paper_s=np.array([_own_units(problem, chip_of) for chip_of in partitions]),
+        busiest=tuple(_busiest(evaluation) for evaluation in found),
+        estimate_bytes=np.array([evaluation.memory_bytes for evaluation in found]),
+        verdicts=judge.judge(partitions),
+    )
+
+
+def _roomy(package: Target) -> Target:
+    text, changes = re.subn(r"sram_mib = \d+", f"sram_mib = {ROOMY_MIB}", package.source_text)
+    assert changes == 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{package.name}-roomy.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_target(str(path))
+
+
+def _own_units(problem: PartitionProblem, chip_of: Ints) -> float:
+    placed = ~problem.clonable
+    return float(np.bincount(chip_of[placed], problem.compute_s[placed], problem.num_chips).max())
+
+
+def _busiest(evaluation: Evaluation) -> str:
+    loads = {
+        "chip": evaluation.chip_busy_s,
+        "link": evaluation.link_busy_s,
+        "host in": evaluation.host_in_busy_s,
+        "host out": evaluation.host_out_busy_s,
+    }
+    return max(loads, key=lambda name: float(loads[name].max(initial=0.0)))

@@ -1,0 +1,45 @@
+"""The scatter of analytic against judged periods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from calibration_study.measurement import Samples
+from mcm_compiler.judging import Verdict
+
+
+def plot(drawn: Mapping[str, Samples], path: Path) -> None:
+    """Writes one panel for each of `drawn` that has partitions which run.
+
+    Args:
+        drawn: samples by population and rule.
+        path: a PNG file.
+    """
+    # An extra of its own, which type checks do without.
+    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
+
+    mpl.use("Agg")
+    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
+
+    ran = {
+        name: (samples, samples.verdicts.verdict == Verdict.RUNS)
+        for name, samples in drawn.items()
+        if (samples.verdicts.verdict == Verdict.RUNS).sum() > 2
+    }
+    figure, panels = pyplot.subplots(
+        2, -(-len(ran) // 2), figsize=(3.4 * -(-len(ran) // 2), 6), squeeze=False
+    )
+    for panel, (name, (samples, runs)) in zip(panels.T.flat, ran.items(), strict=False):
+        x = samples.analytic_s[runs] * 1e6
+        y = samples.verdicts.period_s[runs] * 1e6
+        panel.scatter(x, y, s=3, alpha=0.35, linewidths=0)
+        ends = [float(x.min()), float(x.max())]
+        panel.plot(ends, ends, color="black", linewidth=0.6)
+        panel.set_title(f"{name}: {int(runs.sum())} run", fontsize=9)
+        panel.set_xlabel("analytic period, us")
+        panel.set_ylabel("judged period, us")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # No date and no version in the file, so that the same data gives the same bytes.
+    figure.savefig(path, dpi=80, metadata={"Software": None})
