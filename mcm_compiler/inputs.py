@@ -99,7 +99,7 @@ def _random_array(
         return rng.integers(0, 2, shape).astype(np.bool_)
     numpy_type = dtype.numpy()
     if dtype.is_integer():
-        return integers.array(rng, shape).astype(numpy_type)
+        return integers.array(rng, shape).astype(numpy_type, copy=False)
     real = np.asarray(rng.standard_normal(shape))
     if dtype.is_floating_point():
         return np.asarray(real, dtype=np.float32).astype(numpy_type)

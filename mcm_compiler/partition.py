@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.ir.annotations import AnnotationKey
 from mcm_compiler.target import PackageLimits, Routing
+
+if TYPE_CHECKING:
+    from mcm_compiler.judging import BatchJudge
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -144,18 +147,45 @@ class Partition:
         return int(self.chip_of.max()) + 1
 
 
+@dataclass
+class SearchMonitor:
+    """How a caller watches a search, and stops it.
+
+    Attributes:
+        on_best: called with each new best partition `chip_of[N]` and its period in seconds; the
+            array must not be changed.
+        cancelled: may be set by any thread, also by `on_best`. A strategy looks at it between
+            evaluations, or small batches of them, and returns its best so far.
+    """
+
+    on_best: Callable[[Ints, float], None] | None = None
+    cancelled: bool = False
+
+
 @dataclass(frozen=True)
 class Budget:
-    """How much a strategy may spend.
+    """How much a strategy may spend, and what else its caller gives it.
+
+    What is found without a limit in seconds depends on problem, options and seed alone, to the
+    byte; what is found under one need not be reproducible.
 
     Attributes:
         evaluations: most partitions it may evaluate; deterministic.
-        seconds: wall time after which it returns its best so far; None for no limit. A result
-            found under a time limit need not be reproducible.
+        seconds: wall time after which it returns its best so far; None for no limit.
+        effort_s: deterministic seconds, for what counts its work otherwise than in evaluations,
+            such as CP-SAT.
+        enough_s: a period that cannot be beaten, so that a search which has it may stop; 0 where
+            none is known.
+        judge: the simulator for search, where the caller has one for this problem.
+        monitor: how the caller watches and cancels.
     """
 
     evaluations: int = 10_000
     seconds: float | None = None
+    effort_s: float = 5.0
+    enough_s: float = 0.0
+    judge: BatchJudge | None = field(default=None, compare=False)
+    monitor: SearchMonitor = field(default_factory=SearchMonitor, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +212,8 @@ Evaluate = Callable[[Ints], float]
 class PartitionStrategy(Protocol):
     """A way to search for partitions: a frozen dataclass whose fields are its options.
 
-    Pure: no I/O, no logging, no clock except the budget's.
+    Pure: no I/O, no logging, no clock except the budget's. Anytime: whenever the budget is spent
+    or the monitor says so, the best partition so far is the outcome.
     """
 
     @property

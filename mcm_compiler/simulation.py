@@ -46,7 +46,7 @@ class LinkActivity:
         destination: the chip it reaches, or -1 for the host.
         busy_s: time it was taken.
         bytes_per_inference: bytes it carried.
-        queue_s: time that transfers stood ready while it served others, summed over them.
+        queue_s: time that transfers stood ready before it was their turn, summed over them.
     """
 
     source: int

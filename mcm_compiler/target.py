@@ -66,8 +66,9 @@ class ChipModel:
 
     Attributes:
         chip: index on the ring.
-        model: the subgraph with its weights; node order is execution order. Nodes carry
-            `metadata_props["mcm.group"]` where they belong to a fusion group.
+        model: the subgraph with its weights, in topological order; the target may run it in
+            another one. Nodes carry `metadata_props["mcm.group"]` where they belong to a fusion
+            group.
         inputs: names of tensors that arrive, from the host or from the previous chip.
         outputs: names of tensors that leave, to the host or to the next chip.
     """

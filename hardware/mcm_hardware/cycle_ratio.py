@@ -47,15 +47,18 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
     activities = len(graph.busy_s)
     value = start_times(graph, 1)[0]
     policy = np.full(activities, _NONE, np.int64)
-    busiest = busy_s.argmax()
-    ratio, critical = busy_s[busiest], 0
-    while graph.resource[critical] != busiest:
-        critical += 1
+    ratio, critical = 0.0, 0
+    for a in range(activities):
+        if busy_s[graph.resource[a]] > ratio:
+            ratio, critical = float(busy_s[graph.resource[a]]), a
     rounding = _ROUNDING
     sweeps = 0
     while True:
-        tolerance = rounding * (ratio + value.max())
-        if not _improve(graph, ratio, value, policy, tolerance):
+        latest = 0.0
+        for a in range(activities):
+            latest = max(latest, float(value[a]))
+        tolerance = rounding * (ratio + latest)
+        if not improve(graph, ratio, value, policy, tolerance):
             return ratio, critical
         ratio, critical = _evaluate(graph, ratio, critical, value, policy)
         sweeps += 1
@@ -65,10 +68,21 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
 
 
 @njit(cache=True, nogil=True)
-def _improve(
+def improve(
     graph: EventGraph, ratio: float, value: Floats, policy: Longs, tolerance: float
 ) -> bool:
-    """Lets each activity wait for what makes it latest; whether anything changed."""
+    """Lets each activity wait for what makes it latest.
+
+    Args:
+        graph: the graph.
+        ratio: seconds that each lag takes off.
+        value: `[A]`, raised where a wait is over later.
+        policy: `[A]`, what each activity waits for; written where `value` is.
+        tolerance: seconds by which a wait has to be over later to count.
+
+    Returns:
+        Whether anything changed.
+    """
     waits = graph.waits
     changed = False
     for a in graph.order:

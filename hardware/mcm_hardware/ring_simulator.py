@@ -32,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
 _MOST_INFERENCES = 100_000
-_MOST_STEPS = 200_000_000
-"""How long a program is played for it to settle: about a third of a second."""
+_MOST_STEPS = 50_000_000
+"""How long a program is played for it to settle: half a second at most."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class RingSimulator:
         """Plays inferences that enter as fast as the package takes them, until they repeat.
 
         The period is the maximum cycle ratio of the event graph. Stalls and queues are those of
-        the steady state that the graph comes to; where it does not settle within some 10^8 steps
-        (or never, because the program falls apart into parts of different speed), those of one
-        that it has.
+        the steady state that the graph comes to. Where it does not settle soon enough, or never,
+        because the program falls apart into parts of different speed, they are those of a steady
+        state that it has.
 
         Args:
             program: from the lowering of this package, or read back from a file.
@@ -76,6 +76,7 @@ class RingSimulator:
         most = min(_MOST_INFERENCES, _MOST_STEPS // (len(graph.busy_s) + int(graph.wait_ptr[-1])))
         steady = steady_state(graph, speed.period_s, speed.critical, inferences, most)
         stalls, queue = stall_times(arrays, graph, steady, speed.period_s)
+        stalls, queue = stalls / steady.cycle, queue / steady.cycle
         engines = ENGINE * self.spec.num_chips
         return SimulationResult(
             simulator=self.name,

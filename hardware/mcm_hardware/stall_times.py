@@ -37,9 +37,9 @@ def stall_times(
         period_s: its period.
 
     Returns:
-        `[5 * C, 3]`, seconds per inference by resource and reason, 0 except for engines; and
-        `[5 * C]`, seconds per inference that hops waited for their turn while they could have
-        started, summed over them.
+        `[5 * C, 3]`, seconds by resource and reason, 0 except for engines; and `[5 * C]`, seconds
+        that hops waited for their turn while they could have started, summed over them. Both
+        for `steady.cycle` inferences.
     """
     stalls = np.zeros((graph.num_resources, 3))
     queue = np.zeros(graph.num_resources)
@@ -71,7 +71,7 @@ def stall_times(
             free = _wait_until(waited, LINK, free, there)
             free = _wait_until(waited, BUFFER, free, room)
             _wait_until(waited, INPUT, free, now[a])
-    return stalls / steady.cycle, queue / steady.cycle
+    return stalls, queue
 
 
 @njit(cache=True, nogil=True)

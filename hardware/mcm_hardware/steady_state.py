@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_hardware.cycle_ratio import improve
 from mcm_hardware.event_graph import EventGraph
 from mcm_hardware.max_plus import play_inference
 
@@ -59,8 +60,9 @@ def steady_state(
         most: inferences to play at most.
     """
     value = _from_critical(graph, period_s, critical)
-    if value.min() == -np.inf:
-        most = least
+    for a in range(len(value)):
+        if value[a] == -np.inf:
+            most = least
     lags = 1
     for w in range(graph.wait_ptr[-1]):
         lags = max(lags, graph.waits.lag[w])
@@ -76,7 +78,7 @@ def steady_state(
         play_inference(graph, start, i, period_s)
         played += 1
         if i == 0:
-            tolerance = _RELATIVE_TOLERANCE * (start[0].max() + period_s)
+            tolerance = _RELATIVE_TOLERANCE * (period_s + _greatest(start[0]))
         if cycle > 0:
             continue
         for c in range(1, min(i, MAX_CYCLICITY) + 1):
@@ -133,19 +135,18 @@ def _fill_rest(graph: EventGraph, period_s: float, value: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
-    """Raises values until all waits hold."""
-    waits = graph.waits
+    """Raises values until all waits hold, as far as rounding lets them."""
+    policy = np.empty(len(value), np.int64)
     for _ in range(len(value) + 1):
-        tolerance = _RELATIVE_TOLERANCE * (period_s + max(value.max(), 0.0))
-        changed = False
-        for a in graph.order:
-            before = graph.before[a]
-            time = value[before] + graph.busy_s[before] - period_s * graph.before_lag[a]
-            for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
-                came = value[waits.source[w]] + waits.seconds[w]
-                time = max(time, came - period_s * waits.lag[w])
-            if time > value[a] + tolerance:
-                changed = True
-            value[a] = max(value[a], time)
-        if not changed:
+        tolerance = _RELATIVE_TOLERANCE * (period_s + _greatest(value))
+        if not improve(graph, period_s, value, policy, tolerance):
             return
+
+
+@njit(cache=True, nogil=True)
+def _greatest(value: Floats) -> float:
+    """Greatest entry, at least 0."""
+    greatest = 0.0
+    for a in range(len(value)):
+        greatest = max(greatest, float(value[a]))
+    return greatest

@@ -80,7 +80,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I013",
         "graph output never produced",
-        "A graph output names a value that nothing makes.",
+        "A graph output names a value that nothing makes, or that onnxruntime does not hand on:\n"
+        "one of the outer graph, or in the body of a Scan a state that is an input of the body,\n"
+        "or a value that is given twice. An Identity node in between helps with those.",
     ),
     CatalogEntry(
         "MCM-I014",

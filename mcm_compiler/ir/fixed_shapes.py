@@ -20,6 +20,12 @@ _SHAPED_BY_VALUES = {
 }  # fmt: skip
 """Inputs whose values decide the shape of the output."""
 
+_RANKED_BY_LENGTH = {
+    "AffineGrid": 1, "Col2Im": 1, "ConstantOfShape": 0, "Expand": 1, "GatherND": 1, "Reshape": 1,
+    "Unsqueeze": 1,
+}  # fmt: skip
+"""Input whose shape decides the number of dimensions of the output."""
+
 _SHAPED_BY_DATA = frozenset(
     {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
 )
@@ -35,6 +41,27 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
     constants and from `Shape` of fixed shapes. Control flow, sequences and ops of other domains
     are taken for data-dependent.
     """
+    return _fixed(model)[0]
+
+
+def open_ranks(model: ir.Model) -> set[ir.Value]:
+    """Values whose number of dimensions may differ from input to input.
+
+    Of those whose rank inference leaves open they are the ones where an op takes axes, a condition
+    or the length of a shape from data, and all that follows from them.
+    """
+    shapes, values = _fixed(model)
+    found: set[ir.Value] = set()
+    for node in model.graph:
+        if _takes_rank_from_data(node, shapes, values) or any(
+            v in found for v in consumed_values(node)
+        ):
+            found.update(v for v in node.outputs if v.shape is None and v not in shapes)
+    return found
+
+
+def _fixed(model: ir.Model) -> tuple[set[ir.Value], set[ir.Value]]:
+    """Values of fixed shape, and those that are fixed themselves."""
     graph = model.graph
     shapes = {v for v in graph.inputs if _static(v)} | set(graph.initializers.values())
     values = set(graph.initializers.values())
@@ -51,7 +78,23 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
             shapes.update(node.outputs)
         else:
             shapes.update(v for v in node.outputs if _static(v))
-    return shapes
+    return shapes, values
+
+
+def _takes_rank_from_data(node: ir.Node, shapes: set[ir.Value], values: set[ir.Value]) -> bool:
+    if node.domain not in _DOMAINS:
+        return False
+    inputs = [*node.inputs, None, None]
+    if node.op_type == "If":
+        return inputs[0] not in values
+    if node.op_type == "Squeeze" and inputs[1] is None:
+        return "axes" not in node.attributes and inputs[0] not in shapes
+    if node.op_type == "Squeeze" or node.op_type.startswith("Reduce"):
+        # An axis that is named twice counts once.
+        kept = node.op_type != "Squeeze" and node.attributes.get_int("keepdims", 1) == 1
+        return not kept and inputs[1] is not None and inputs[1] not in values
+    position = _RANKED_BY_LENGTH.get(node.op_type)
+    return position is not None and inputs[position] not in shapes
 
 
 def _shaping_inputs(node: ir.Node) -> Iterator[ir.Value]:

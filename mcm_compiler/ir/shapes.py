@@ -14,7 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.ir.contradictions import contradictions, drop_stale_shapes
 from mcm_compiler.ir.estimated_dims import is_estimated
-from mcm_compiler.ir.fixed_shapes import fixed_shapes
+from mcm_compiler.ir.fixed_shapes import fixed_shapes, open_ranks
 from mcm_compiler.ir.inferred_types import take_types
 from mcm_compiler.ir.isolated_inference import infer_in_child
 from mcm_compiler.ir.limits import check_value_sizes
@@ -34,7 +34,8 @@ def infer_shapes(model: ir.Model) -> list[Diagnostic]:
     symbolic inference, and what that leaves open is learnt from one run in onnxruntime with the
     open values as outputs. A shape from that run is static where it cannot depend on data
     (`fixed_shapes`), and otherwise symbolic with an estimated size (`estimated_dims`): the upper
-    bound where one is known, or the size in this run.
+    bound where one is known, or the size in this run. Where even the number of dimensions depends
+    on data (`open_ranks`), no shape is learnt.
 
     Returns:
         Notes and warnings: MCM-I040 for values that stay unknown, MCM-I041 for shapes that come
@@ -63,7 +64,7 @@ def infer_shapes(model: ir.Model) -> list[Diagnostic]:
     reason = None
     if unrun:
         fixed = fixed_shapes(model)
-        reason = learn_from_run(model, unrun, fixed)
+        reason = learn_from_run(model, unrun, fixed, open_ranks(model))
         bound_shapes(unrun, fixed)
         _check_sizes(model)
     still = [v for v in unrun if is_open(v)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,30 +10,41 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import open_session, run_session
-from mcm_compiler.inputs import FILLS, random_inputs
+from mcm_compiler.inputs import FILLS, Fill, random_inputs
 from mcm_compiler.ir.dimensions import free_inputs
-from mcm_compiler.ir.estimated_dims import dim_size, estimated_dim, upper_bound
+from mcm_compiler.ir.estimated_dims import estimated_dim, upper_bound
+from mcm_compiler.ir.limits import run_bytes
 from mcm_compiler.ir.map_types import MapType
 from mcm_compiler.ir.writer import total_tensor_bytes, write_model
 from mcm_compiler.private_folders import private_folder
 from mcm_compiler.runtime_values import UNCONVERTED_TYPES
 from mcm_compiler.units import bytes_text
 
-MAX_RUN_BYTES = 4 << 30
-"""Weights, inputs and largest known activation beyond which no model is run to learn shapes."""
+MAX_WEIGHT_BYTES = 4 << 30
+MAX_LIVE_BYTES = 512 << 20
+"""Weights, and inputs with activations at one time, beyond which no model is run to learn shapes.
+A file of few bytes can declare inputs of any size."""
 
 
-def learn_from_run(model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value]) -> str | None:
+def learn_from_run(
+    model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value], open_ranks: set[ir.Value]
+) -> str | None:
     """Sets what one run tells; leaves the model as it is where onnxruntime refuses it.
 
     Types are known even where the run itself fails.
 
+    Args:
+        model: in topological order.
+        missing: values to learn about.
+        fixed: those whose shape is the same in every run.
+        open_ranks: those of which a run tells the type alone.
+
     Returns:
         Why there was no run, or None.
     """
-    run_bytes = _run_bytes(model)
-    if run_bytes > MAX_RUN_BYTES:
-        return f"a run to learn it would take {bytes_text(run_bytes)} of memory"
+    weights, live = total_tensor_bytes(model), run_bytes(model, 1)
+    if weights > MAX_WEIGHT_BYTES or live > MAX_LIVE_BYTES:
+        return f"a run to learn it would take {bytes_text(weights + live)} of memory"
     outputs = {v.name for v in model.graph.outputs}
     names = [v.name or "" for v in missing]
     with private_folder(None) as folder:
@@ -53,7 +63,7 @@ def learn_from_run(model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value
         told = {o.name: o for o in session.get_outputs()}
         results: dict[str, Any] = {}
         reason = None
-        for fill in FILLS:
+        for fill in _fills(model):
             try:
                 results = run_session(session, random_inputs(model, 0, fill), names)
                 reason = None
@@ -67,23 +77,17 @@ def learn_from_run(model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value
             continue
         inferred = told[name].shape  # without a rank it is empty as well
         shape = getattr(results.get(name), "shape", inferred or None)
+        if value in open_ranks and not inferred:
+            continue
         if shape is not None and all(isinstance(size, int) for size in shape):
             _learn_shape(value, shape, value in fixed or list(shape) == inferred)
     return reason
 
 
-def _run_bytes(model: ir.Model) -> int:
-    """Weights, inputs and the largest known activation, as far as shapes are known."""
-    made = (value for node in model.graph for value in node.outputs)
-    activations = max(map(_known_bytes, made), default=0)
-    inputs = sum(map(_known_bytes, free_inputs(model)))
-    return total_tensor_bytes(model) + inputs + activations
-
-
-def _known_bytes(value: ir.Value) -> int:
-    if value.shape is None or value.dtype is None or value.dtype is ir.DataType.STRING:
-        return 0
-    return math.ceil(math.prod(map(dim_size, value.shape)) * value.dtype.itemsize)
+def _fills(model: ir.Model) -> tuple[Fill, ...]:
+    """Those that differ for the inputs of `model`."""
+    kinds = [value.type.dtype for value in free_inputs(model) if value.type is not None]
+    return FILLS if any(kind.is_integer() for kind in kinds) else FILLS[:1]
 
 
 def bound_shapes(values: list[ir.Value], fixed: set[ir.Value]) -> None:

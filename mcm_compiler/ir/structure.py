@@ -32,7 +32,8 @@ def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
     Returns:
         MCM-I004 (no node), MCM-I009 (an input or weight without a name), MCM-I010 (a value
         produced twice), MCM-I011 (a value that nobody produces), MCM-I012 (a cycle), MCM-I013 (a
-        graph output that nobody produces), MCM-I014 (subgraphs nested too deep).
+        graph output that nobody produces, or that onnxruntime leaves unwritten), MCM-I014
+        (subgraphs nested too deep).
     """
     if not graph.node:
         return [
@@ -157,6 +158,8 @@ def _check_body(body: _Body, outer: tuple[AbstractSet[str], ...], depth: int) ->
                 )
         for subgraph in subgraphs_of(node):
             faults += _check_body(_body_of(subgraph), scopes, depth - 1)
+            if node.op_type == "Scan" and node.domain in ("", "ai.onnx"):
+                faults += _unwritten_outputs(node, subgraph)
     faults += [
         _unmade_output(name, body.place, any(name in scope for scope in outer))
         for name in body.outputs
@@ -215,6 +218,34 @@ def _unmade_output(name: str, place: str, outside: bool) -> Diagnostic:
         if outside
         else "remove the output, or add the node that makes it",
     )
+
+
+def _unwritten_outputs(scan: onnx.NodeProto, body: onnx.GraphProto) -> list[Diagnostic]:
+    """Outputs of the body of a Scan that onnxruntime 1.31 returns with whatever was in memory.
+
+    It has the body write each of them straight to its place; nothing writes a state that is an
+    input of the body, nor the second of two that are one value.
+    """
+    scanned = next((int(a.i) for a in scan.attribute if a.name == "num_scan_inputs"), 0)
+    states = len(body.input) - scanned
+    inputs = {value.name for value in body.input}
+    seen: set[str] = set()
+    faults: list[Diagnostic] = []
+    for i, value in enumerate(body.output):
+        name = value.name
+        why = "given twice" if name in seen else "an input of it"
+        if name in seen or (i < states and name in inputs):
+            faults.append(
+                Diagnostic(
+                    "MCM-I013",
+                    f"the output {quote(name)} of the body of a Scan is {why}, and onnxruntime "
+                    "leaves the result unwritten",
+                    at=place_of(scan),
+                    hint="put an Identity node between them",
+                )
+            )
+        seen.add(name)
+    return faults
 
 
 def _nearest(name: str, scopes: tuple[AbstractSet[str], ...]) -> str | None:

@@ -109,7 +109,7 @@ def _heaviest(program: ChipProgram) -> int:
 def _move_row(move: Move, program: ChipProgram) -> Row:
     return {
         "name": program.kernels[move.kernel].name,
-        "along": move.along,
+        "along": len(move.moved) - 1,
         "to_chip": move.to_chip,
         "need_bytes": move.need_bytes,
         "free_bytes": move.free_bytes,

@@ -22,19 +22,20 @@ class Move:
 
     Attributes:
         kernel: index of the kernel in its chip's program.
-        along: how many others of the chip go along: to the next chip all that depend on it, to
-            the previous one all that it depends on.
+        moved: that one and those that go along: to the next chip all that depend on it, to the
+            previous one all that it depends on. Ascending.
         to_chip: where they go.
         need_bytes: SRAM that they need there at most: weights that are not there yet, receive
             buffers for what they read, send buffers for what leaves them, and what passes between
             them.
         free_bytes: SRAM that the memory plan leaves free there.
         left_s: time per inference that their own chip is busy without them.
-        there_s: time per inference that the other chip is busy with them.
+        there_s: time per inference that the other chip is busy with them. Relays that the move
+            adds or saves are not counted.
     """
 
     kernel: int
-    along: int
+    moved: tuple[int, ...]
     to_chip: int
     need_bytes: int
     free_bytes: int
@@ -90,7 +91,7 @@ def find_moves(
         found.append(
             Move(
                 kernel=kernel,
-                along=len(moved) - 1,
+                moved=tuple(sorted(moved)),
                 to_chip=to_chip,
                 need_bytes=_need_bytes(moving, chip, there, limits.channel_slots),
                 free_bytes=limits.sram_bytes[to_chip] - taken,

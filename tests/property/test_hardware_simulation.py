@@ -19,9 +19,11 @@ from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.event_graph import EventGraph, event_graph
 from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import link_arrays, program_arrays
+from mcm_hardware.program_arrays import ENGINE, link_arrays, program_arrays
 from mcm_hardware.ring_simulator import RingSimulator
 from mcm_hardware.service_order import serve_in_order
+from mcm_hardware.stall_times import stall_times
+from mcm_hardware.steady_state import steady_state
 
 # All times are multiples of 1/64 s, so that the reading below is exact.
 SPEC = replace(
@@ -346,6 +348,22 @@ def test_time_of_a_chip_is_work_or_stall(program, spec):
         assert chip.busy_s + sum(chip.stall_s.values()) == pytest.approx(result.period_s, rel=1e-9)
         assert sum(chip.engine_s.values()) == pytest.approx(chip.busy_s)
     assert min(link.queue_s for link in result.links) >= 0
+
+
+@given(programs(), specs)
+@settings(max_examples=200, deadline=None)
+def test_a_computed_steady_state_accounts_for_all_time_too(program, spec):
+    arrays = program_arrays(program)
+    graph = event_graph(arrays, link_arrays(spec))
+    speed = performance(graph)
+    steady = steady_state(graph, speed.period_s, speed.critical, 1, 1)
+    assert steady.since == -1
+    stalls, queue = stall_times(arrays, graph, steady, speed.period_s)
+    assert stalls.min() >= 0
+    assert queue.min() >= 0
+    engines = ENGINE * spec.num_chips + arrays.chip
+    whole = stalls.sum(axis=1) + speed.busy_s
+    np.testing.assert_allclose(whole[engines], speed.period_s, rtol=1e-9)
 
 
 @given(programs(), specs)

@@ -69,7 +69,8 @@ def plan_chips(
             count, saved = _stream(
                 values, item_ptr, flow, position, chip, excess, streams[num_streams:]
             )
-            streams[num_streams : num_streams + count, 3] += num_streams
+            for row in range(num_streams, num_streams + count):
+                streams[row, 3] += num_streams
             num_streams += count
             high_water[chip] -= saved
     return ChipPlans(position, high_water, streams[:num_streams])

@@ -73,6 +73,7 @@ def judge_range(
         results: rows of zeros, and infinite times.
     """
     num_chips = results.high_water_bytes.shape[1]
+    engines = ENGINE * package.links.num_chips
     for row in range(begin, end):
         chip_of = partitions[row]
         if breaks_rule(tables.units, chip_of, num_chips, tables.strict):
@@ -100,6 +101,6 @@ def judge_range(
         results.verdict[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s
-        for chip in range(num_chips):
+        for chip in range(len(plans.high_water)):
             results.link_busy_s[row, chip] = speed.busy_s[chip]
-            results.chip_busy_s[row, chip] = speed.busy_s[ENGINE * package.links.num_chips + chip]
+            results.chip_busy_s[row, chip] = speed.busy_s[engines + chip]

@@ -24,8 +24,12 @@ CHUNK = 16
 class RingBatchJudge:
     """Implements `mcm_compiler.judging.BatchJudge`.
 
-    Besides the results, each thread holds the arrays of the one partition that it is at: some
-    hundred bytes per op and operand.
+    Besides the results and a copy of the partitions, each thread holds the arrays of the one
+    partition that it is at: some hundred bytes per operand, value and kernel.
+
+    It comes to the numbers of the passes, with one exception: where the host reaches only the ends
+    of the ring, a constant that is a graph output and is read by another constant op travels
+    through chips that then compute that op, which is not counted here.
 
     Args:
         spec: the package.

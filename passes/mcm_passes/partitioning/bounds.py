@@ -64,7 +64,7 @@ def total_work(problem: PartitionProblem) -> LowerBound:
     # Rounded down by a little: the fast model adds the same numbers in another order.
     return LowerBound(
         work / float(problem.chip_speed[:chips].sum()) * (1.0 - 1e-12),
-        f"total work of {seconds_text(work)} on {chips} chips"
+        f"total work of {seconds_text(work)} on {chips} chips",
     )
 
 

@@ -17,6 +17,9 @@ from mcm_passes.partitioning.topological_orders import Order, topological_orders
 SLACK = 1e-9
 """Relative room for the rounding of running sums."""
 
+STREAM_SHARES = (0.0, 0.25, 1.0, 4.0)
+"""Bounds that are tried for what a chip may lack where weights can be streamed."""
+
 
 @dataclass(frozen=True)
 class ContiguousDp:
@@ -54,8 +57,10 @@ class ContiguousDp:
         del rng
         search = _Search(problem, evaluate, budget.evaluations, self.tolerance)
         orders = topological_orders(problem, self.orders)
+        shares = STREAM_SHARES if problem.streams else (0.0,)
         for order in orders:
-            search.cut(order, windows_along(problem, order.units))
+            for share in shares:
+                search.cut(order, windows_along(problem, order.units, stream_share=share))
         if search.best is None:
             # Activations are estimated from above along an order; the evaluation counts exactly.
             for order in orders:

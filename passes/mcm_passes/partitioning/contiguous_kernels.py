@@ -11,9 +11,6 @@ from mcm_compiler.partition import Floats, Longs
 from mcm_passes.partitioning.contiguous_windows import Windows
 from mcm_passes.partitioning.fast_model import ALIGNMENT
 
-MOST_BYTES = 2.0**60
-"""More than any model has, and small enough to add to."""
-
 
 @njit(cache=True)
 def _packed(w: Windows, live_bytes: Any) -> int:
@@ -26,7 +23,7 @@ def _streamable(w: Windows, period_s: float) -> int:
     """Bytes of weights that a chip may read from off-package memory within the period."""
     if w.stream_bytes_per_s == 0.0:
         return 0
-    return int(min(w.stream_bytes_per_s * period_s, MOST_BYTES))
+    return int(min(w.stream_bytes_per_s * period_s, w.stream_limit_bytes))
 
 
 @njit(cache=True)
@@ -235,9 +232,8 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
         need = grown + _packed(w, min(max(peak, w.live_bytes[p]), inside))
         need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
         leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
-        # What is streamed is a matter of time, not of space; greedy does not weigh it.
-        streams = w.stream_bytes_per_s > 0.0
-        overflow = not streams and need + leaving > w.sram_bytes[chip]
+        room = w.sram_bytes[chip] + int(w.stream_limit_bytes)
+        overflow = need + leaving > room
         share = left * w.speed[chip] / speed_left
         forced = w.pinned[p] > chip
         may_cut = p > begin and (not w.strict or w.far[begin] <= p)
@@ -251,7 +247,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
             grown = w.out_bytes[p]
             for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
                 grown += w.item_bytes[e]
-        elif (not streams and need > w.sram_bytes[chip]) or forced or chip > highest[p]:
+        elif need > room or forced or chip > highest[p]:
             return cuts[: chip + 1], p
         memory = grown
         peak = max(peak, w.live_bytes[p])

@@ -50,6 +50,8 @@ class Windows(NamedTuple):
         sram_bytes: `[C]`.
         speed: `[C]`, clocks relative to those that `work_s` speaks of.
         stream_bytes_per_s: rate at which weights beyond `sram_bytes` may be streamed, or 0.
+        stream_limit_bytes: most that a chip may lack; how much can be streamed depends on the
+            sizes of a chip's weights, which windows do not tell.
         slots: buffers of an arriving tensor, and of a leaving one.
         strict: whether a dependency may span at most one chip.
     """
@@ -83,11 +85,14 @@ class Windows(NamedTuple):
     sram_bytes: Longs
     speed: Floats
     stream_bytes_per_s: float
+    stream_limit_bytes: float
     slots: int
     strict: bool
 
 
-def windows_along(problem: PartitionProblem, order: Ints, *, count_live: bool = True) -> Windows:
+def windows_along(
+    problem: PartitionProblem, order: Ints, *, count_live: bool = True, stream_share: float = 0.0
+) -> Windows:
     """The windows of `problem` along `order`.
 
     Memory is never less than what the fast model says of the same partition: what is live in a
@@ -98,6 +103,7 @@ def windows_along(problem: PartitionProblem, order: Ints, *, count_live: bool = 
         problem: the problem.
         order: `[n]`, the units that are not clonable in a topological order.
         count_live: whether activations count.
+        stream_share: most that a chip may lack, as a share of the largest chip's memory.
     """
     n = order.size
     limits = problem.limits
@@ -169,6 +175,7 @@ def windows_along(problem: PartitionProblem, order: Ints, *, count_live: bool = 
         sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
         speed=problem.chip_speed,
         stream_bytes_per_s=limits.stream_bytes_per_s,
+        stream_limit_bytes=stream_share * max(limits.sram_bytes),
         slots=limits.channel_slots,
         strict=problem.routing == "strict",
     )

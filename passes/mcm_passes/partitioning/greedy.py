@@ -43,6 +43,9 @@ class Greedy:
         del rng, budget
         order = topological_orders(problem, 1)[0].units
         cuts, stop = greedy_cuts(windows_along(problem, order))
+        if stop < order.size and problem.streams:
+            # Space is short, so let chips lack as much as they may stream.
+            cuts, stop = greedy_cuts(windows_along(problem, order, stream_share=1.0))
         if stop < order.size:
             unit = int(order[stop])
             pin = int(problem.pinned_chip[unit])

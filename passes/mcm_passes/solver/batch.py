@@ -6,23 +6,36 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from mcm_compiler.partition import Ints
+from mcm_compiler.partition import Ints, Longs
 from mcm_compiler.target import Routing
 from mcm_passes.solver.adjacent_domains import NearGraph, close_domains, near_graph
+from mcm_passes.solver.lanes import LANES, Singles, Words, narrow
 from mcm_passes.solver.random_stream import streams
-from mcm_passes.solver.relay_domains import RelayGraph
+from mcm_passes.solver.relay_domains import match
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
-from mcm_passes.solver.sample_and_fix import solve_batch, solve_batch_adjacent
+from mcm_passes.solver.sample_and_fix import solve_adjacent, solve_relay
 
-Singles = npt.NDArray[np.float32]
-Words = npt.NDArray[np.uint64]
+_CHUNKS_PER_THREAD = 4
+"""Groups of rollouts differ in length; more chunks than threads even that out."""
 
 
-Shared = RelayGraph | NearGraph
+@dataclass(frozen=True, eq=False)
+class RelayFacts:
+    """What all rollouts under the relay rule share.
+
+    Attributes:
+        ancestors: from `closure`.
+        descendants: likewise.
+        witness: `[C]`, a node of its own for each chip up to the highest lower bound, or -1.
+    """
+
+    ancestors: Words
+    descendants: Words
+    witness: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +54,7 @@ class BatchSolver:
     """
 
     graph: RuleGraph
-    shared: Shared | None
+    shared: RelayFacts | NearGraph | None
     low: Ints
     high: Ints
 
@@ -56,20 +69,17 @@ class BatchSolver:
         low, high = graph.low.copy(), graph.high.copy()
         if routing == "strict":
             near = near_graph(graph)
-            possible = close_domains(near, low, high)
+            possible = graph.num_nodes > 0 and close_domains(
+                graph.next_ptr, graph.next_nodes, near.before_ptr, near.before_nodes, low, high
+            )
             return cls(graph, near if possible else None, low, high)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
-        ancestors, descendants = closure(graph)
-        shared = RelayGraph(
-            graph.next_ptr,
-            graph.next_nodes,
-            graph.before_ptr,
-            graph.before_nodes,
-            ancestors,
-            descendants,
-        )
-        return cls(graph, shared, low, high)
+        witness = np.full(graph.num_chips, -1, np.int32)
+        needed = np.arange(graph.num_chips) <= low.max(initial=-1)
+        if bool((low > high).any()) or not match(low, high, -1, needed, witness):
+            return cls(graph, None, low, high)
+        return cls(graph, RelayFacts(*closure(graph), witness), low, high)
 
     def sample(
         self,
@@ -85,7 +95,9 @@ class BatchSolver:
             count: B, rollouts.
             weights: `[B, n, C]`, or `[n, C]` for the same in all rollouts; uniform where None.
                 Non-negative; need not be normalised.
-            orders: `[B, n]`, order in which nodes are decided; one at random each where None.
+            orders: order in which nodes are decided: `[n]` for all rollouts, or `[B, n]`; where
+                None one is drawn at random for each `LANES` rollouts in a row. Rollouts in a row
+                with the same order are solved together and much faster.
 
         Returns:
             `[B, n]`, chip of each node; -1 throughout where the domains admit nothing.
@@ -122,42 +134,67 @@ class BatchSolver:
         orders: Ints | None,
     ) -> Ints:
         graph, n = self.graph, self.graph.num_nodes
+        rollouts = streams(rng, count)
+        if self.shared is None:
+            return np.full((count, n), -1, np.int32)
         if weights is None:
             weights = np.empty((0, n, graph.num_chips), np.float32)
         elif weights.ndim == 2:
             weights = weights[None]
-        given = np.empty((0, n), np.int32) if orders is None else orders
+        groups = _groups(count, orders)
+        if orders is None:
+            orders = np.empty((0, n), np.int32)
+        elif orders.ndim == 1:
+            orders = orders[None]
+        else:
+            orders = orders[groups[:-1]]
+        ordering = streams(rng, groups.size - 1)
+        kernel = self._kernel()
 
-        shared = self.shared
-        if shared is None:
-            return np.full((count, n), -1, np.int32)
-
-        def part(begin: int, end: int, states: Words) -> Ints:
-            rest = (
-                self.low,
-                self.high,
-                graph.num_chips,
-                np.ascontiguousarray(given[begin:end]),
+        def part(first: int, last: int) -> Ints:
+            begin, end = int(groups[first]), int(groups[last])
+            return kernel(
+                groups[first : last + 1] - begin,
+                np.ascontiguousarray(orders if len(orders) < 2 else orders[first:last]),
+                ordering[first:last],
                 np.ascontiguousarray(proposals[begin:end]),
                 np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
-                states,
+                rollouts[begin:end],
             )
-            if isinstance(shared, NearGraph):
-                return solve_batch_adjacent(shared, *rest)
-            return solve_batch(shared, *rest)
 
-        return _in_threads(part, streams(rng, count))
+        return np.concatenate([np.empty((0, n), np.int32), *_in_threads(part, groups.size - 1)])
+
+    def _kernel(self) -> Callable[..., Ints]:
+        graph, shared = self.graph, self.shared
+        edges = (graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
+        first = narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips)
+        if isinstance(shared, NearGraph):
+            near = (shared.next_ptr, shared.next_nodes, shared.before_ptr, shared.before_nodes)
+            return partial(solve_adjacent, *edges, *near, shared.sources, *first)
+        assert shared is not None
+        facts = (shared.ancestors, shared.descendants)
+        return partial(solve_relay, *edges, *facts, *first, shared.witness)
 
 
-def _in_threads(part: Callable[[int, int, Words], Ints], states: Words) -> Ints:
-    """Rows of `part(begin, end, states[begin:end])` for all rollouts, a thread per core."""
-    threads = min(os.cpu_count() or 1, max(len(states) // 4, 1))
-    if threads == 1:
-        return part(0, len(states), states)
-    bounds = np.linspace(0, len(states), threads + 1).astype(int).tolist()
+def _groups(count: int, orders: Ints | None) -> Longs:
+    """`[G + 1]`, where each group begins: at most `LANES` rollouts in a row with one order."""
+    starts = np.zeros(count, np.bool_)
+    starts[::LANES] = True
+    if orders is not None and orders.ndim == 2 and count:
+        differs = (orders[1:] != orders[:-1]).any(axis=1)
+        since = np.zeros(count, np.int64)
+        since[1:] = np.where(differs, np.arange(1, count), 0)
+        since = np.arange(count) - np.maximum.accumulate(since)
+        starts = since % LANES == 0
+    return np.append(np.flatnonzero(starts), count)
 
-    def run(begin: int, end: int) -> Ints:
-        return part(begin, end, states[begin:end])
 
+def _in_threads(part: Callable[[int, int], Ints], num_groups: int) -> list[Ints]:
+    """`part(first, last)` for all groups, on all cores."""
+    threads = min(os.cpu_count() or 1, num_groups)
+    if threads < 2:
+        return [part(0, num_groups)] if num_groups else []
+    chunks = min(num_groups, _CHUNKS_PER_THREAD * threads)
+    bounds = np.linspace(0, num_groups, chunks + 1).astype(int).tolist()
     with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(run, bounds[:-1], bounds[1:])))
+        return list(pool.map(part, bounds[:-1], bounds[1:]))

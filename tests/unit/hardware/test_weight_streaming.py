@@ -191,3 +191,26 @@ def test_the_choice_fits_and_streams_little_more_than_the_least(seed):
         return
     assert cost[tuple(picked)] <= 1.5 * min(cost.values())
     assert buffer_bytes == max(sum(int(size[w]) for w in row if chosen[w]) for row in kernels)
+
+
+@pytest.mark.parametrize("sram_bytes", [2432, 3456 - 512, 3456 - 5 * 512])
+def test_a_streaming_program_runs_no_faster_than_its_stream(layers, sram_bytes):
+    target = streaming_package(sram_bytes)
+    program = lower_one(layers(range(6)), target)
+    result = target.simulator().run(program)
+    stream_s = len(streamed(program)) * WEIGHT_BYTES / 1e9
+    (link,) = [link for link in result.links if link.source == OFF_PACKAGE]
+    assert link.busy_s == pytest.approx(stream_s)
+    assert result.period_s >= stream_s * (1 - 1e-9)
+
+
+def test_two_buffers_hide_more_of_the_stream_than_one(layers):
+    target = streaming_package(2432)
+    program = lower_one(layers(range(6)), target)
+    one_buffer = [
+        replace(t, reuses=2 + (i - 3) % 4) if t.source == OFF_PACKAGE else t
+        for i, t in enumerate(program.transfers)
+    ]
+    slower = replace(program, transfers=tuple(one_buffer))
+    run = target.simulator().run
+    assert run(program).period_s < run(slower).period_s

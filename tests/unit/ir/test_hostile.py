@@ -432,6 +432,29 @@ def test_an_output_that_nobody_makes_and_an_undefined_value_in_a_branch(tmp_path
     assert codes(parsed(text), tmp_path) == ["MCM-I011"]
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("b (float[2] s, float[2] n) => (float[2] n, float[2] o) { o = Relu (n) }", "an input"),
+        ("b (float[2] s, float[2] n) => (float[2] s, float[2] o) { o = Relu (n) }", "an input"),
+        ("b (float[2] s, float[2] n) => (float[2] o, float[2] o) { o = Add (s, n) }", "twice"),
+        ("b (float[2] s, float[2] n) => (float[2] o, float[2] n) { o = Add (s, n) }", None),
+    ],
+)
+def test_results_of_a_scan_that_onnxruntime_leaves_unwritten(body, why, tmp_path):
+    model = parsed(
+        "g (float[2] i, float[3,2] x) => (float[2] y, float[3,2] z) { [scan] "
+        f"y, z = Scan <num_scan_inputs = 1, body = {body}> (i, x) }}"
+    )
+    if why is None:
+        import_of(model, tmp_path)
+        return
+    (fault,) = refused(model, tmp_path)
+    assert fault.code == "MCM-I013"
+    assert "'scan'" in fault.at
+    assert why in fault.message
+
+
 def test_a_cycle_inside_a_branch(tmp_path):
     text = (
         "g (float[2,4] x, bool c) => (float[2,4] y) { y = If (c) <"

@@ -7,6 +7,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.inputs import random_inputs
+from mcm_compiler.ir import shapes_by_run
 from mcm_compiler.ir.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
 from mcm_compiler.ir.fixed_shapes import fixed_shapes
 from mcm_compiler.ir.importer import import_model
@@ -76,6 +78,44 @@ def test_shapes_that_only_the_runtime_tells_are_static_where_no_data_decides():
     assert values["y"].shape == ir.Shape([4, 6])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r = ReduceSum <keepdims = 0> (x, s)",
+        "r = Squeeze (n, s)",
+        "z = Reshape (x, s) r = Squeeze (z)",
+        "d = Unique (s) r = Reshape (x, d)",
+        "r = If (c) <then_branch = t () => (float[M] a) { a = ReduceSum <keepdims = 0> (x) },"
+        " else_branch = e () => (float[M,N] b) { b = Relu (x) }>",
+    ],
+)
+def test_ranks_that_follow_data_stay_open(text):
+    values = imported(
+        "m (float[4,6] x, int64[2] s, bool c, float[4,1,1,6] n) => (float y) {"
+        f" {text} q = Relu (r) y = ReduceSum <keepdims = 0> (q) }}"
+    )
+    for name in ("r", "q"):
+        assert values[name].type == ir.TensorType(ir.DataType.FLOAT)
+        assert values[name].shape is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("r = ReduceSum <keepdims = 1> (x, s)", 2),
+        ("r = Reshape (x, s)", 2),
+        ("k = Shape (x) t = Mul (k, s) r = Reshape (x, t)", 2),
+    ],
+)
+def test_ranks_that_data_does_not_decide_are_learnt(text, rank):
+    values = imported(
+        "m (float[4,6] x, int64[2] s) => (float y) {"
+        f" {text} q = Relu (r) y = ReduceSum <keepdims = 0> (q) }}"
+    )
+    assert len(values["q"].shape) == rank
+    assert not values["q"].shape.is_static()
+
+
 def test_values_fixed_by_shapes_and_constants():
     model = ir.from_onnx_text(
         HEAD + "m (float[4,6] x, int64[2] s) => (float[M,N] y) {"
@@ -102,6 +142,31 @@ def test_types_are_known_where_no_random_input_suits_the_model():
         " g = com.microsoft.Gelu (r) y = Relu (g) }"
     )
     assert values["g"].type == ir.TensorType(ir.DataType.FLOAT)
+
+
+def test_no_run_takes_more_memory_than_a_bound():
+    text = "m (float[200000000] x, int64[2] s) => (float[M,N] y) { y = Reshape (x, s) }"
+    _, notes = import_model(ir.from_proto(onnx.parser.parse_model(HEAD + text)), "m")
+    (note,) = [note for note in notes if note.code == "MCM-I040"]
+    assert "a run to learn it would take 7" in note.message
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("float", 1), ("int64", 3)])
+def test_only_inputs_that_differ_are_tried(kind, runs, monkeypatch):
+    tried = []
+
+    def inputs(model, seed, fill):
+        tried.append(fill)
+        return random_inputs(model, seed, fill)
+
+    monkeypatch.setattr(shapes_by_run, "random_inputs", inputs)
+    # No size fits: 5 does not divide 12.
+    imported(
+        f"m ({kind}[12] x) => ({kind}[M,N] y) <int64[2] d = {{5, -1}}> {{"
+        " a = Cast <to = 7> (x) b = ReduceMax <keepdims = 1> (a) c = Mul (b, b) e = Sub (c, c)"
+        " f = Add (d, e) y = Reshape (x, f) }"
+    )
+    assert len(tried) == runs
 
 
 def test_dimensions_of_sequence_inputs_may_stay_open():

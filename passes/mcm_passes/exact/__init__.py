@@ -1,0 +1,1 @@
+"""Partitions that are proven optimal, and proofs that there is none."""

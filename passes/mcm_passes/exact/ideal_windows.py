@@ -1,0 +1,380 @@
+"""What a chip costs that takes over at one order ideal and hands over at a larger one."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.exact.chip_demands import ChipDemands
+from mcm_passes.exact.order_ideals import OrderIdeals
+from mcm_passes.solver.rule_graph import Words
+
+TriangleReading = Literal["none", "adjacent", "between"]
+"""How a window judges long dependencies by itself. `none`: it does not. `adjacent`: what arrives
+must be read here for the last time, so that every dependency spans at most one chip, which is
+more than the triangle rule asks. `between`: no unit of the window lies on a path that runs beside
+a dependency which passes the window, which is less than the triangle rule asks."""
+
+
+class Cuts(NamedTuple):
+    """What crosses each of I ideals.
+
+    Attributes:
+        members: `[I, words]`, bitset of each ideal.
+        read_by: `[T, words]`, bitset of the readers of each tensor.
+        crossing_ptr: `[I + 1]`, CSR of the tensors that cross: made within, needed beyond.
+        crossing: those tensors.
+        crossing_bytes: `[I]`.
+        crossing_room: `[I]`, blocks of one buffer of each.
+    """
+
+    members: Words
+    read_by: Words
+    crossing_ptr: Longs
+    crossing: Ints
+    crossing_bytes: Longs
+    crossing_room: Longs
+
+
+class IdealWindows(NamedTuple):
+    """P windows, by their first ideal.
+
+    Attributes:
+        ptr: `[I + 1]`, windows that start at each ideal.
+        end: `[P]`, ideal that each ends at.
+        seconds: `[P]`, units, clones and relays at speed 1.
+        in_bytes: `[P]`, host channel bytes that arrive.
+        out_bytes: `[P]`, host channel bytes that leave.
+        room: `[P]`, blocks of memory, activations at their peak and weights included.
+        weight_room: `[P]`, the part of it that weights take.
+        largest_weight: `[P]`, blocks of the largest weight.
+    """
+
+    ptr: Longs
+    end: Ints
+    seconds: Floats
+    in_bytes: Longs
+    out_bytes: Longs
+    room: Longs
+    weight_room: Longs
+    largest_weight: Longs
+
+
+class PackingRatio(NamedTuple):
+    """Memory for activations per peak of live bytes, as an exact fraction."""
+
+    numerator: int
+    denominator: int
+
+
+def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
+    """What crosses each ideal."""
+    words = ideals.members.shape[1]
+    read_by = np.zeros((demands.producer.size, words), np.uint64)
+    rows = np.repeat(np.arange(demands.producer.size), np.diff(demands.reader_ptr))
+    bits = np.uint64(1) << (demands.readers & 63).astype(np.uint64)
+    np.bitwise_or.at(read_by, (rows, demands.readers >> 6), bits)
+    ptr, crossing = _crossing(ideals.members, read_by, demands)
+    ideal = np.repeat(np.arange(ideals.count), np.diff(ptr))
+    return Cuts(
+        members=ideals.members,
+        read_by=read_by,
+        crossing_ptr=ptr,
+        crossing=crossing,
+        crossing_bytes=_sums(demands.tensor_bytes[crossing], ideal, ideals.count),
+        crossing_room=_sums(demands.tensor_room[crossing], ideal, ideals.count),
+    )
+
+
+def _sums(values: Longs, group: Longs, size: int) -> Longs:
+    total = np.zeros(size, np.int64)
+    np.add.at(total, group, values)
+    return total
+
+
+@njit(cache=True)
+def _holds(bits: Words, row: int, node: int) -> bool:
+    return bool(bits[row, node >> 6] >> np.uint64(node & 63) & np.uint64(1))
+
+
+@njit(cache=True)
+def _read_beyond(members: Words, ideal: int, read_by: Words, tensor: int) -> bool:
+    for k in range(members.shape[1]):
+        if read_by[tensor, k] & ~members[ideal, k]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _crossing(members: Words, read_by: Words, d: ChipDemands) -> tuple[Longs, Ints]:
+    count = members.shape[0]
+    ptr = np.zeros(count + 1, np.int64)
+    tensors = np.empty(1024, np.int32)
+    found = 0
+    # The empty ideal is where the package begins and the full one where it ends: no link.
+    for i in range(1, count - 1):
+        ptr[i] = found
+        for t in range(d.producer.size):
+            made = d.producer[t] < 0 or _holds(members, i, d.producer[t])
+            if made and ((d.ends and d.to_host[t]) or _read_beyond(members, i, read_by, t)):
+                if found == tensors.size:
+                    grown = np.empty(2 * found, np.int32)
+                    grown[:found] = tensors
+                    tensors = grown
+                tensors[found] = t
+                found += 1
+    ptr[max(count - 1, 0) :] = found
+    return ptr, tensors[:found].copy()
+
+
+class WindowLimits(NamedTuple):
+    """Which windows are wanted.
+
+    Attributes:
+        adjacent: leave out what the reading `adjacent` of the triangle rule forbids.
+        between: leave out what the reading `between` forbids.
+        seconds: most seconds at speed 1.
+        crossing_bytes: most bytes that cross either end.
+        room: most blocks of memory.
+        windows: give up beyond so many.
+    """
+
+    adjacent: bool
+    between: bool
+    seconds: float
+    crossing_bytes: float
+    room: float
+    windows: int
+
+
+class _Cost(NamedTuple):
+    """Of one window; as in `IdealWindows`, with relays apart."""
+
+    seconds: float
+    relay_s: float
+    in_bytes: int
+    out_bytes: int
+    room: int
+    weight_room: int
+    largest_weight: int
+
+
+@njit(cache=True)
+def ideal_windows(
+    d: ChipDemands,
+    cuts: Cuts,
+    cover_ptr: Longs,
+    covers: Ints,
+    cover_node: Ints,
+    ancestors: Words,
+    descendants: Words,
+    packing: PackingRatio,
+    limits: WindowLimits,
+) -> tuple[IdealWindows, bool]:
+    """All windows within `limits`.
+
+    Args:
+        d: the demands.
+        cuts: what crosses the ideals.
+        cover_ptr: as in `OrderIdeals`.
+        covers: likewise.
+        cover_node: likewise.
+        ancestors: `[n, words]`, bitsets.
+        descendants: `[n, words]`, bitsets.
+        packing: of activations.
+        limits: which windows are wanted.
+
+    Returns:
+        The windows, and whether they are all.
+    """
+    count, words = cuts.members.shape
+    ptr = np.zeros(count + 1, np.int64)
+    end = np.empty(1024, np.int32)
+    spent = np.empty((1024, 1), np.float64)
+    sizes = np.empty((1024, 5), np.int64)
+    found = 0
+    seen = np.full(count, -1, np.int64)
+    work = np.zeros(count)
+    queue = np.empty(count, np.int64)
+    stamp = np.full(d.item_s.size, -1, np.int64)
+    dying = np.zeros(d.work_s.size, np.int64)
+    inside = np.zeros(words, np.uint64)
+    stamps = 0
+    complete = True
+    for i in range(count):
+        ptr[i] = found
+        if not complete or cuts.crossing_bytes[i] > limits.crossing_bytes:
+            continue
+        head, tail = 0, 1
+        queue[0] = i
+        work[i] = 0.0
+        while head < tail and complete:
+            j = queue[head]
+            head += 1
+            if j != i:
+                for k in range(words):
+                    inside[k] = cuts.members[j, k] & ~cuts.members[i, k]
+                stamps += 1
+                cost = _window_cost(d, cuts, i, j, inside, stamp, stamps, dying, packing)
+                if cost.seconds > limits.seconds or cost.weight_room > limits.room:
+                    # Both only grow with the window.
+                    continue
+                if (
+                    cost.seconds + cost.relay_s <= limits.seconds
+                    and cost.room <= limits.room
+                    and cuts.crossing_bytes[j] <= limits.crossing_bytes
+                    and (not limits.adjacent or _arrivals_end(cuts, d, i, j))
+                    and (
+                        not limits.between
+                        or _beside_no_dependency(cuts, d, i, j, inside, ancestors, descendants)
+                    )
+                ):
+                    if found == limits.windows:
+                        complete = False
+                        break
+                    if found == end.size:
+                        end = np.concatenate((end, np.empty_like(end)))
+                        spent = np.concatenate((spent, np.empty_like(spent)))
+                        sizes = np.concatenate((sizes, np.empty_like(sizes)))
+                    end[found] = j
+                    spent[found, 0] = cost.seconds + cost.relay_s
+                    sizes[found, 0] = cost.in_bytes
+                    sizes[found, 1] = cost.out_bytes
+                    sizes[found, 2] = cost.room
+                    sizes[found, 3] = cost.weight_room
+                    sizes[found, 4] = cost.largest_weight
+                    found += 1
+            for e in range(cover_ptr[j], cover_ptr[j + 1]):
+                larger = covers[e]
+                if seen[larger] != i:
+                    seen[larger] = i
+                    work[larger] = work[j] + d.work_s[cover_node[e]]
+                    if work[larger] <= limits.seconds:
+                        queue[tail] = larger
+                        tail += 1
+    ptr[count] = found
+    windows = IdealWindows(
+        ptr,
+        end[:found].copy(),
+        spent[:found, 0].copy(),
+        sizes[:found, 0].copy(),
+        sizes[:found, 1].copy(),
+        sizes[:found, 2].copy(),
+        sizes[:found, 3].copy(),
+        sizes[:found, 4].copy(),
+    )
+    return windows, complete
+
+
+@njit(cache=True)
+def _window_cost(
+    d: ChipDemands,
+    cuts: Cuts,
+    i: int,
+    j: int,
+    inside: Words,
+    stamp: Longs,
+    mark: int,
+    dying: Longs,
+    packing: PackingRatio,
+) -> _Cost:
+    """What the window from ideal i to ideal j costs, whose nodes are `inside`.
+
+    `stamp[I]` holds no `mark` yet; `dying[n]` is 0 before and after.
+    """
+    seconds = 0.0
+    in_bytes, out_bytes, room, weights, largest = 0, 0, 0, 0, 0
+    live, peak = 0, 0
+    for k in range(inside.size):
+        if not inside[k]:
+            continue
+        for v in range(k << 6, min((k + 1) << 6, d.work_s.size)):
+            if not inside[k] >> np.uint64(v & 63) & np.uint64(1):
+                continue
+            seconds += d.work_s[v]
+            out_bytes += d.out_bytes[v]
+            room += d.out_room[v]
+            for e in range(d.item_ptr[v], d.item_ptr[v + 1]):
+                item = d.items[e]
+                if stamp[item] != mark:
+                    stamp[item] = mark
+                    seconds += d.item_s[item]
+                    room += d.item_room[item]
+                    weights += d.item_weight[item]
+                    largest = max(largest, d.item_weight[item])
+                    in_bytes += d.item_in_bytes[item]
+            for e in range(d.made_ptr[v], d.made_ptr[v + 1]):
+                t = d.made[e]
+                if _read_beyond(cuts.members, j, cuts.read_by, t):
+                    if not d.relay and not (d.ends and d.to_host[t]):
+                        room += d.slots * d.tensor_room[t]
+                    continue
+                if d.to_host[t]:
+                    continue
+                live += d.tensor_room[t]
+                last = v
+                if d.reader_ptr[t] < d.reader_ptr[t + 1]:
+                    last = d.readers[d.reader_ptr[t + 1] - 1]
+                dying[last] += d.tensor_room[t]
+            peak = max(peak, live)
+            live -= dying[v]
+            dying[v] = 0
+    relay_s = 0.0
+    for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
+        t = cuts.crossing[e]
+        if d.relay or (d.ends and d.to_host[t]) or d.producer[t] < 0:
+            room += d.slots * d.tensor_room[t]
+            if (d.ends and d.to_host[t]) or _read_beyond(cuts.members, j, cuts.read_by, t):
+                relay_s += d.relay_s[t]
+        else:
+            for k in range(inside.size):
+                if cuts.read_by[t, k] & inside[k]:
+                    room += d.slots * d.tensor_room[t]
+                    break
+    for e in range(cuts.crossing_ptr[j], cuts.crossing_ptr[j + 1]):
+        t = cuts.crossing[e]
+        if d.relay or (d.ends and d.to_host[t]) or d.producer[t] < 0:
+            room += d.slots * d.tensor_room[t]
+        if i == 0 and d.producer[t] < 0:
+            relay_s += d.relay_s[t]
+    room += -(-peak * packing.numerator // packing.denominator)
+    return _Cost(seconds, relay_s, in_bytes, out_bytes, room, weights, largest)
+
+
+@njit(cache=True)
+def _arrivals_end(cuts: Cuts, d: ChipDemands, i: int, j: int) -> bool:
+    """The reading `adjacent`."""
+    for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
+        t = cuts.crossing[e]
+        if d.producer[t] >= 0 and _read_beyond(cuts.members, j, cuts.read_by, t):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _beside_no_dependency(
+    cuts: Cuts,
+    d: ChipDemands,
+    i: int,
+    j: int,
+    inside: Words,
+    ancestors: Words,
+    descendants: Words,
+) -> bool:
+    """The reading `between`."""
+    for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
+        t = cuts.crossing[e]
+        u = d.producer[t]
+        if u < 0:
+            continue
+        for r in range(d.reader_ptr[t], d.reader_ptr[t + 1]):
+            v = d.readers[r]
+            if _holds(cuts.members, j, v):
+                continue
+            for k in range(inside.size):
+                if inside[k] & descendants[u, k] & ancestors[v, k]:
+                    return False
+    return True
