@@ -147,19 +147,37 @@ class Partition:
         return int(self.chip_of.max()) + 1
 
 
-@dataclass
 class SearchMonitor:
     """How a caller watches a search, and stops it.
 
-    Attributes:
+    Args:
         on_best: called with each new best partition `chip_of[N]` and its period in seconds; the
             array must not be changed.
-        cancelled: may be set by any thread, also by `on_best`. A strategy looks at it between
-            evaluations, or small batches of them, and returns its best so far.
+        parent: a monitor whose cancellation counts here, too.
     """
 
-    on_best: Callable[[Ints, float], None] | None = None
-    cancelled: bool = False
+    def __init__(
+        self,
+        on_best: Callable[[Ints, float], None] | None = None,
+        parent: SearchMonitor | None = None,
+    ) -> None:
+        self._on_best = on_best
+        self._parent = parent
+        self._cancelled = False
+
+    def best(self, chip_of: Ints, period_s: float) -> None:
+        """Tells of a new best partition."""
+        if self._on_best is not None:
+            self._on_best(chip_of, period_s)
+
+    def cancel(self) -> None:
+        """Asks the search to end, from any thread; it returns its best so far soon after."""
+        self._cancelled = True
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it is to end. Strategies look between evaluations or small batches of them."""
+        return self._cancelled or (self._parent is not None and self._parent.cancelled)
 
 
 @dataclass(frozen=True)
@@ -197,12 +215,14 @@ class Outcome:
         evaluations: partitions it evaluated.
         reason: why it found none, for the diagnostic; empty otherwise.
         bound: a lower bound that it proved on the way, or None.
+        runners_up: other good partitions, best first, for a caller that has another judge.
     """
 
     chip_of: Ints | None
     evaluations: int
     reason: str = ""
     bound: LowerBound | None = None
+    runners_up: tuple[Ints, ...] = ()
 
 
 Evaluate = Callable[[Ints], float]

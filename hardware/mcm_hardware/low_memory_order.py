@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_hardware.stable_order import numbered
+
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -49,7 +51,7 @@ def low_memory_order(
         `[K]`, kernels in the order chosen.
     """
     num_kernels = len(succ_ptr) - 1
-    order = np.arange(num_kernels)
+    order = numbered(num_kernels)
     inputs_ptr, inputs = _transposed(reader_ptr, readers, num_kernels)
     floor = _hungriest(size, writer, inputs_ptr, inputs, kept)
     lowest = peak_of_order(order, size, writer, reader_ptr, readers, kept)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_hardware.low_memory_order import max_live_bytes
-from mcm_hardware.stable_order import ascending
+from mcm_hardware.stable_order import ascending, negated, numbered
 from mcm_hardware.sweep_allocation import sweep_offsets
 
 Longs = npt.NDArray[np.int64]
@@ -55,17 +55,17 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     """
     bound = base + max_live_bytes(sizes, first, last)
     enough = bound + (bound - base) // CLOSE_ENOUGH
-    by_first = ascending(np.arange(len(sizes)), first)
-    by_size = ascending(by_first, -sizes)
+    by_first = ascending(numbered(len(sizes)), first)
+    by_size = ascending(by_first, negated(sizes))
     steps = MAX_STEPS
     order = best = by_size
-    offsets = found = np.full(len(sizes), base, np.int64)
+    offsets = found = np.empty(0, np.int64)
     high = top = -1
     for attempt in range(3 + REPAIRS):
         if attempt == 1:
             order = ascending(by_size, _fullest_step(sizes, first, last))
         elif attempt == 2:
-            order = ascending(by_first, -sizes * (last - first + 1))
+            order = ascending(by_first, _negated_areas(sizes, first, last))
         elif attempt > 2:
             if high <= enough:
                 break
@@ -102,11 +102,14 @@ def _place(
     leaves = 1
     while leaves < count:
         leaves *= 2
-    latest: Longs = np.full(2 * leaves, -1, np.int64)
+    latest: Longs = np.empty(2 * leaves, np.int64)
+    for node in range(2 * leaves):
+        latest[node] = -1
     leaf: Longs = np.empty(count, np.int64)
+    offsets: Longs = np.empty(count, np.int64)
     for place in range(count):
         leaf[by_first[place]] = leaves + place
-    offsets: Longs = np.full(count, base, np.int64)
+        offsets[place] = base
     alive: Longs = np.empty(count, np.int64)
     stack: Longs = np.empty(64, np.int64)
     high = base
@@ -154,9 +157,9 @@ def _place(
 def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     """For each buffer, the rank of the fullest step that it lives in; the fullest has rank 0."""
     count = len(sizes)
-    num_steps = np.int64(0)
+    num_steps = 0
     for item in range(count):
-        num_steps = max(num_steps, last[item] + 1)
+        num_steps = max(num_steps, int(last[item]) + 1)
     live: Longs = np.zeros(num_steps + 1, np.int64)
     for item in range(count):
         live[first[item]] += sizes[item]
@@ -167,8 +170,10 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     while leaves < num_steps:
         leaves *= 2
     # A tree of minima over the ranks of the steps.
-    lowest: Longs = np.full(2 * leaves, num_steps, np.int64)
-    fullest = ascending(np.arange(num_steps), -live)
+    lowest: Longs = np.empty(2 * leaves, np.int64)
+    for node in range(2 * leaves):
+        lowest[node] = num_steps
+    fullest = ascending(numbered(num_steps), negated(live))
     for rank in range(num_steps):
         lowest[leaves + fullest[rank]] = rank
     for node in range(leaves - 1, 0, -1):
@@ -188,6 +193,15 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
             high //= 2
         ranks[item] = rank
     return ranks
+
+
+@njit(nogil=True, cache=True)
+def _negated_areas(sizes: Longs, first: Longs, last: Longs) -> Longs:
+    """Minus size times lifetime."""
+    areas = np.empty(len(sizes), np.int64)
+    for item in range(len(sizes)):
+        areas[item] = -sizes[item] * (last[item] - first[item] + 1)
+    return areas
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""Sorting by a key inside compiled kernels, where NumPy's own sort takes seconds to compile."""
+"""Sorting by a key inside compiled kernels, where NumPy's functions take seconds to compile."""
 
 from __future__ import annotations
 
@@ -39,3 +39,21 @@ def ascending(order: Longs, key: Longs) -> Longs:
         source, target = target, source
         width *= 2
     return source
+
+
+@njit(nogil=True, cache=True)
+def numbered(count: int) -> Longs:
+    """0, 1, ... `count` - 1."""
+    numbers = np.empty(count, np.int64)
+    for number in range(count):
+        numbers[number] = number
+    return numbers
+
+
+@njit(nogil=True, cache=True)
+def negated(key: Longs) -> Longs:
+    """`-key`, to sort descending."""
+    opposite = np.empty(len(key), np.int64)
+    for at in range(len(key)):
+        opposite[at] = -key[at]
+    return opposite

@@ -54,7 +54,9 @@ def stall_times(
             free += graph.busy_s[before] - lag * period_s
             there, room = _waits_over(graph, steady.start_s, i, a, period_s)
             if a >= kernels:
-                queue[graph.resource[a]] += max(min(now[a], free) - max(there, room), 0.0)
+                ready = max(there, room)
+                if ready > -np.inf:  # a weight that leaves is ready for all time
+                    queue[graph.resource[a]] += max(min(now[a], free) - ready, 0.0)
                 continue
             made, way = -np.inf, -np.inf
             for r in range(program.read_ptr[a], program.read_ptr[a + 1]):

@@ -37,7 +37,9 @@ def sweep_offsets(
     count = len(sizes)
     begins = ascending(by_size, first)
     ends = ascending(by_size, last)
-    offsets: Longs = np.full(count, base, np.int64)
+    offsets: Longs = np.empty(count, np.int64)
+    for item in range(count):
+        offsets[item] = base
     # Gaps below `top`, ascending and apart from each other.
     gap_at: Longs = np.empty(count + 1, np.int64)
     gap_size: Longs = np.empty(count + 1, np.int64)

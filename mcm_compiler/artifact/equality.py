@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.artifact.reproducibility import unwritten_outputs
 from mcm_compiler.artifact.user_data import DataSet, compare_expected
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import (
@@ -67,7 +68,8 @@ def verify_folder(
         foreign domain that onnxruntime lacks.
 
     Raises:
-        CompileError: MCM-V001 to MCM-V003 if one of the models does not run.
+        CompileError: MCM-V001 to MCM-V003 if one of the models does not run, MCM-V005 if outputs
+            differ because onnxruntime has not written them.
     """
     if shape_only:
         return Verification((), (), skipped="shape-only weights")
@@ -106,13 +108,18 @@ def verify_folder(
         )
     actual = run_chain(folder, chips, wires, outputs, batches)
     relative = _relative_tolerance(reference, len(chips))
+    compared = tuple(
+        _compare(name, [e[name] for e in expected], [a[name] for a in actual], relative)
+        for name in outputs
+        if name not in random
+    )
+    if unequal := [comparison.output for comparison in compared if not comparison.holds]:
+        unwritten = unwritten_outputs(folder / layout.ANNOTATED, batches, unequal)
+        if len(unwritten) == len(unequal):
+            raise CompileError(unwritten)
     return Verification(
         tuple(used),
-        tuple(
-            _compare(name, [e[name] for e in expected], [a[name] for a in actual], relative)
-            for name in outputs
-            if name not in random
-        ),
+        compared,
         constant_outputs=tuple(
             name
             for name in outputs

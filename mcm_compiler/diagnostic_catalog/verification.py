@@ -30,6 +30,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "pass a fixed limit. The model can be compiled without the pass verify.",
     ),
     CatalogEntry(
+        "MCM-V005",
+        "result not reproducible",
+        "An output differs from run to run of the same model on the same input, because a kernel\n"
+        "of onnxruntime returns memory that it has not written. Nothing can be compared with it.",
+    ),
+    CatalogEntry(
         "MCM-V010",
         "wrong inputs for a run",
         "mcmc run needs one array for each graph input, of the shape and type that the\n"

@@ -8,7 +8,7 @@ import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.ir.isolated_inference import infer_in_child
-from mcm_compiler.ir.structure import MAX_FAULTS
+from mcm_compiler.ir.structure import MAX_FAULTS, all_graphs
 from mcm_compiler.units import count_text
 
 _CONTRADICTION = re.compile(
@@ -47,7 +47,7 @@ def contradictions(inference_error: str) -> list[Diagnostic]:
 
 
 def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[Diagnostic]:
-    """Drops the declared shapes of the main graph that the ops do not make, in place.
+    """Drops the declared shapes that the ops do not make, in place; in subgraphs, too.
 
     onnxruntime takes the inferred shape and goes on, of intermediate values and of graph outputs.
     One stale shape makes those after it look right, so that all are inferred without the declared
@@ -66,21 +66,23 @@ def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[Diag
         return []
     bare = onnx.ModelProto()
     bare.CopyFrom(proto)
-    makers = {name for node in proto.graph.node if _is_inferred(node) for name in node.output}
-    for value in _declared(bare.graph):
-        if value.name in makers:
-            value.type.tensor_type.ClearField("shape")
+    for graph in all_graphs(bare.graph):
+        makers = {name for node in graph.node if _is_inferred(node) for name in node.output}
+        for value in _declared(graph):
+            if value.name in makers:
+                value.type.tensor_type.ClearField("shape")
     try:
         inferred = infer_in_child(bare, strict=False)
     except onnx.shape_inference.InferenceError:
         return []
-    made = {value.name: _dims(value) for value in _declared(inferred[0])}
     stale: list[tuple[str, str, str]] = []
-    for value in _declared(proto.graph):
-        declared, found = _dims(value), made.get(value.name)
-        if found is not None and declared is not None and _differ(declared, found):
-            stale.append((value.name, _text(declared), _text(found)))
-            value.type.tensor_type.ClearField("shape")
+    for graph, typed in zip(all_graphs(proto.graph), inferred, strict=True):
+        made = {value.name: _dims(value) for value in _declared(typed)}
+        for value in _declared(graph):
+            declared, found = _dims(value), made.get(value.name)
+            if found is not None and declared is not None and _differ(declared, found):
+                stale.append((value.name, _text(declared), _text(found)))
+                value.type.tensor_type.ClearField("shape")
     if not stale:
         return []
     name, declared_text, found_text = stale[0]

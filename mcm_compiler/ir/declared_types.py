@@ -16,6 +16,8 @@ _KNOWN = frozenset(int(entry) for entry in ir.DataType) - {int(ir.DataType.UNDEF
 def check_declared_types(proto: onnx.ModelProto) -> list[Diagnostic]:
     """Checks the types of inputs, and drops those of other values that say nothing.
 
+    Negative dimensions become open ones, as onnxruntime reads them.
+
     Returns:
         MCM-I033 for an input of the main graph without a type, and for element types that do not
         exist.
@@ -30,6 +32,7 @@ def check_declared_types(proto: onnx.ModelProto) -> list[Diagnostic]:
                 value.ClearField("type")
             elif complaint is not None:
                 faults.append(_fault(complaint, value.name))
+            _open_negative_dimensions(value.type)
         if main:
             faults += [
                 _fault("it has no type", value.name)
@@ -46,6 +49,15 @@ def _fault(complaint: str, name: str) -> Diagnostic:
         at=f"value {quote(name)}",
         hint="give it the type that the model was exported with",
     )
+
+
+def _open_negative_dimensions(declared: onnx.TypeProto) -> None:
+    while (kind := declared.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        declared = getattr(declared, kind).elem_type
+    if kind == "tensor_type":
+        for dim in declared.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 def _complaint(declared: onnx.TypeProto) -> str | None:

@@ -42,8 +42,9 @@ class Verify(Pass):
 
         Raises:
             CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V004 if
-                the runs would take too much memory; MCM-V011 for test data beside the model that
-                cannot be read, MCM-V022 for those that expect something else.
+                the runs would take too much memory; MCM-V005 if onnxruntime leaves an output
+                unwritten; MCM-V011 for test data beside the model that cannot be read, MCM-V022
+                for those that expect something else.
         """
         source, options = SOURCE.get(model), context.options
         data: tuple[DataSet, ...] = ()

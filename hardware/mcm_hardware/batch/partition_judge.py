@@ -101,6 +101,7 @@ def judge_range(
         results.verdict[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s
-        for chip in range(len(plans.high_water)):
+        # Links behind the last used chip carry what goes to the host at the end of the ring.
+        for chip in range(num_chips):
             results.link_busy_s[row, chip] = speed.busy_s[chip]
             results.chip_busy_s[row, chip] = speed.busy_s[engines + chip]

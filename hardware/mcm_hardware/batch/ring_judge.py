@@ -16,6 +16,7 @@ from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_ran
 from mcm_hardware.batch.table_builder import build_tables
 from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.program_arrays import link_arrays
+from mcm_hardware.ring_simulator import RingSimulator
 
 CHUNK = 16
 """Partitions that a thread takes at once."""
@@ -36,7 +37,6 @@ class RingBatchJudge:
         model: the model that `problem` was built from.
         problem: the problem.
         groups: fusion group of each op that has one, by the names of both.
-        name: printed with every number that comes from it.
 
     Raises:
         ValueError: as `build_tables`.
@@ -48,9 +48,8 @@ class RingBatchJudge:
         model: ir.Model,
         problem: PartitionProblem,
         groups: Mapping[str, str],
-        name: str = "ring-event-graph",
     ) -> None:
-        self.name = name
+        self.name = RingSimulator(spec).name
         self._shape = (problem.num_units, problem.num_chips)
         self._tables = build_tables(model, problem, groups, spec)
         self._package = PackageTables(

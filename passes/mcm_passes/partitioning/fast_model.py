@@ -73,38 +73,43 @@ def aligned(sizes: npt.NDArray[np.int64]) -> Longs:
     return -(-sizes // ALIGNMENT) * ALIGNMENT
 
 
+def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
+    """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
+    order = np.argsort(problem.tensor_producer, kind="stable")
+    made = order[problem.tensor_producer[order] >= 0]
+    counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
+    limits = problem.limits
+    return fast_kernels.ProblemArrays(
+        compute_s=problem.compute_s,
+        clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)).astype(
+            np.int32
+        ),
+        num_clonable=int(problem.clonable.sum()),
+        tensor_bytes=problem.tensor_bytes,
+        tensor_aligned=aligned(problem.tensor_bytes),
+        tensor_producer=problem.tensor_producer,
+        tensor_ptr=problem.tensor_ptr,
+        tensor_consumers=problem.tensor_consumers,
+        tensor_to_host=problem.tensor_to_host,
+        relay_s=problem.relay_s,
+        unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        unit_tensors=made.astype(np.int64),
+        weight_aligned=aligned(problem.weight_bytes),
+        weight_ptr=problem.weight_ptr,
+        weight_users=problem.weight_users,
+        num_chips=problem.num_chips,
+        relay=problem.routing == "relay",
+        ends=limits.host_io == "ends",
+        slots=limits.channel_slots,
+    )
+
+
 class FastModel:
     """A problem prepared for many evaluations."""
 
     def __init__(self, problem: PartitionProblem) -> None:
-        order = np.argsort(problem.tensor_producer, kind="stable")
-        made = order[problem.tensor_producer[order] >= 0]
-        counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
         self._problem = weakref.proxy(problem)
-        limits = problem.limits
-        self._arrays = fast_kernels.ProblemArrays(
-            compute_s=problem.compute_s,
-            clone_row=np.where(
-                problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)
-            ).astype(np.int32),
-            num_clonable=int(problem.clonable.sum()),
-            tensor_bytes=problem.tensor_bytes,
-            tensor_aligned=aligned(problem.tensor_bytes),
-            tensor_producer=problem.tensor_producer,
-            tensor_ptr=problem.tensor_ptr,
-            tensor_consumers=problem.tensor_consumers,
-            tensor_to_host=problem.tensor_to_host,
-            relay_s=problem.relay_s,
-            unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            unit_tensors=made.astype(np.int64),
-            weight_aligned=aligned(problem.weight_bytes),
-            weight_ptr=problem.weight_ptr,
-            weight_users=problem.weight_users,
-            num_chips=problem.num_chips,
-            relay=problem.routing == "relay",
-            ends=limits.host_io == "ends",
-            slots=limits.channel_slots,
-        )
+        self._arrays = problem_arrays(problem)
 
     def evaluate(self, chip_of: Ints) -> Evaluation:
         """What `chip_of` costs; its entries for clonable units are not looked at.

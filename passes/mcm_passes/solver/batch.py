@@ -77,7 +77,8 @@ class BatchSolver:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
         witness = np.full(graph.num_chips, -1, np.int32)
         needed = np.arange(graph.num_chips) <= low.max(initial=-1)
-        if bool((low > high).any()) or not match(low, high, -1, needed, witness):
+        nodes = np.arange(graph.num_nodes, dtype=np.int32)
+        if bool((low > high).any()) or match(nodes, low, high, needed, witness) >= 0:
             return cls(graph, None, low, high)
         return cls(graph, RelayFacts(*closure(graph), witness), low, high)
 

@@ -47,6 +47,7 @@ def hold(
 def keep_cover(
     vacant: Ints,
     num_vacant: Ints,
+    place_of: Ints,
     witness: Ints,
     highest: int,
     low: Bounds,
@@ -63,6 +64,7 @@ def keep_cover(
     Args:
         vacant: the matching, as above.
         num_vacant: likewise.
+        place_of: likewise.
         witness: likewise.
         highest: `top[lane]`.
         low: `[n, LANES]`, before the decision.
@@ -80,86 +82,129 @@ def keep_cover(
         k, where nothing below k is possible; and `chip` itself where nothing more is known.
     """
     top = max(highest, chip)
-    any_lost = False
-    for i in range(num_vacant[lane]):
+    vacancies = num_vacant[lane]
+    lost = -1
+    for i in range(vacancies):
         k = vacant[lane, i]
-        if k > top or k == chip:
+        if k <= top and k != chip:
+            s = witness[lane, k]
+            moved = descendants if k < chip else ancestors
+            if s < 0 or s == u or _has(moved, s) or not low[s, lane] <= k <= -minus_high[s, lane]:
+                lost = k
+                break
+    if lost < 0:
+        return -1
+    # Nodes that no witness is; bits of `spare` stay right while witnesses change.
+    spare = open_bits.copy()
+    spare[u >> 6] &= ~(np.uint64(1) << np.uint64(u & 63))
+    for i in range(vacancies):
+        s = witness[lane, vacant[lane, i]]
+        if s >= 0:
+            spare[s >> 6] &= ~(np.uint64(1) << np.uint64(s & 63))
+    any_lost = False
+    for k in range(top + 1):
+        if k == chip or place_of[lane, k] < 0:
             continue
         moved = descendants if k < chip else ancestors
         s = witness[lane, k]
         if s >= 0 and s != u and not _has(moved, s) and low[s, lane] <= k <= -minus_high[s, lane]:
             continue
-        found, any_candidate = _free_node(
-            vacant, num_vacant, witness, low, minus_high, lane, u, chip, k, moved, open_bits
-        )
-        if not any_candidate:
-            return k
+        found = _spare_node(low, minus_high, lane, u, k, moved, spare)
         witness[lane, k] = found
-        any_lost |= found < 0
+        if found >= 0:
+            spare[found >> 6] &= ~(np.uint64(1) << np.uint64(found & 63))
+            continue
+        any_lost = True
+        possible = False
+        for i in range(vacancies):
+            s = witness[lane, vacant[lane, i]]
+            if s >= 0 and s != u and not _has(moved, s):
+                possible |= low[s, lane] <= k <= -minus_high[s, lane]
+        if not possible:
+            return k
     if not any_lost:
         return -1
-    # No free node for some chip: match all chips anew, with the domains as they would be.
-    n, num_chips = low.shape[0], witness.shape[1]
-    would_low, would_high = np.empty(n, np.int32), np.empty(n, np.int32)
-    for v in range(n):
-        would_low[v] = low[v, lane]
-        would_high[v] = -minus_high[v, lane]
-        if _has(descendants, v):
-            would_low[v] = max(would_low[v], chip)
-        elif _has(ancestors, v):
-            would_high[v] = min(would_high[v], chip)
+    # No spare node for some chip: match all chips anew, with the domains as they would be.
+    num_chips = witness.shape[1]
     needed = np.zeros(num_chips, np.bool_)
-    for i in range(num_vacant[lane]):
+    for i in range(vacancies):
         k = vacant[lane, i]
         needed[k] = k <= top and k != chip
-    chosen = np.full(num_chips, -1, np.int32)
-    if not match(would_low, would_high, u, needed, chosen):
-        return chip
-    witness[lane] = chosen
-    return -1
+    nodes = np.empty(low.shape[0], np.int32)
+    would_low, would_high = np.empty(nodes.size, np.int32), np.empty(nodes.size, np.int32)
+    count = 0
+    for w in range(open_bits.size):
+        bits = open_bits[w]
+        while bits:
+            lowest = bits & (~bits + np.uint64(1))
+            bits ^= lowest
+            v = (w << 6) + _position(lowest)
+            nodes[count] = v
+            would_low[count] = low[v, lane]
+            would_high[count] = -minus_high[v, lane]
+            if descendants[w] & lowest:
+                would_low[count] = max(would_low[count], chip)
+            elif ancestors[w] & lowest:
+                would_high[count] = min(would_high[count], chip)
+            count += v != u
+    nodes = nodes[:count]
+    chosen = np.empty(num_chips, np.int32)
+    failed = match(nodes, would_low, would_high, needed, chosen)
+    if failed < 0:
+        witness[lane] = chosen
+        return -1
+    # Chips up to `failed` cannot all be covered, wherever above them `u` goes.
+    if failed < chip:
+        return failed
+    # Likewise from the other end.
+    last = num_chips - 1
+    for i in range(count):
+        would_low[i], would_high[i] = last - would_high[i], last - would_low[i]
+    failed = last - match(nodes, would_low, would_high, needed[::-1].copy(), chosen)
+    return max(failed, chip)
 
 
 @njit(cache=True, nogil=True)
-def match(
-    low: Ints, high: Ints, left_out: int, needed: npt.NDArray[np.bool_], chosen: Ints
-) -> bool:
+def match(nodes: Ints, low: Ints, high: Ints, needed: npt.NDArray[np.bool_], chosen: Ints) -> int:
     """Gives each needed chip a node of its own, earliest deadline first.
 
     Args:
-        low: `[n]`, intervals of the nodes.
-        high: `[n]`, likewise.
-        left_out: a node that is given to none, or -1.
+        nodes: `[m]`.
+        low: `[m]` at least, intervals of the nodes.
+        high: `[m]` at least, likewise.
         needed: `[C]`, chips that need a node.
-        chosen: `[C]`, all -1; the nodes are written there.
+        chosen: `[C]`; the nodes are written there, and -1 for chips without.
 
     Returns:
-        Whether all have one.
+        -1 if all have one; otherwise the first chip that cannot be covered together with all
+        needed chips below it.
     """
     num_chips = needed.size
+    chosen[:] = -1
     # Nodes by lower bound, then waiting lists by upper bound.
     first, waiting = np.full(num_chips, -1, np.int32), np.full(num_chips, -1, np.int32)
-    after = np.empty(low.size, np.int32)
-    for v in range(low.size):
-        if v != left_out:
-            after[v] = first[low[v]]
-            first[low[v]] = v
+    after = np.empty(nodes.size, np.int32)
+    for i in range(nodes.size):
+        after[i] = first[low[i]]
+        first[low[i]] = i
     for k in range(num_chips):
-        v = first[k]
-        while v >= 0:
-            following = after[v]
-            after[v] = waiting[high[v]]
-            waiting[high[v]] = v
-            v = following
+        i = first[k]
+        while i >= 0:
+            following = after[i]
+            after[i] = waiting[high[i]]
+            waiting[high[i]] = i
+            i = following
         if not needed[k]:
             continue
         for deadline in range(k, num_chips):
-            if waiting[deadline] >= 0:
-                chosen[k] = waiting[deadline]
-                waiting[deadline] = after[chosen[k]]
+            i = waiting[deadline]
+            if i >= 0:
+                chosen[k] = nodes[i]
+                waiting[deadline] = after[i]
                 break
         if chosen[k] < 0:
-            return False
-    return True
+            return k
+    return -1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -168,47 +213,25 @@ def _has(bits: Words, node: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _free_node(
-    vacant: Ints,
-    num_vacant: Ints,
-    witness: Ints,
-    low: Bounds,
-    minus_high: Bounds,
-    lane: int,
-    u: int,
-    chip: int,
-    k: int,
-    moved: Words,
-    open_bits: Words,
-) -> tuple[int, bool]:
-    """A node for chip k that is witness for no other, and whether any node could be there.
-
-    `moved` are the nodes that the decision moves away from k; other arguments as `keep_cover`.
-    """
-    any_candidate = False
-    words = open_bits.size
-    # Candidates below are most likely just before u, those above just after it.
-    step = -1 if k < chip else 1
-    w = u >> 6
-    for _ in range(words):
-        bits = open_bits[w] & ~moved[w]
+def _spare_node(
+    low: Bounds, minus_high: Bounds, lane: int, u: int, k: int, moved: Words, spare: Words
+) -> int:
+    """One of the nodes `spare` that may be on chip k and are not `moved`, near `u`; -1 if none."""
+    words = spare.size
+    at = u >> 6
+    for step in range(2 * words):
+        # Outwards, in turns.
+        w = at + (step + 1) // 2 if step & 1 else at - step // 2
+        if not 0 <= w < words:
+            continue
+        bits = spare[w] & ~moved[w]
         while bits:
             lowest = bits & (~bits + np.uint64(1))
             bits ^= lowest
             v = (w << 6) + _position(lowest)
-            if low[v, lane] <= k <= -minus_high[v, lane] and v != u:
-                any_candidate = True
-                taken = False
-                for i in range(num_vacant[lane]):
-                    taken |= witness[lane, vacant[lane, i]] == v
-                if not taken:
-                    return v, True
-        w += step
-        if w == words:
-            w = 0
-        elif w < 0:
-            w = words - 1
-    return -1, any_candidate
+            if low[v, lane] <= k <= -minus_high[v, lane]:
+                return v
+    return -1
 
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)

@@ -104,6 +104,7 @@ def solve_relay(
                         if least <= want <= most and -1 == keep_cover(
                             vacant,
                             num_vacant,
+                            place_of,
                             witness,
                             top[lane],
                             low,
@@ -125,6 +126,7 @@ def solve_relay(
                             answer = keep_cover(
                                 vacant,
                                 num_vacant,
+                                place_of,
                                 witness,
                                 top[lane],
                                 low,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -9,9 +11,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
+from mcm_compiler.artifact import equality
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
+from mcm_compiler.artifact.reproducibility import unwritten_outputs
 from mcm_compiler.artifact.user_data import DataSet
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution import run_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -85,6 +90,36 @@ def test_mcm_v023_random_outputs_are_named_and_not_compared(compiled):
     assert [o.output for o in report.verification.outputs] == ["z"]
     assert report.verification.random_outputs == ("y",)
     assert "1 random output not compared" in report.steps[-1].detail
+
+
+# The empty tensor has another rank than the others, and adds 8 rows that nothing writes.
+UNWRITTEN = """m (float[0,8,4,2] x, float[2,3,4] v) => (float[2,M,4] y, float[2,3,4] z) {
+    s = SequenceConstruct (x, v) y = ConcatFromSequence <axis = 1> (s) z = Relu (v) }"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is filled by glibc's mallopt")
+def test_mcm_v005_memory_that_onnxruntime_has_not_written(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(HEAD + UNWRITTEN).SerializeToString())
+    feeds = {"x": np.zeros((0, 8, 4, 2), np.float32), "v": np.ones((2, 3, 4), np.float32)}
+    (fault,) = unwritten_outputs(path, [feeds], ["y", "z"])
+    assert fault.code == "MCM-V005"
+    assert fault.at == "output 'y'"
+    assert fault.hint
+
+
+def test_mcm_v005_takes_the_place_of_mcm_v020(compiled, monkeypatch):
+    _, folder, _ = compiled(RELU)
+
+    def broken(path, batches, outputs):
+        return [Diagnostic("MCM-V005", "it differs", at=f"output {outputs}")]
+
+    monkeypatch.setattr(equality, "run_chain", lambda *args: [{"y": X}])
+    report = check_folder(folder, seeds=(0,))
+    assert [d.code for d in report.diagnostics] == ["MCM-V020"]
+    monkeypatch.setattr(equality, "unwritten_outputs", broken)
+    report = check_folder(folder, seeds=(0,))
+    assert [d.code for d in report.diagnostics] == ["MCM-V005"]
 
 
 def test_a_seeded_op_is_compared(compiled):

@@ -72,7 +72,7 @@ def package(*, chips=4, host_io="any", slots=2, sram_mib=64, spill="none", switc
 
 def parse(text: str) -> ir.Model:
     """A model from ONNX text, in which inputs named `w_...` are weights."""
-    source = f'<ir_version: 10, opset_import: ["" : 21]>\n{text}'
+    source = f'<ir_version: 10, opset_import: ["" : 21, "acme" : 1]>\n{text}'
     model = ir.from_proto(onnx.parser.parse_model(source))
     for index, node in enumerate(model.graph):
         node.name = f"{node.op_type}_{index}"

@@ -87,7 +87,23 @@ masks (float[32,32] x, int64[32] mask, float[32,32] w_) => (float[32,32] y)
 BERT = "bert{layers=2,hidden=64,heads=2,intermediate=128,vocab=100,seq=16}"
 RESNET = "resnet50{image_size=32,shape_only=true}"
 
-MODELS = {"views": VIEWS, "branches": BRANCHES, "outputs": OUTPUTS, "tied": TIED}
+UNTYPED = """
+untyped (float[32,32] x) => (float[32,32] y, float[32,32] z) {
+    a = Relu (x)
+    b = acme.Secret (a)
+    c = acme.Other (b, x)
+    z = Exp (a)
+    y = acme.Last (c, z)
+}
+"""
+
+MODELS = {
+    "views": VIEWS,
+    "branches": BRANCHES,
+    "outputs": OUTPUTS,
+    "tied": TIED,
+    "untyped": UNTYPED,
+}
 
 PACKAGES = {
     "any, relay": {"routing": "relay"},
@@ -155,6 +171,19 @@ latency_us = 1
     assert runs >= 4
     assert overflows == 0
     assert road.streams > 0
+
+
+def test_a_clone_of_too_many_results_is_refused(make_road):
+    results = "".join(f"    o{i} = Add (m, w_)\n" for i in range(11))
+    readers = "".join(f"    y{i + 1} = Mul (y{i}, o{i})\n" for i in range(11))
+    text = f"""
+wide (float[32,32] y0, int64[32] mask, float[32] w_) => (float[32,32] y11) {{
+    m = Cast <to = 1> (mask)
+{results}{readers}}}
+"""
+    group = ("Cast_0", *(f"Add_{i + 1}" for i in range(11)))
+    with pytest.raises(ValueError, match="at most 10 results"):
+        make_road(text, groups=(group,), clones=True)
 
 
 def test_verdicts_do_not_depend_on_company(make_road):

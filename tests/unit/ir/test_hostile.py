@@ -314,6 +314,18 @@ def test_a_stale_shape_is_found_behind_others_and_a_foreign_one_is_kept(tmp_path
     assert shapes[50:] == [(9, 9)] * 50
 
 
+def test_a_stale_shape_within_a_branch(tmp_path):
+    """The branch and the If declare the same, so that inference of the If sees no contradiction."""
+    model = parsed(
+        "g (float[7,4] x, bool c) => (float[3,4] y) <float[3,4] h, float[3,4] i> { h = Relu (x) "
+        "i = If (c) <then_branch = t () => (float[3,4] a) { a = Selu (h) }, "
+        "else_branch = e () => (float[3,4] b) { b = Neg (h) }> y = Exp (i) }"
+    )
+    imported, notes = import_of(model, tmp_path)
+    assert [d.code for d in notes] == ["MCM-I044"]
+    assert all(v.shape == (7, 4) for node in imported.graph for v in node.outputs)
+
+
 def test_shapes_that_contradict_each_other_without_being_declared(tmp_path):
     """onnxruntime refuses or fails; the import says what it could not find out."""
     _, notes = import_of(parsed("g (float[2,4] x, float[3] w) => (y) { y = Add (x, w) }"), tmp_path)
@@ -573,6 +585,10 @@ def test_negative_dimensions_are_open_ones(tmp_path):
     model = parsed(RELU)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -7
     assert codes(model, tmp_path) == ["MCM-I030"]
+    model = parsed("g (float[2,4] x) => (float[2,4] y) { [op] y = local.Mystery (x) }")
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = -1
+    imported, _ = import_of(model, tmp_path)
+    assert imported.graph.outputs[0].shape is None
 
 
 def test_text_that_is_not_utf8(tmp_path):

@@ -1,0 +1,143 @@
+"""The contract of `mcmc partition`: placement problems from files, and what solves them.
+
+The problem is that of Tarnawski et al. 2020, *Efficient Algorithms for Device Placement of DNN
+Graph Operators*, section 3: a graph of operators with given times, accelerators with a memory
+limit, and CPU cores. Times are in the unit of the file, whatever that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from mcm_compiler.partition import Bools, Floats, Ints
+
+Rule = Literal["none", "relay", "strict"]
+"""What the accelerators are connected by. `none`: each reaches each through the host's memory, and
+dependencies between devices must only be free of cycles. `relay` and `strict`: a one-way ring, see
+`mcm_compiler.target.Routing`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementProblem:
+    """N operators and E dependencies, to be placed on accelerators and CPU cores.
+
+    Attributes:
+        source: name of the file, for messages.
+        names: `[N]`, distinct.
+        ids: `[N]`, as in the file.
+        accelerator_time: `[N]`.
+        cpu_time: `[N]`.
+        on_accelerator: `[N]`, False where only CPUs run the operator.
+        backward: `[N]`, True for the backward pass of training.
+        size_bytes: `[N]`, memory on an accelerator.
+        color: `[N]`; operators of one color stay on one device.
+        transfer_time: `[N]`, of each operator's output, between an accelerator and the host.
+        output_bytes: `[N]`, of each operator's output; 0 where the file does not say.
+        edge_source: `[E]`, distinct pairs.
+        edge_target: `[E]`.
+        max_accelerators: devices with limited memory.
+        max_cpus: devices without a limit, which pay for no transfers.
+        memory_bytes: of each accelerator.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    ids: tuple[int, ...]
+    accelerator_time: Floats
+    cpu_time: Floats
+    on_accelerator: Bools
+    backward: Bools
+    size_bytes: Floats
+    color: Ints
+    transfer_time: Floats
+    output_bytes: Floats
+    edge_source: Ints
+    edge_target: Ints
+    max_accelerators: int
+    max_cpus: int
+    memory_bytes: float
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_operators(self) -> int:
+        """N."""
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """How a placement is asked for.
+
+    Attributes:
+        rule: see `Rule`.
+        partitioner: text of a partition strategy, or None for the cost's own method.
+        evaluations: most placements that are evaluated.
+        budget_s: wall time of the search, or None; with one, results need not be reproducible.
+        seed: of everything random.
+    """
+
+    rule: Rule = "none"
+    partitioner: str | None = None
+    evaluations: int = 10_000
+    budget_s: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """An answer with its certificate.
+
+    Attributes:
+        device_of: `[N]`, accelerators first, then CPU cores; along the ring or, under the rule
+            `none`, in an order in which the data flows.
+        device_load: `[max_accelerators + max_cpus]`.
+        period: the largest load.
+        lower_bound: no valid placement has a smaller period under the same cost and rule.
+        argument: why the bound holds.
+        method: what found it.
+        details: further figures of the method, by name.
+    """
+
+    device_of: Ints
+    device_load: Floats
+    period: float
+    lower_bound: float
+    argument: str
+    method: str
+    details: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def gap(self) -> float:
+        """`period / lower_bound - 1`; 0 where both are 0, infinite where only the bound is."""
+        if self.lower_bound > 0.0:
+            return self.period / self.lower_bound - 1.0
+        return 0.0 if self.period == 0.0 else float("inf")
+
+
+class PlacementCost(Protocol):
+    """What a placement costs, and how to find a cheap one.
+
+    Registered under `mcm_compiler.placement_costs`.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+        """Places the operators.
+
+        Raises:
+            CompileError: if no placement exists or none is found, or the request is not one that
+                this cost can answer.
+        """
+        ...

@@ -1,0 +1,224 @@
+"""Placement problems in the JSON of Tarnawski et al. 2020, as they published their inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.artifact.json_shapes import ListOf, Maybe, Number, Record, Text, Whole
+from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.partition import Ints
+from mcm_compiler.placement import PlacementProblem
+
+MAX_FILE_BYTES = 1 << 26
+"""A graph of 200,000 operators."""
+
+MAX_DEVICES = 4096
+
+MAX_FAULTS = 20
+"""Faults of one kind that are spelled out."""
+
+SAME_COST = 1e-6
+"""Transfer times of one output may differ by so much, as in the published programs."""
+
+HINT = "see docs/partitioning-problems.md for the form"
+
+
+class _Flag:
+    """True, false, 0 or 1."""
+
+    def fault(self, data: Any, place: str) -> str | None:
+        return None if data in (0, 1) else f"{place} is not true, false, 0 or 1"
+
+
+class _Amount(Number):
+    """A finite number that is not negative."""
+
+    def fault(self, data: Any, place: str) -> str | None:
+        found = super().fault(data, place)
+        return found or (f"{place} is {data}, and costs are not negative" if data < 0 else None)
+
+
+SHAPE = Record(
+    {
+        "maxSizePerFPGA": _Amount(),
+        "maxFPGAs": Whole(0, MAX_DEVICES),
+        "maxCPUs": Whole(0, MAX_DEVICES),
+        "nodes": ListOf(
+            Record(
+                {
+                    "id": Whole(),
+                    "supportedOnFpga": _Flag(),
+                    "cpuLatency": _Amount(),
+                    "fpgaLatency": _Amount(),
+                    "isBackwardNode": _Flag(),
+                },
+                {"colorClass": Maybe(Whole()), "size": _Amount(), "name": Maybe(Text())},
+            )
+        ),
+        "edges": ListOf(
+            Record(
+                {"sourceId": Whole(), "destId": Whole(), "cost": _Amount()},
+                {"size": _Amount()},
+            )
+        ),
+    }
+)
+
+
+def read_placement(path: Path) -> PlacementProblem:
+    """Reads a problem and checks it.
+
+    Raises:
+        CompileError: MCM-F001 for a file that is no such problem, MCM-F002 for a number that no
+            cost can be, MCM-F003 for operators that are listed twice, edges between operators that
+            are not there, and outputs with two transfer times, MCM-F004 for a cycle.
+    """
+    try:
+        data = parse_json(read_bounded(path, MAX_FILE_BYTES))
+    except UnreadableError as error:
+        message = f"the problem file cannot be read: {error}"
+        raise CompileError(Diagnostic("MCM-F001", message, at=str(path), hint=HINT)) from error
+    return placement_from_json(data, str(path))
+
+
+def placement_from_json(data: Any, source: str) -> PlacementProblem:
+    """`read_placement` for JSON that was read.
+
+    Raises:
+        CompileError: as `read_placement`.
+    """
+    if (fault := SHAPE.fault(data, "")) is not None:
+        wrong_number = "costs are not negative" in fault or "finite" in fault or "more than" in fault
+        code = "MCM-F002" if wrong_number else "MCM-F001"
+        message = fault if wrong_number else f"the file is no placement problem: {fault}"
+        raise CompileError(Diagnostic(code, message, at=source, hint=HINT))
+    nodes: list[dict[str, Any]] = data["nodes"]
+    edges: list[dict[str, Any]] = data["edges"]
+    if not nodes:
+        message = "the problem has no nodes, so there is nothing to place"
+        raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT))
+    index = {node["id"]: v for v, node in enumerate(nodes)}
+    names = _names(nodes)
+    faults = _contradictions(nodes, edges, index, names, source)
+    if faults:
+        raise CompileError(faults)
+    n = len(nodes)
+    transfer, output = np.zeros(n), np.zeros(n)
+    pairs: dict[tuple[int, int], None] = {}
+    for edge in edges:
+        u, v = index[edge["sourceId"]], index[edge["destId"]]
+        transfer[u] = max(transfer[u], edge["cost"])
+        output[u] = max(output[u], edge.get("size", 0.0))
+        pairs[u, v] = None
+    ends = np.array(list(pairs), np.int32).reshape(-1, 2)
+    problem = PlacementProblem(
+        source=source,
+        names=names,
+        ids=tuple(node["id"] for node in nodes),
+        accelerator_time=np.array([node["fpgaLatency"] for node in nodes], np.float64),
+        cpu_time=np.array([node["cpuLatency"] for node in nodes], np.float64),
+        on_accelerator=np.array([bool(node["supportedOnFpga"]) for node in nodes], np.bool_),
+        backward=np.array([bool(node["isBackwardNode"]) for node in nodes], np.bool_),
+        size_bytes=np.array([node.get("size", 0.0) for node in nodes], np.float64),
+        color=_colors(nodes),
+        transfer_time=transfer,
+        output_bytes=output,
+        edge_source=np.ascontiguousarray(ends[:, 0]),
+        edge_target=np.ascontiguousarray(ends[:, 1]),
+        max_accelerators=data["maxFPGAs"],
+        max_cpus=data["maxCPUs"],
+        memory_bytes=float(data["maxSizePerFPGA"]),
+    )
+    if cycle := find_cycle(n, problem.edge_source, problem.edge_target):
+        shown = [quote(names[v]) for v in cycle[:5]] + (["..."] if len(cycle) > 5 else [])
+        raise CompileError(
+            Diagnostic(
+                "MCM-F004",
+                f"the graph has a cycle of {len(cycle)} node{'s' if len(cycle) > 1 else ''}: "
+                f"{' -> '.join([*shown, shown[0]])}",
+                at=source,
+                hint="dataflow has no cycles; remove or reverse one of these edges",
+            )
+        )
+    return problem
+
+
+def find_cycle(num_nodes: int, source: Ints, target: Ints) -> list[int]:
+    """Nodes along one cycle, each with an edge to the next; empty where there is none. O(N + E)."""
+    following: list[list[int]] = [[] for _ in range(num_nodes)]
+    waits = [0] * num_nodes
+    for u, v in zip(source.tolist(), target.tolist(), strict=True):
+        following[u].append(v)
+        waits[v] += 1
+    ready = [v for v in range(num_nodes) if not waits[v]]
+    while ready:
+        for v in following[ready.pop()]:
+            waits[v] -= 1
+            if not waits[v]:
+                ready.append(v)
+    # Every node that still waits has a predecessor that waits: walking back ends in a cycle.
+    before = dict[int, int]()
+    for u, v in zip(source.tolist(), target.tolist(), strict=True):
+        if waits[u] and waits[v]:
+            before.setdefault(v, u)
+    if not before:
+        return []
+    path: dict[int, int] = {}
+    at = min(before)
+    while at not in path:
+        path[at] = len(path)
+        at = before[at]
+    return list(path)[path[at] :][::-1]
+
+
+def _names(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Names from the file where all are there and distinct; else with the id behind."""
+    given = [node.get("name") or f"node{node['id']}" for node in nodes]
+    if len(set(given)) == len(given):
+        return tuple(given)
+    return tuple(f"{name}#{node['id']}" for name, node in zip(given, nodes, strict=True))
+
+
+def _colors(nodes: list[dict[str, Any]]) -> Ints:
+    index: dict[tuple[str, int], int] = {}
+    colors = (
+        ("own", v) if node.get("colorClass") is None else ("class", node["colorClass"])
+        for v, node in enumerate(nodes)
+    )
+    return np.array([index.setdefault(color, len(index)) for color in colors], np.int32)
+
+
+def _contradictions(
+    nodes: list[dict[str, Any]],
+    edges: list[dict[str, Any]],
+    index: dict[int, int],
+    names: tuple[str, ...],
+    source: str,
+) -> list[Diagnostic]:
+    found: list[str] = []
+    if len(index) < len(nodes):
+        twice = [v for v, node in enumerate(nodes) if index[node["id"]] != v]
+        found += [f"nodes[{v}] has the id {nodes[v]['id']} of another node" for v in twice]
+    cost: dict[int, float] = {}
+    for k, edge in enumerate(edges):
+        for key in ("sourceId", "destId"):
+            if edge[key] not in index:
+                found.append(f"edges[{k}].{key} is {edge[key]}, and no node has that id")
+        u = edge["sourceId"]
+        first = cost.setdefault(u, edge["cost"])
+        if u in index and abs(edge["cost"] - first) > SAME_COST:
+            found.append(
+                f"edges[{k}] transfers the output of {quote(names[index[u]])} in {edge['cost']:g}, "
+                f"and an edge before in {first:g}"
+            )
+    diagnostics = [
+        Diagnostic("MCM-F003", message, at=source, hint=HINT) for message in found[:MAX_FAULTS]
+    ]
+    if len(found) > MAX_FAULTS:
+        message = f"{len(found) - MAX_FAULTS:,} more faults of this kind"
+        diagnostics.append(Diagnostic("MCM-F003", message, at=source, hint=HINT))
+    return diagnostics

@@ -1,0 +1,214 @@
+"""Unrolled neural machine translation (Wu et al. 2016, *Google's Neural Machine Translation*)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_models.zoo.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.lstm_cells import LstmLayer, LstmState, TimeAxis, zero_state
+from mcm_models.zoo.option_checks import require_at_least
+from mcm_models.zoo.weights import around, keeps_variance, spread
+
+_FIRST_RESIDUAL = 2
+"""Layers from this one on add their input to their output (section 3.1 of the paper)."""
+
+
+@dataclass(frozen=True)
+class Nmt:
+    """Encoder and decoder of stacked LSTMs with attention, unrolled into one copy per time step.
+
+    The shape of the paper: the first encoder layer runs in both directions, residual connections
+    begin at the third layer, and what attention finds with the lowest decoder layer's output of
+    the step before goes into all decoder layers. The decoder reads the given target words
+    (teacher forcing) and starts from the encoder's last states. A layer's weights are shared by
+    all of its steps, which is what makes placement hard where memory is tight. There are about
+    `30 layers + 8` ops in a time step, 247 of them for 8 layers.
+
+    Attributes:
+        layers: layers of the encoder, and of the decoder.
+        steps: words of the source, and of the target.
+        hidden: size of the embeddings and of every state.
+        vocab: number of words of each language.
+        batch: sentences per inference.
+        seed: seed of the random weights.
+        shape_only: leave out the weights' values.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+
+    name: ClassVar[str] = "nmt"
+    summary: ClassVar[str] = "translation by unrolled LSTMs with attention, of any size"
+
+    layers: int = 2
+    steps: int = 8
+    hidden: int = 128
+    vocab: int = 1000
+    batch: int = 1
+    seed: int = 0
+    shape_only: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(
+            1,
+            layers=self.layers,
+            steps=self.steps,
+            hidden=self.hidden,
+            vocab=self.vocab,
+            batch=self.batch,
+        )
+        require_at_least(0, seed=self.seed)
+
+    def build(self) -> ir.Model:
+        """Makes the model.
+
+        Inputs are `source_ids` and `target_ids`, int64 `[batch, steps]`; the output is `logits`
+        `[batch, steps, vocab]`.
+        """
+        graph = GraphBuilder(
+            self.name, opset=14, ir_version=8, seed=self.seed, shape_only=self.shape_only
+        )
+        extents = [self.batch, self.steps]
+        source = graph.input("source_ids", ir.DataType.INT64, extents)
+        target = graph.input("target_ids", ir.DataType.INT64, extents)
+        time = TimeAxis.of(graph)
+        root = graph.root
+        encoder, decoder = root.sub("encoder"), root.sub("decoder")
+        outputs, states = self._encode(encoder, self._words(encoder, source, time))
+        memory = time.together(encoder.sub("memory"), outputs)
+        outputs = self._decode(decoder, self._words(decoder, target, time), memory, states, time)
+        projection = root.sub("projection")
+        weight = projection.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
+        bias = projection.weight("bias", [self.vocab], around(0.0, 0.1))
+        every = time.together(projection, outputs)
+        logits = projection.op("Add", projection.op("MatMul", every, weight), bias)
+        graph.output(logits, "logits", ir.DataType.FLOAT, [*extents, self.vocab])
+        return graph.model()
+
+    def _words(self, scope: Scope, ids: ir.Value, time: TimeAxis) -> list[ir.Value]:
+        """Embeddings of the words, `[batch, hidden]` each."""
+        scope = scope.sub("embedding")
+        table = scope.weight("weight", [self.vocab, self.hidden], spread(1.0))
+        return time.apart(scope, scope.op("Gather", table, ids, axis=0), self.steps)
+
+    def _layer(self, scope: Scope, *input_widths: int) -> LstmLayer:
+        return LstmLayer.with_weights(scope, input_widths, self.hidden)
+
+    def _encode(
+        self, scope: Scope, words: Sequence[ir.Value]
+    ) -> tuple[list[ir.Value], list[LstmState]]:
+        """The outputs of the top layer, and the last state of each layer."""
+        zeros = zero_state(scope, self.batch, self.hidden)
+        first = scope.sub("layer.0")
+        ahead, state = self._layer(first.sub("forward"), self.hidden).steps(words, zeros)
+        back, _ = self._layer(first.sub("backward"), self.hidden).steps(
+            words, zeros, backwards=True
+        )
+        states = [state]
+        outputs = [
+            first.op("Concat", one, other, axis=1) for one, other in zip(ahead, back, strict=True)
+        ]
+        for number in range(1, self.layers):
+            below = scope.sub(f"layer.{number}")
+            layer = self._layer(below, 2 * self.hidden if number == 1 else self.hidden)
+            inputs = outputs
+            outputs, state = layer.steps(inputs, zeros)
+            states.append(state)
+            if number >= _FIRST_RESIDUAL:
+                outputs = _residuals(below, outputs, inputs)
+        if self.layers == 1:
+            # Attention wants the width of a state.
+            outputs = [scope.op("Add", *pair) for pair in zip(ahead, back, strict=True)]
+        return outputs, states
+
+    def _decode(
+        self,
+        scope: Scope,
+        words: Sequence[ir.Value],
+        memory: ir.Value,
+        states: Sequence[LstmState],
+        time: TimeAxis,
+    ) -> list[ir.Value]:
+        """The outputs of the top layer."""
+        attention = _Attention.over(scope.sub("attention"), memory, self.hidden, time)
+        lowest = self._layer(scope.sub("layer.0"), self.hidden, self.hidden)
+        state = states[0]
+        outputs: list[ir.Value] = []
+        contexts: list[ir.Value] = []
+        for step, word in enumerate(words):
+            contexts.append(attention.context(step, state.output))
+            state = lowest.step(step, [word, contexts[-1]], state)
+            outputs.append(state.output)
+        for number in range(1, self.layers):
+            above = scope.sub(f"layer.{number}")
+            layer = self._layer(above, self.hidden, self.hidden)
+            inputs, outputs, state = outputs, [], states[number]
+            for step, pair in enumerate(zip(inputs, contexts, strict=True)):
+                state = layer.step(step, pair, state)
+                outputs.append(state.output)
+            if number >= _FIRST_RESIDUAL:
+                outputs = _residuals(above, outputs, inputs)
+        return outputs
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """Additive attention (Bahdanau et al. 2015, appendix A.1.2).
+
+    Attributes:
+        scope: where its weights are.
+        memory: `[batch, steps, hidden]`, what the encoder found.
+        keys: `[batch, steps, hidden]`, the same in the space of comparison.
+        query_weight: `[hidden, hidden]`.
+        score_weight: `[hidden, 1]`.
+        time: the axis of time.
+    """
+
+    scope: Scope
+    memory: ir.Value
+    keys: ir.Value
+    query_weight: ir.Value
+    score_weight: ir.Value
+    time: TimeAxis
+
+    @classmethod
+    def over(cls, scope: Scope, memory: ir.Value, hidden: int, time: TimeAxis) -> _Attention:
+        square = keeps_variance(hidden)
+        key_weight = scope.weight("key.weight", [hidden, hidden], square)
+        keys = scope.sub("key").op("MatMul", memory, key_weight)
+        query_weight = scope.weight("query.weight", [hidden, hidden], square)
+        score_weight = scope.weight("score.weight", [hidden, 1], spread(1.0))
+        return cls(scope, memory, keys, query_weight, score_weight, time)
+
+    def context(self, step: int, query: ir.Value) -> ir.Value:
+        """What the memory holds for a query, `[batch, hidden]` both: 9 ops."""
+        scope = self.scope.sub(f"step.{step}")
+        query = scope.op("MatMul", query, self.query_weight)
+        query = scope.op("Unsqueeze", query, self.time.axis)
+        matches = scope.op("Tanh", scope.op("Add", self.keys, query))
+        scores = scope.op("MatMul", matches, self.score_weight)
+        shares = scope.op("Softmax", scope.op("Transpose", scores, perm=[0, 2, 1]), axis=2)
+        return scope.op("Squeeze", scope.op("MatMul", shares, self.memory), self.time.axis)
+
+
+def _residuals(
+    scope: Scope, outputs: Sequence[ir.Value], inputs: Sequence[ir.Value]
+) -> list[ir.Value]:
+    return [scope.op("Add", *pair) for pair in zip(outputs, inputs, strict=True)]
+
+
+@dataclass(frozen=True)
+class Gnmt(Nmt):
+    """The paper's size, for sentences of 20 words; 405 words make 100,000 ops."""
+
+    name: ClassVar[str] = "gnmt"
+    summary: ClassVar[str] = "GNMT, unrolled over 20 steps: 4,900 ops, 8 layers of width 1024"
+
+    layers: int = 8
+    steps: int = 20
+    hidden: int = 1024
+    vocab: int = 32_000

@@ -1,0 +1,120 @@
+"""The flow bound: no partition is faster than the period at which windows or links give out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_compiler.units import bytes_text, seconds_text
+from mcm_passes.exact.chip_demands import ChipDemands
+from mcm_passes.exact.chip_windows import WorkAround, chip_windows
+from mcm_passes.exact.link_cuts import fewest_crossing_bytes
+from mcm_passes.solver.rule_graph import RuleGraph
+
+STEPS = 40
+"""Halvings of the bisection: to 1e-12 of the first interval."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why no partition is within a period.
+
+    Attributes:
+        node: the node without a chip, or -1.
+        link: the link that must carry too much, or -1.
+        crossing_bytes: what it must carry.
+    """
+
+    node: int
+    link: int = -1
+    crossing_bytes: int = 0
+
+
+def obstacle(
+    problem: PartitionProblem,
+    graph: RuleGraph,
+    around: WorkAround,
+    period_s: float,
+    demands: ChipDemands | None,
+) -> Obstacle | None:
+    """What shows that no partition is within `period_s`; None where nothing does.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        around: its `work_around`.
+        period_s: the period.
+        demands: its demands, or None to leave the links out.
+    """
+    windows = chip_windows(problem, graph, around, period_s)
+    if windows.empty:
+        return Obstacle(int(np.argmax(windows.low - windows.high)))
+    if demands is None:
+        return None
+    most = period_s * problem.limits.link_bytes_per_s
+    if int(demands.tensor_bytes.sum()) <= most:
+        return None
+    for link in range(problem.num_chips - 1):
+        crossing = fewest_crossing_bytes(graph, demands, windows, link)
+        if crossing > most * (1.0 + 1e-9):
+            return Obstacle(-1, link, crossing)
+    return None
+
+
+def flow_bound(
+    problem: PartitionProblem,
+    graph: RuleGraph,
+    around: WorkAround,
+    demands: ChipDemands,
+    least_s: float,
+    most_s: float,
+) -> LowerBound:
+    """The largest period between `least_s` and `most_s` that an obstacle rules out.
+
+    Larger periods only widen windows and links, so bisection finds the threshold; links are
+    looked at only where windows alone leave it.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        around: its `work_around`.
+        demands: its demands.
+        least_s: a bound that is known already.
+        most_s: the period of a known partition.
+
+    Returns:
+        0 seconds where nothing beyond `least_s` is proven.
+    """
+    known, found = least_s, None
+    for of_links in (None, demands):
+        low, high = known, most_s
+        first = obstacle(problem, graph, around, low, of_links)
+        if first is None:
+            continue
+        found = (low, first)
+        for _ in range(STEPS):
+            if high - low <= 1e-9 * high:
+                break
+            middle = 0.5 * (low + high)
+            why = obstacle(problem, graph, around, middle, of_links)
+            if why is None:
+                high = middle
+            else:
+                low, found = middle, (middle, why)
+        known = low
+    if found is None:
+        return LowerBound(0.0, "no obstacle")
+    seconds, why = found
+    if why.node >= 0:
+        unit = quote(problem.names[graph.units[why.node]])
+        text = f"within {seconds_text(seconds)} no chip is left for unit {unit} between the work "
+        text += "that must come before and after it"
+    else:
+        text = (
+            f"within {seconds_text(seconds)} at least {bytes_text(why.crossing_bytes)} must cross "
+            f"the link after chip {why.link}"
+        )
+    return LowerBound(seconds, text)

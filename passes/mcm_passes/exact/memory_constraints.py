@@ -1,0 +1,196 @@
+"""Memory of each chip, as linear constraints on order literals."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_passes.exact.chip_constraints import ChipItems
+from mcm_passes.exact.chip_demands import ChipDemands
+from mcm_passes.exact.order_literals import (
+    Literal,
+    OrderLiterals,
+    WeightedSum,
+    negated,
+)
+from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING, STREAM_SLOTS
+
+STREAM_TICKS = 1024
+"""Parts of a tick in which the time of one streamed block is counted."""
+
+
+class MemoryConstraints:
+    """Memory as the fast model counts it, exactly, in blocks of `ALIGNMENT` bytes.
+
+    The peak of live activations is no sum, but the largest of one sum per unit: what is live
+    while it runs. A constraint for each keeps them all within what the rest leaves.
+    """
+
+    def __init__(
+        self,
+        order: OrderLiterals,
+        items: ChipItems,
+        problem: PartitionProblem,
+        demands: ChipDemands,
+        period: cp_model.IntVar,
+        ticks_per_s: float,
+    ) -> None:
+        self._order = order
+        self._items = items
+        self._problem = problem
+        self._demands = demands
+        self._period = period
+        self._ticks_per_s = ticks_per_s
+        n = demands.work_s.size
+        producers = np.maximum(demands.producer, 0)
+        last = [
+            int(demands.readers[demands.reader_ptr[t + 1] - 1])
+            if demands.reader_ptr[t] < demands.reader_ptr[t + 1]
+            else int(producers[t])
+            for t in range(demands.producer.size)
+        ]
+        self._live: list[list[int]] = [[] for _ in range(n)]
+        for t in np.flatnonzero((demands.producer >= 0) & ~demands.to_host).tolist():
+            for v in range(int(demands.producer[t]), last[t] + 1):
+                self._live[v].append(t)
+
+    def add(self) -> None:
+        """Adds the constraints of all chips that could overflow."""
+        for chip in range(self._problem.num_chips):
+            self._add_chip(chip)
+
+    def _add_chip(self, chip: int) -> None:
+        order, d, model = self._order, self._demands, self._order.model
+        sram = self._problem.limits.sram_bytes[chip] // ALIGNMENT
+        most = self._most_room(chip)
+        if most <= sram:
+            return
+        held, weights = WeightedSum(), WeightedSum()
+        for v in range(d.work_s.size):
+            if order.may_be_on(v, chip):
+                held.add(order.since(v, chip), int(d.out_room[v]))
+                held.add(order.since(v, chip + 1), -int(d.out_room[v]))
+        for i in range(d.item_s.size):
+            self._items.add(held, i, chip, int(d.item_room[i] - d.item_weight[i]))
+            self._items.add(weights, i, chip, int(d.item_weight[i]))
+        held.constant += d.entry_room if chip == 0 else 0
+        if d.exit_room:
+            held.add(order.used(chip), d.exit_room)
+            held.add(order.used(chip + 1), -d.exit_room)
+        for t in range(d.producer.size):
+            self._add_buffers(held, t, chip)
+        packing = Fraction(PACKING)
+        limit = packing.denominator * sram
+        rest = packing.denominator * held.expression()
+        weight = packing.denominator * weights.expression()
+        # Rounding up to whole blocks is what an integer limit does by itself.
+        needs = [rest + packing.numerator * live.expression() for live in self._live_sums(chip)]
+        if not self._problem.streams:
+            for need in needs:
+                model.add(need + weight <= limit)
+            return
+        streams = model.new_bool_var(f"streams {chip}")
+        buffers = packing.denominator * STREAM_SLOTS * self._largest_weight(chip)
+        seconds = ALIGNMENT / self._problem.limits.stream_bytes_per_s
+        ticks = math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
+        for need in needs:
+            model.add(need + weight <= limit).only_enforce_if(~streams)
+            model.add(need + buffers <= limit).only_enforce_if(streams)
+            model.add(
+                ticks * (need + weight + buffers - limit)
+                <= packing.denominator * STREAM_TICKS * self._period
+            ).only_enforce_if(streams)
+
+    def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
+        """Slots of what arrives at the chip and of what leaves it."""
+        order, d = self._order, self._demands
+        room = d.slots * int(d.tensor_room[tensor])
+        passed_on = d.relay or d.producer[tensor] < 0 or (d.ends and d.to_host[tensor])
+        if passed_on:
+            for link in (chip - 1, chip):
+                if 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
+                    held.add(order.needed(tensor, link + 1), room)
+                    held.add(order.made_since(tensor, link + 1), -room)
+            return
+        producer = int(d.producer[tensor])
+        if order.may_be_on(producer, chip) and order.may_cross(tensor, chip):
+            stays = (*order.not_on(producer, chip), negated(order.needed(tensor, chip + 1)))
+            held.add(order.at_least(f"sends {tensor} {chip}", stays), room)
+        made = order.since(producer, chip)
+        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        here = [v for v in readers if order.may_be_on(v, chip)]
+        if here and made is not True:
+            absent = [(*order.not_on(v, chip), made) for v in here]
+            held.add(order.at_least(f"receives {tensor} {chip}", *absent), room)
+
+    def _live_sums(self, chip: int) -> list[WeightedSum]:
+        """What is live on the chip while each unit runs; at least one sum.
+
+        A tensor that is made and read on one chip is live from its producer to its last reader.
+        What is live while a unit of another chip runs is no more than while the chip's own unit
+        before it ran, so that the sums need not ask where their unit is.
+        """
+        order, d = self._order, self._demands
+        stays: dict[int, Literal] = {}
+        sums: list[WeightedSum] = []
+        seen: set[tuple[int, ...]] = set()
+        for v in range(d.work_s.size):
+            if not order.may_be_on(v, chip):
+                continue
+            alive = [t for t in self._live[v] if self._may_stay(t, chip)]
+            if not alive or tuple(alive) in seen:
+                continue
+            seen.add(tuple(alive))
+            total = WeightedSum()
+            for t in alive:
+                if t not in stays:
+                    producer = int(d.producer[t])
+                    moves = (negated(order.since(producer, chip)), order.needed(t, chip + 1))
+                    if not d.reader_ptr[t] < d.reader_ptr[t + 1]:
+                        moves = order.not_on(producer, chip)
+                    stays[t] = order.at_least(f"stays {t} {chip}", moves)
+                total.add(stays[t], int(d.tensor_room[t]))
+            sums.append(total)
+        return sums or [WeightedSum()]
+
+    def _may_stay(self, tensor: int, chip: int) -> bool:
+        d = self._demands
+        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        return all(self._order.may_be_on(v, chip) for v in (int(d.producer[tensor]), *readers))
+
+    def _largest_weight(self, chip: int) -> cp_model.IntVar:
+        """At least the blocks of each weight on the chip."""
+        d = self._demands
+        largest = self._order.model.new_int_var(
+            0, int(d.item_weight.max(initial=0)), f"largest weight {chip}"
+        )
+        for i in range(d.item_s.size):
+            one = WeightedSum()
+            self._items.add(one, i, chip, int(d.item_weight[i]))
+            if one.most:
+                self._order.model.add(one.expression() <= largest)
+        return largest
+
+    def _most_room(self, chip: int) -> int:
+        """An upper limit of what the chip can need, by its windows alone."""
+        order, d = self._order, self._demands
+        total = d.entry_room + d.exit_room
+        on_chip = [v for v in range(d.work_s.size) if order.may_be_on(v, chip)]
+        total += sum(int(d.out_room[v]) for v in on_chip)
+        items = {i for v in on_chip for i in d.items[d.item_ptr[v] : d.item_ptr[v + 1]].tolist()}
+        total += sum(int(d.item_room[i]) for i in sorted(items))
+        for t in range(d.producer.size):
+            room = int(d.tensor_room[t])
+            crosses = sum(
+                order.may_cross(t, link)
+                for link in (chip - 1, chip)
+                if 0 <= link < order.num_chips - 1
+            )
+            total += crosses * d.slots * room
+            if d.producer[t] >= 0 and order.may_be_on(int(d.producer[t]), chip):
+                total += int(np.ceil(room * PACKING))
+        return total

@@ -1,0 +1,1 @@
+"""Placement problems from files, and assignments from users."""

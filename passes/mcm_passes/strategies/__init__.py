@@ -1,0 +1,1 @@
+"""Strategies of partitioning that search: one a file, all anytime."""

@@ -1,0 +1,128 @@
+"""What all searches share: the budget that is left, the best so far, and who is told of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from bisect import insort
+
+import numpy as np
+
+from mcm_compiler.partition import (
+    Budget,
+    Evaluate,
+    Floats,
+    Ints,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    SearchMonitor,
+)
+from mcm_passes.partitioning.fast_periods import FastPeriods
+
+RUNNERS_UP = 12
+"""Distinct partitions that a search remembers."""
+
+ENOUGH = 1e-9
+"""Relative distance to a period that cannot be beaten at which a search stops."""
+
+
+class Search:
+    """One run of a strategy within its budget.
+
+    Attributes:
+        problem: what is to be placed.
+        best: `[N]`, the best valid partition so far, or None.
+        best_period_s: its period; infinite where there is none.
+        evaluations: partitions evaluated so far.
+    """
+
+    def __init__(self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget) -> None:
+        self.problem = problem
+        self.best: Ints | None = None
+        self.best_period_s = float("inf")
+        self.evaluations = 0
+        self._evaluate = evaluate
+        self._budget = budget
+        self._start = time.monotonic()
+        # Sorted by period, then by what came first.
+        self._kept: list[tuple[float, int, Ints]] = []
+        self._known: set[bytes] = set()
+
+    @property
+    def left(self) -> int:
+        """Evaluations that may still be made; 0 once the search is to end."""
+        budget = self._budget
+        late = budget.seconds is not None and time.monotonic() - self._start >= budget.seconds
+        if late or self.enough or budget.monitor.cancelled:
+            return 0
+        return max(budget.evaluations - self.evaluations, 0)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the best so far cannot be beaten."""
+        return self.best_period_s <= self._budget.enough_s * (1.0 + ENOUGH)
+
+    def share(self, evaluations: int, monitor: SearchMonitor | None = None) -> Budget:
+        """A budget for a part of this search: some of its evaluations, and the time left."""
+        seconds = self._budget.seconds
+        if seconds is not None:
+            seconds = max(seconds - (time.monotonic() - self._start), 0.0)
+        return dataclasses.replace(
+            self._budget,
+            evaluations=min(evaluations, self.left),
+            seconds=seconds,
+            monitor=monitor or self._budget.monitor,
+        )
+
+    def periods(self, partitions: Ints) -> Floats:
+        """Evaluates the first rows of `partitions[B, N]` that the budget allows; keeps the best.
+
+        Returns:
+            `[min(B, left)]`, seconds.
+        """
+        rows = partitions[: self.left]
+        if isinstance(self._evaluate, FastPeriods):
+            found = self._evaluate.periods(rows)
+        else:
+            found = np.array([self._evaluate(row) for row in rows], np.float64)
+        self.evaluations += len(rows)
+        for k in np.argsort(found, kind="stable")[:RUNNERS_UP].tolist():
+            self.offer(rows[k], float(found[k]))
+        return found
+
+    def period(self, chip_of: Ints) -> float:
+        """Evaluates one partition and keeps it if it is good; infinite once the budget is spent."""
+        found = self.periods(np.asarray(chip_of)[None])
+        return float(found[0]) if found.size else float("inf")
+
+    def spend(self, evaluations: int) -> None:
+        """Counts evaluations that compiled code or a part of the search made."""
+        self.evaluations += evaluations
+
+    def offer(self, chip_of: Ints, period_s: float) -> None:
+        """Keeps a copy of an evaluated partition if it is among the best."""
+        worst = self._kept[-1][0] if len(self._kept) == RUNNERS_UP else float("inf")
+        if not period_s < worst:
+            return
+        row = np.array(chip_of, np.int32)
+        key = np.where(self.problem.clonable, 0, row).astype(np.int32).tobytes()
+        if key in self._known:
+            return
+        self._known.add(key)
+        insort(self._kept, (period_s, self.evaluations, row), key=lambda kept: kept[0])
+        del self._kept[RUNNERS_UP:]
+        if period_s < self.best_period_s:
+            self.best, self.best_period_s = row, period_s
+            self._budget.monitor.best(row, period_s)
+
+    def kept(self) -> list[tuple[float, Ints]]:
+        """The best distinct partitions, best first, with their periods."""
+        return [(period_s, row) for period_s, _, row in self._kept]
+
+    def outcome(self, reason: str, bound: LowerBound | None = None) -> Outcome:
+        """What the search found; `reason` says why, where it found nothing."""
+        if self.best is None:
+            return Outcome(None, self.evaluations, reason, bound)
+        others = tuple(row for _, row in self.kept() if row is not self.best)
+        return Outcome(self.best, self.evaluations, bound=bound, runners_up=others)
