@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import onnx
 
-from mcm_compiler import run_limits
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.last_words import doing
 from mcm_compiler.run_limits import watched_run
@@ -26,7 +26,14 @@ _UNREGISTERED = re.compile(
     r"(?P<op>(?P<domain>[^\s:]*):[^\s:]+)\(-?\d+\) is not a registered function/op"
 )
 
+_STORED_BYTES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""Size of the models that sessions were opened from, which decides how long a run may take."""
+
 _ONNX_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
+
+
+class RunStoppedError(CompileError):
+    """A run was stopped because it took too long; other inputs may take as long."""
 
 
 def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
@@ -54,7 +61,7 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
     try:
         source = str(model) if isinstance(model, Path) else model
         with doing(f"opening {_place(model)} in onnxruntime"):
-            return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime raises a type of its own per status code
         raise CompileError(
             Diagnostic(
@@ -64,6 +71,8 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
                 hint="the model must run in stock onnxruntime; see its release notes for opsets",
             )
         ) from error
+    _STORED_BYTES[session] = _stored_bytes(model)
+    return session
 
 
 def foreign_op(refusal: CompileError) -> str | None:
@@ -92,22 +101,27 @@ def run_session(
         place: what the session was opened from, for the diagnostic.
 
     Raises:
-        CompileError: MCM-V002 with the runtime's reason if the run fails.
+        CompileError: MCM-V002 with the runtime's reason if the run fails; RunStoppedError if it
+            takes too long (`run_limits`).
     """
     names = list(outputs) if outputs is not None else [o.name for o in session.get_outputs()]
     wanted = {i.name for i in session.get_inputs()}
     wanted |= {i.name for i in session.get_overridable_initializers()}
     given = {k: v for k, v in feeds.items() if k in wanted}
-    overdue = False
+    stopped_after: float | None = None
+    doing_run = doing(f"running {place or 'the model'} in onnxruntime")
     try:
-        with doing(f"running {place or 'the model'} in onnxruntime"), watched_run() as watch:
+        with doing_run, watched_run(_STORED_BYTES.get(session, 0)) as watch:
             try:
                 return run_values(session, given, names, watch.options)
             finally:
-                overdue = watch.overdue
+                stopped_after = watch.max_s if watch.overdue else None
     except Exception as error:  # the runtime raises a type of its own per status code
-        reason = f"it was stopped after {run_limits.MAX_RUN_S:g} s" if overdue else _one_line(error)
-        raise CompileError(
+        kind, reason = CompileError, _one_line(error)
+        if stopped_after is not None:
+            kind = RunStoppedError
+            reason = f"it was stopped after {stopped_after:.3g} s of computing"
+        raise kind(
             Diagnostic(
                 "MCM-V002",
                 f"onnxruntime fails while running: {reason}",
@@ -188,6 +202,13 @@ def max_abs_error(left: Any, right: Any) -> float:
         error = np.abs(a - b)
     error = np.where((np.isnan(a) & np.isnan(b)) | (a == b), 0.0, error)
     return float("inf") if np.isnan(error).any() else float(error.max())
+
+
+def _stored_bytes(model: bytes | Path) -> int:
+    """Size of a model; of a file with all that lies beside it, among which is external data."""
+    if isinstance(model, bytes):
+        return len(model)
+    return sum(entry.stat().st_size for entry in model.parent.iterdir() if entry.is_file())
 
 
 def _place(model: bytes | Path) -> str:

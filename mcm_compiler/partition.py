@@ -110,10 +110,12 @@ class LowerBound:
     Attributes:
         seconds: the bound.
         argument: why it holds, in a few words with the numbers (`heaviest unit 'fc1'`).
+        proof: name of the kind of argument, for checkers; empty where there is none.
     """
 
     seconds: float
     argument: str
+    proof: str = ""
 
 
 @dataclass(frozen=True, eq=False)

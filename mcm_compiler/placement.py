@@ -7,7 +7,7 @@ limit, and CPU cores. Times are in the unit of the file, whatever that is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -102,7 +102,8 @@ class Placement:
         lower_bound: no valid placement has a smaller period under the same cost and rule.
         argument: why the bound holds.
         method: what found it.
-        details: further figures of the method, by name.
+        price: what the ring's rule adds to the period, as a share of the best known period under
+            the rule `none`; None under that rule, and where it is not known.
     """
 
     device_of: Ints
@@ -111,7 +112,7 @@ class Placement:
     lower_bound: float
     argument: str
     method: str
-    details: dict[str, int] = field(default_factory=dict[str, int])
+    price: float | None = None
 
     @property
     def gap(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,29 @@ def _contradictions(
         message = f"{len(found) - MAX_FAULTS:,} more faults of this kind"
         diagnostics.append(Diagnostic("MCM-F003", message, at=source, hint=HINT))
     return diagnostics
+
+
+def with_devices(
+    problem: PlacementProblem, max_accelerators: int | None, max_cpus: int | None
+) -> PlacementProblem:
+    """The problem with other numbers of devices, where they are given.
+
+    Raises:
+        CompileError: MCM-F006 if more devices are asked for than there are nodes.
+    """
+    changes: dict[str, int] = {}
+    if max_accelerators is not None:
+        changes["max_accelerators"] = max_accelerators
+    if max_cpus is not None:
+        changes["max_cpus"] = max_cpus
+    asked = sum(changes.values())
+    if asked > problem.num_operators:
+        raise CompileError(
+            Diagnostic(
+                "MCM-F006",
+                f"{asked} devices are asked for, and the problem has {problem.num_operators} nodes",
+                at=problem.source,
+                hint="ask for at most one device per node",
+            )
+        )
+    return replace(problem, **changes)

@@ -129,6 +129,7 @@ TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
 TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")
 COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
+PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 
 _current_plugin: str | None = None

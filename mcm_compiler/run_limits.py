@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 MAX_RUN_GROWTH_BYTES = 6 << 30
 """Memory that one run may add to what the process holds."""
 
-MAX_RUN_S = 60.0
-"""Time after which a run is told to stop; it does so between two ops."""
+MAX_RUN_S = 8.0
+"""Processor time, of all threads, after which a run is told to stop; it does so between two ops.
+Elapsed time would make what is found depend on what else the machine does."""
+
+EXTRA_S_PER_BYTE = 60.0 / (1 << 30)
+"""Further time for each byte of a model's file and its external data: large models take longer, and
+small files that take long are made to."""
+
+_WALL_FACTOR = 8
+_POLL_S = 0.25
 
 _STATM = Path("/proc/self/statm")
 _one_at_a_time = threading.Lock()
@@ -30,36 +39,53 @@ class RunWatch:
 
     Attributes:
         options: `onnxruntime.RunOptions` to run with.
+        max_s: processor time that it has.
         overdue: whether the run was told to stop.
     """
 
     options: Any
+    max_s: float
     overdue: bool = False
+    _over: threading.Event = field(default_factory=threading.Event)
 
-    def stop(self) -> None:
-        """Tells the run to stop."""
-        self.overdue = True
-        self.options.terminate = True
+    def watch(self) -> None:
+        """Waits until the run is over, or tells it to stop."""
+        computing, elapsed = time.process_time(), time.monotonic()
+        while not self._over.wait(min(_POLL_S, self.max_s)):
+            if (
+                time.process_time() - computing > self.max_s
+                or time.monotonic() - elapsed > _WALL_FACTOR * self.max_s
+            ):
+                self.overdue = True
+                self.options.terminate = True
+                return
+
+    def end(self) -> None:
+        """Ends the watch."""
+        self._over.set()
 
 
 @contextmanager
-def watched_run() -> Generator[RunWatch]:
+def watched_run(model_bytes: int = 0) -> Generator[RunWatch]:
     """Bounds time and memory of a run inside the block.
 
     Memory is bounded on Linux only, by the limit of the address space; a run that hits it fails
     like any other allocation.
+
+    Args:
+        model_bytes: size of the model's file and its external data.
     """
     import onnxruntime as ort
 
-    watch = RunWatch(ort.RunOptions())
-    timer = threading.Timer(MAX_RUN_S, watch.stop)
-    timer.daemon = True
-    timer.start()
+    watch = RunWatch(ort.RunOptions(), MAX_RUN_S + EXTRA_S_PER_BYTE * model_bytes)
+    thread = threading.Thread(target=watch.watch, daemon=True)
+    thread.start()
     try:
         with _bounded_address_space():
             yield watch
     finally:
-        timer.cancel()
+        watch.end()
+        thread.join()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from mcm_compiler.artifact.reproducibility import unwritten_outputs
 from mcm_compiler.artifact.user_data import DataSet, compare_expected
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import (
+    RunStoppedError,
     foreign_op,
     max_abs_error,
     open_session,
@@ -93,6 +94,8 @@ def verify_folder(
             feeds, results = _run_on_random(session, reference, seed, outputs)
         except CompileError as error:
             refusal = error
+            if isinstance(error, RunStoppedError):
+                break
             continue
         used.append(seed)
         batches.append(feeds)
@@ -188,6 +191,8 @@ def _run_on_random(
         feeds = random_inputs(reference, seed, fill)
         try:
             return feeds, run_session(session, feeds, outputs)
+        except RunStoppedError:
+            raise
         except CompileError:
             if fill is FILLS[-1]:
                 raise

@@ -26,6 +26,7 @@ VERBS = {
     "report": "Show the report of a compiled folder.",
     "targets": "List the packages of chips, show one, or validate a file.",
     "passes": "List the passes and their options.",
+    "partition": "Place the operators of a problem file on devices.",
     "strategies": "List the partition strategies.",
     "opt": "Run passes on a model and print what they made of it.",
     "zoo": "List the models of the zoo, or write one to a file.",

@@ -37,6 +37,11 @@ def _take(values: dict[str, ir.Value], known: Iterable[onnx.ValueInfoProto]) -> 
             value.type = kind
         shape = shape_from_proto(info.type)
         if shape is not None:
+            # onnx computes negative sizes where a kernel is larger than what it slides over.
+            for axis, dim in enumerate(shape):
+                if isinstance(dim, int) and dim < 0:
+                    shape = shape.copy(frozen=False)
+                    shape[axis] = None
             value.shape = shape
 
 

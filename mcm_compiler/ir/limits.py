@@ -17,6 +17,11 @@ from mcm_compiler.units import bytes_text
 MAX_VALUE_BYTES = 1 << 30
 """The largest value that a graph may hold besides its weights."""
 
+MAX_ARRAY_BYTES = 1 << 62
+"""Size that NumPy refuses even of an array without elements, dimensions of 0 left aside."""
+
+_MAX_ELEMENT_BYTES = 16
+
 MAX_RUN_BYTES = 2 << 30
 """Inputs and activations that a model may need at one time to be run for verification."""
 
@@ -30,6 +35,8 @@ def check_value_sizes(model: ir.Model) -> list[Diagnostic]:
     graph = model.graph
     for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
         size = known_bytes(value)
+        if size == 0 and _is_beyond_arrays(value):
+            size = MAX_ARRAY_BYTES
         if size <= MAX_VALUE_BYTES or (value.name or "") in graph.initializers:
             continue
         producer = value.producer()
@@ -38,7 +45,9 @@ def check_value_sizes(model: ir.Model) -> list[Diagnostic]:
         return [
             Diagnostic(
                 "MCM-I034",
-                f"the shape {shape} calls for {size} bytes, at most {MAX_VALUE_BYTES} are compiled",
+                f"the shape {shape} calls for {size} bytes, at most {MAX_VALUE_BYTES} are compiled"
+                if size < MAX_ARRAY_BYTES
+                else f"no array has the shape {shape}",
                 at=f"value {quote(value.name or '')} ({where})",
                 hint="check the shape, or compile for smaller inputs",
             )
@@ -84,6 +93,13 @@ def run_bytes(model: ir.Model, batches: int) -> int:
             if readers[value] == 0 and value not in outputs:
                 live -= known_bytes(value)
     return peak
+
+
+def _is_beyond_arrays(value: ir.Value) -> bool:
+    if not isinstance(value.type, ir.TensorType) or value.shape is None:
+        return False
+    sizes = [dim for dim in value.shape if isinstance(dim, int) and dim > 0]
+    return math.prod(sizes) * _MAX_ELEMENT_BYTES >= MAX_ARRAY_BYTES
 
 
 def known_bytes(value: ir.Value) -> int:

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import open_session, run_session
+from mcm_compiler.execution import RunStoppedError, open_session, run_session
 from mcm_compiler.inputs import FILLS, Fill, random_inputs
 from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.estimated_dims import estimated_dim, upper_bound
@@ -70,6 +70,8 @@ def learn_from_run(
                 break
             except CompileError as error:
                 reason = reason or error.diagnostics[0].message
+                if isinstance(error, RunStoppedError):
+                    break
     for value in missing:
         name = value.name or ""
         _learn_type(value, told[name].type)
@@ -79,7 +81,7 @@ def learn_from_run(
         shape = getattr(results.get(name), "shape", inferred or None)
         if value in open_ranks and not inferred:
             continue
-        if shape is not None and all(isinstance(size, int) for size in shape):
+        if shape is not None and all(isinstance(size, int) and size >= 0 for size in shape):
             _learn_shape(value, shape, value in fixed or list(shape) == inferred)
     return reason
 

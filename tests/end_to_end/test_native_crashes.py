@@ -191,6 +191,27 @@ def test_onnxruntime_that_divides_by_zero(work):
     assert work.files() == work.before | {"out", "x.npz"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[1,1,0,4,5] x, float[1,2,3,3,3] w) => (float[1,2,M,6,7] y) "
+        "{ y = ConvTranspose (x, w) }",
+        "(float[1,128,1] x, int64 step, float w) => (float[1,M,N,2] y) { y = STFT (x, step, w) }",
+    ],
+    ids=["ConvTranspose", "STFT"],
+)
+def test_kernels_that_crash_on_odd_shapes(text, work):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> net ' + text)
+    onnx.save(model, work.folder / "net.onnx")
+    work.before = work.files()
+    code, stdout, stderr = work.run("compile", "net.onnx", "-o", "out", "--target", "mcm4")
+    assert code == 1
+    assert "error[MCM-U040]" in stderr
+    assert "at: model 'net.onnx', " in stderr
+    assert "Traceback" not in stdout + stderr
+    assert work.files() == work.before
+
+
 def test_a_crashing_model_fails_alone(work):
     write_model(work.folder / "models" / "a.onnx", "a")
     write_model(work.folder / "models" / "b.onnx", "b")

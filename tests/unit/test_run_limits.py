@@ -9,8 +9,10 @@ import pytest
 from onnx import parser
 
 from mcm_compiler import run_limits
+from mcm_compiler.api import compile_model
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import open_session, run_session
+from mcm_compiler.execution import RunStoppedError, open_session, run_session
+from mcm_compiler.run_limits import RunWatch, watched_run
 
 HEADER = '<ir_version: 10, opset_import: ["" : 17]> '
 
@@ -27,7 +29,38 @@ def test_a_loop_without_end_is_stopped(monkeypatch):
         run_session(open_session(model), feeds, place="loop.onnx")
     (fault,) = caught.value.diagnostics
     assert fault.code == "MCM-V002"
-    assert "stopped after 0.3 s" in fault.message
+    assert "stopped after 0.3 s of computing" in fault.message
+    assert isinstance(caught.value, RunStoppedError)
+
+
+def test_large_models_have_more_time():
+    with watched_run() as small, watched_run(1 << 30) as large:
+        assert small.max_s < 10 < large.max_s
+
+
+def test_no_other_inputs_are_tried_after_a_run_without_end(monkeypatch, tmp_path):
+    """Shapes are learnt from one run and equality is given up after one."""
+    monkeypatch.setattr(run_limits, "MAX_RUN_S", 0.3)
+    stopped = []
+
+    class Watch(RunWatch):
+        def end(self):
+            stopped.append(self.overdue)
+            super().end()
+
+    monkeypatch.setattr(run_limits, "RunWatch", Watch)
+    model = parser.parse_model(
+        HEADER + "g (float[1] x, bool flag, int64 k) => (float[m] y)"
+        " <int64 count = {4611686018427387904}> {"
+        " s = Loop (count, , x) <body = b (int64 i, bool c, float[1] s) => (bool d, float[1] t)"
+        " { d = Identity (c) t = Tanh (s) }> r = NonZero (s) q = Squeeze (r)"
+        " y = Cast <to = 1> (q) }"
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    result = compile_model(path, "mcm4", output=tmp_path / "out")
+    assert stopped == [True, True]
+    assert [d.code for d in result.diagnostics if d.code == "MCM-V021"] == ["MCM-V021"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="address spaces are bounded on Linux only")

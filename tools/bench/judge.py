@@ -3,6 +3,8 @@
 All partitions are such that fit and run, since what is refused takes less time. `*_one_ms` is one
 partition per call. `*_per_s` is a batch on all cores: random contiguous partitions, and
 near-optimal ones, which are those of the default strategy with one to three units moved.
+`*_cpu_ms` is the processor time of one partition in a batch; with nothing else running, two cores
+judge 2000 / `*_cpu_ms` a second.
 `judge_setup_growth` is the time per op of making a judge for 100,000 ops, over that for 10,000.
 `judge_disagreements` counts partitions whose memory, period or latency differ from what the passes
 come to. `--update` writes tools/bench/data/judge.json.
@@ -69,12 +71,17 @@ def _rates(name: str, source: str, bar: float, settings: Settings) -> Sequence[B
             case.judge.judge(row[None])
             singles.append(1e3 * (time.perf_counter() - start))
         rates: list[float] = []
+        cpu_ms: list[float] = []
         for _ in range(settings.repetitions):
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             case.judge.judge(rows)
             rates.append(len(rows) / (time.perf_counter() - start))
-        bars.append(median_bar(f"{name}_{kind}one_ms", singles, 10.0))
-        bars.append(median_bar(f"{name}_{kind}per_s", rates, bar, "above"))
+            cpu_ms.append(1e3 * (time.process_time() - cpu_start) / len(rows))
+        bars += [
+            median_bar(f"{name}_{kind}one_ms", singles, 10.0),
+            median_bar(f"{name}_{kind}per_s", rates, bar, "above"),
+            median_bar(f"{name}_{kind}cpu_ms", cpu_ms, 2000.0 / bar),
+        ]
     return bars
 
 

@@ -38,6 +38,9 @@ INTERNAL_CODES = frozenset(
 )  # fmt: skip
 """Codes that say that the compiler, not the model, is at fault."""
 
+CHANCE_CODES = frozenset({"MCM-V005"})
+"""Codes for what onnxruntime returns by chance; a check may have less luck than the compile."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -146,7 +149,9 @@ def _judge(folder: Path) -> tuple[str | None, str, tuple[str, ...], tuple[str, .
     try:
         compile_model(folder / MODEL, "mcm4", CompileOptions(), output=output)
         found = check_folder(output).diagnostics
-        checked = tuple(d for d in found if d.severity is Severity.ERROR)
+        checked = tuple(
+            d for d in found if d.severity is Severity.ERROR and d.code not in CHANCE_CODES
+        )
         shutil.rmtree(output)
     except CompileError as error:
         if output.exists():

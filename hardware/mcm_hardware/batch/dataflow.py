@@ -15,7 +15,13 @@ from numba import njit
 
 from mcm_compiler.partition import Floats, Longs
 from mcm_hardware.batch.placement import EVERYWHERE, NOWHERE, Placement
-from mcm_hardware.batch.problem_tables import KernelTables, OpTables, ProblemTables, ValueTables
+from mcm_hardware.batch.problem_tables import (
+    KernelTables,
+    OpTables,
+    ProblemTables,
+    TensorTables,
+    ValueTables,
+)
 
 
 class Dataflow(NamedTuple):
@@ -122,21 +128,7 @@ def follow_tensors(tables: ProblemTables, placement: Placement, speed: Floats) -
         np.zeros(8, np.int64),
     )
     for chip in range(num_used):
-        for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
-            kernel = placement.items[item]
-            if kernel < 0:
-                value = int(tables.tensors.value[-1 - kernel])
-                flow.item_s[item] = tables.tensors.relay_s[-1 - kernel]
-                _receive(placement, flow, walk, chip, value)
-                _fetch(flow, walk, value, item)
-                walk.marks[value, _RELAY] = item
-                row = _next(walk, _ROOTS)
-                flow.roots[row, 0], flow.roots[row, 1] = item, value
-                flow.roots[row, 2], flow.roots[row, 3] = 1, 0
-                continue
-            flow.item_s[item] = kernels.seconds[kernel]
-            for op in range(kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]):
-                _walk_op(ops, values, placement, flow, walk, chip, item, op)
+        _walk_chip(kernels, ops, values, tables.tensors, placement, flow, walk, chip)
         _finish_chip(kernels, values, placement, flow, walk, chip, speed[chip])
     _collect_outputs(values, placement, flow, walk)
     counts = walk.counts
@@ -171,77 +163,101 @@ def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]
 
 
 @njit(nogil=True, cache=True)
-def _walk_op(
+def _walk_chip(
+    kernels: KernelTables,
     ops: OpTables,
     values: ValueTables,
+    tensors: TensorTables,
     placement: Placement,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
-    item: int,
-    op: int,
 ) -> None:
-    marks = walk.marks
-    begin, end = ops.read_ptr[op], ops.read_ptr[op + 1]
-    for at in range(begin, end):
-        value = int(ops.reads[at])
-        if placement.home[value] == chip or placement.home[value] == EVERYWHERE:
-            before = marks[value, _MAKER]
-            if before != item:
-                marks[value, _LEAVING_CHIP] = chip
-                if walk.last[0, before] != item:
-                    walk.last[0, before] = item
-                    row = _next(walk, _FOLLOWS)
-                    flow.follows[row, 0], flow.follows[row, 1] = item, before
-        elif marks[value, _ARRIVAL_CHIP] != chip and not values.constant[value]:
+    """Walks through the items of a chip.
+
+    One long function, with its arrays in variables: each array that a call passes is counted as
+    used and as no longer used, and per op that took longer than all the rest.
+    """
+    read_ptr, reads, made_ptr, made = ops.read_ptr, ops.reads, ops.made_ptr, ops.made
+    home, sent, constant = placement.home, placement.sent, values.constant
+    marks, last, counts = walk.marks, walk.last, walk.counts
+    item_s, roots, uses, follows = flow.item_s, flow.roots, flow.uses, flow.follows
+    fetches, loads = flow.fetches, flow.loads
+    for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
+        kernel = placement.items[item]
+        if kernel < 0:
+            value = int(tensors.value[-1 - kernel])
+            item_s[item] = tensors.relay_s[-1 - kernel]
             _receive(placement, flow, walk, chip, value)
-    if ops.is_view[op]:
-        view = ops.made[ops.made_ptr[op]]
-        source = _root_of(marks, int(ops.reads[begin]), chip)
-        made_here = marks[source, _MADE_CHIP] == chip
-        if made_here or not placement.sent[view]:
-            marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
-            marks[view, _MAKER] = item
-            if placement.sent[view]:
-                row = marks[source, _ROW]
-                flow.roots[row, 2] = 1
-                marks[view, _WRITER] = flow.roots[row, 0]
-            return
-        # Memory that no kernel of this chip writes has no send buffer, so that it is copied.
-        flow.item_s[item] = max(flow.item_s[item], ops.copy_s[op])
-    for at in range(begin, end):
-        root = _root_of(marks, int(ops.reads[at]), chip)
-        if marks[root, _MADE_CHIP] == chip:
-            row = marks[root, _ROW]
-            if flow.roots[row, 0] == item:
-                flow.roots[row, 3] = 1
-            elif walk.last[1, row] != item:
-                walk.last[1, row] = item
-                use = _next(walk, _USES)
-                flow.uses[use, 0], flow.uses[use, 1] = item, row
-        elif marks[root, _ARRIVAL_CHIP] == chip:
-            _fetch(flow, walk, root, item)
-        else:
-            row = _store(flow, walk, root, chip)
-            if walk.last[3, row] != item:
-                walk.last[3, row] = item
-                load = _next(walk, _LOADS)
-                flow.loads[load, 0], flow.loads[load, 1] = item, row
-    for at in range(ops.made_ptr[op], ops.made_ptr[op + 1]):
-        value = ops.made[at]
-        row = _next(walk, _ROOTS)
-        marks[value, _MAKER] = item
-        marks[value, _ROW], marks[value, _MADE_CHIP] = row, chip
-        flow.roots[row, 0], flow.roots[row, 1] = item, value
-        flow.roots[row, 2], flow.roots[row, 3] = placement.sent[value], 0
-        if placement.sent[value]:
-            marks[value, _WRITER] = item
+            _note(last[2], counts, _FETCHES, fetches, item, marks[value, _ARRIVAL])
+            marks[value, _RELAY] = item
+            _add_root(counts, roots, item, value, True)
+            continue
+        item_s[item] = kernels.seconds[kernel]
+        for op in range(kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]):
+            begin, end = read_ptr[op], read_ptr[op + 1]
+            for at in range(begin, end):
+                value = int(reads[at])
+                if home[value] == chip or home[value] == EVERYWHERE:
+                    before = marks[value, _MAKER]
+                    if before != item:
+                        marks[value, _LEAVING_CHIP] = chip
+                        _note(last[0], counts, _FOLLOWS, follows, item, before)
+                elif marks[value, _ARRIVAL_CHIP] != chip and not constant[value]:
+                    _receive(placement, flow, walk, chip, value)
+            if ops.is_view[op]:
+                view, source = made[made_ptr[op]], _root_of(marks, int(reads[begin]), chip)
+                if marks[source, _MADE_CHIP] == chip or not sent[view]:
+                    marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
+                    marks[view, _MAKER] = item
+                    if sent[view]:
+                        roots[marks[source, _ROW], 2] = 1
+                        marks[view, _WRITER] = roots[marks[source, _ROW], 0]
+                    continue
+                # Memory that no kernel of this chip writes has no send buffer: it is copied.
+                item_s[item] = max(item_s[item], ops.copy_s[op])
+            for at in range(begin, end):
+                root = _root_of(marks, int(reads[at]), chip)
+                if marks[root, _MADE_CHIP] == chip:
+                    row = marks[root, _ROW]
+                    if roots[row, 0] == item:
+                        roots[row, 3] = 1
+                    else:
+                        _note(last[1], counts, _USES, uses, item, row)
+                elif marks[root, _ARRIVAL_CHIP] == chip:
+                    _note(last[2], counts, _FETCHES, fetches, item, marks[root, _ARRIVAL])
+                else:
+                    row = _store(marks, counts, flow.weights, root, chip)
+                    _note(last[3], counts, _LOADS, loads, item, row)
+            for at in range(made_ptr[op], made_ptr[op + 1]):
+                value = int(made[at])
+                marks[value, _MAKER], marks[value, _MADE_CHIP] = item, chip
+                marks[value, _ROW] = _add_root(counts, roots, item, value, sent[value])
+                if sent[value]:
+                    marks[value, _WRITER] = item
 
 
 @njit(nogil=True, cache=True)
-def _next(walk: _Walk, table: int) -> int:
-    row = walk.counts[table]
-    walk.counts[table] += 1
+def _note(last: Longs, counts: Longs, table: int, rows: Longs, item: int, other: int) -> None:
+    """Adds `(item, other)` to a table unless it is there already."""
+    if last[other] != item:
+        last[other] = item
+        row = _next(counts, table)
+        rows[row, 0], rows[row, 1] = item, other
+
+
+@njit(nogil=True, cache=True)
+def _add_root(counts: Longs, roots: Longs, item: int, value: int, leaves: bool) -> int:
+    row = _next(counts, _ROOTS)
+    roots[row, 0], roots[row, 1] = item, value
+    roots[row, 2], roots[row, 3] = leaves, 0
+    return row
+
+
+@njit(nogil=True, cache=True)
+def _next(counts: Longs, table: int) -> int:
+    row = int(counts[table])
+    counts[table] += 1
     return row
 
 
@@ -257,7 +273,7 @@ def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value
     relayed = placement.relays[value, 0] < chip <= placement.relays[value, 1]
     wire = -1 if relayed else marks[value, _WIRE]
     if wire < 0:
-        wire = _next(walk, _WIRES)
+        wire = _next(walk.counts, _WIRES)
         flow.wires[wire, 1], flow.wires[wire, 3] = value, 0
         if relayed:
             flow.wires[wire, 0], flow.wires[wire, 2] = chip - 1, marks[value, _RELAY]
@@ -265,7 +281,7 @@ def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value
             flow.wires[wire, 0] = placement.home[value]
             flow.wires[wire, 2] = marks[value, _WRITER]
             marks[value, _WIRE] = wire
-    row = _next(walk, _ARRIVALS)
+    row = _next(walk.counts, _ARRIVALS)
     marks[value, _ARRIVAL], marks[value, _ARRIVAL_CHIP] = row, chip
     flow.arrivals[row, 0], flow.arrivals[row, 1] = chip, wire
     flow.arrivals[row, 2] = flow.wires[wire, 3]
@@ -273,23 +289,13 @@ def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value
 
 
 @njit(nogil=True, cache=True)
-def _fetch(flow: Dataflow, walk: _Walk, value: int, item: int) -> None:
-    arrival = walk.marks[value, _ARRIVAL]
-    if walk.last[2, arrival] != item:
-        walk.last[2, arrival] = item
-        row = _next(walk, _FETCHES)
-        flow.fetches[row, 0], flow.fetches[row, 1] = item, arrival
-
-
-@njit(nogil=True, cache=True)
-def _store(flow: Dataflow, walk: _Walk, weight: int, chip: int) -> int:
+def _store(marks: Longs, counts: Longs, weights: Longs, weight: int, chip: int) -> int:
     """The row of a weight on a chip, which is made where there is none yet."""
-    marks = walk.marks
     if marks[weight, _WEIGHT_CHIP] != chip:
-        row = _next(walk, _WEIGHTS)
+        row = _next(counts, _WEIGHTS)
         marks[weight, _WEIGHT], marks[weight, _WEIGHT_CHIP] = row, chip
-        flow.weights[row, 0], flow.weights[row, 1] = weight, 0
-    return marks[weight, _WEIGHT]
+        weights[row, 0], weights[row, 1] = weight, 0
+    return int(marks[weight, _WEIGHT])
 
 
 @njit(nogil=True, cache=True)
@@ -307,7 +313,8 @@ def _finish_chip(
         for value in values.outputs:
             # A graph output that no op makes is an initializer, and the first chip sends it.
             if placement.home[value] == NOWHERE:
-                flow.weights[_store(flow, walk, value, chip), 1] = 1
+                row = _store(walk.marks, walk.counts, flow.weights, int(value), chip)
+                flow.weights[row, 1] = 1
     for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
         kernel = placement.items[item]
         if kernel >= 0 and kernels.option_begin[kernel] >= 0:

@@ -29,7 +29,7 @@ class Nmt:
     `30 layers + 8` ops in a time step, 247 of them for 8 layers.
 
     Attributes:
-        layers: layers of the encoder, and of the decoder.
+        layers: layers of the encoder, and of the decoder, at least 2.
         steps: words of the source, and of the target.
         hidden: size of the embeddings and of every state.
         vocab: number of words of each language.
@@ -53,9 +53,9 @@ class Nmt:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
+        require_at_least(2, layers=self.layers)
         require_at_least(
             1,
-            layers=self.layers,
             steps=self.steps,
             hidden=self.hidden,
             vocab=self.vocab,
@@ -105,54 +105,64 @@ class Nmt:
         zeros = zero_state(scope, self.batch, self.hidden)
         first = scope.sub("layer.0")
         ahead, state = self._layer(first.sub("forward"), self.hidden).steps(words, zeros)
-        back, _ = self._layer(first.sub("backward"), self.hidden).steps(
-            words, zeros, backwards=True
-        )
-        states = [state]
-        outputs = [
-            first.op("Concat", one, other, axis=1) for one, other in zip(ahead, back, strict=True)
-        ]
-        for number in range(1, self.layers):
-            below = scope.sub(f"layer.{number}")
-            layer = self._layer(below, 2 * self.hidden if number == 1 else self.hidden)
-            inputs = outputs
-            outputs, state = layer.steps(inputs, zeros)
-            states.append(state)
-            if number >= _FIRST_RESIDUAL:
-                outputs = _residuals(below, outputs, inputs)
-        if self.layers == 1:
-            # Attention wants the width of a state.
-            outputs = [scope.op("Add", *pair) for pair in zip(ahead, back, strict=True)]
-        return outputs, states
+        backward = self._layer(first.sub("backward"), self.hidden)
+        back, _ = backward.steps(words, zeros, backwards=True)
+        stack = [self._layer(scope.sub("layer.1"), 2 * self.hidden)]
+        stack += [self._layer(scope.sub(f"layer.{n}"), self.hidden) for n in range(2, self.layers)]
+        states = [zeros] * len(stack)
+        outputs: list[ir.Value] = []
+        for step, pair in enumerate(zip(ahead, back, strict=True)):
+            both = first.op("Concat", *pair, axis=1)
+            output, states = _stack_step(stack, step, both, [], states, _FIRST_RESIDUAL - 1)
+            outputs.append(output)
+        return outputs, [state, *states]
 
     def _decode(
         self,
         scope: Scope,
         words: Sequence[ir.Value],
         memory: ir.Value,
-        states: Sequence[LstmState],
+        states: list[LstmState],
         time: TimeAxis,
     ) -> list[ir.Value]:
         """The outputs of the top layer."""
         attention = _Attention.over(scope.sub("attention"), memory, self.hidden, time)
-        lowest = self._layer(scope.sub("layer.0"), self.hidden, self.hidden)
-        state = states[0]
+        stack = [
+            self._layer(scope.sub(f"layer.{number}"), self.hidden, self.hidden)
+            for number in range(self.layers)
+        ]
         outputs: list[ir.Value] = []
-        contexts: list[ir.Value] = []
         for step, word in enumerate(words):
-            contexts.append(attention.context(step, state.output))
-            state = lowest.step(step, [word, contexts[-1]], state)
-            outputs.append(state.output)
-        for number in range(1, self.layers):
-            above = scope.sub(f"layer.{number}")
-            layer = self._layer(above, self.hidden, self.hidden)
-            inputs, outputs, state = outputs, [], states[number]
-            for step, pair in enumerate(zip(inputs, contexts, strict=True)):
-                state = layer.step(step, pair, state)
-                outputs.append(state.output)
-            if number >= _FIRST_RESIDUAL:
-                outputs = _residuals(above, outputs, inputs)
+            context = attention.context(step, states[0].output)
+            output, states = _stack_step(stack, step, word, [context], states, _FIRST_RESIDUAL)
+            outputs.append(output)
         return outputs
+
+
+def _stack_step(
+    stack: Sequence[LstmLayer],
+    step: int,
+    below: ir.Value,
+    beside: Sequence[ir.Value],
+    states: Sequence[LstmState],
+    first_residual: int,
+) -> tuple[ir.Value, list[LstmState]]:
+    """One time step of layers upon each other: the top's output, and all states.
+
+    Args:
+        stack: the layers, the lowest first.
+        step: its number.
+        below: what the lowest layer reads.
+        beside: what every layer reads besides.
+        states: of the step before.
+        first_residual: index of the first layer that adds its input to its output.
+    """
+    after: list[LstmState] = []
+    for index, (layer, state) in enumerate(zip(stack, states, strict=True)):
+        after.append(layer.step(step, [below, *beside], state))
+        output = after[-1].output
+        below = layer.scope.op("Add", output, below) if index >= first_residual else output
+    return below, after
 
 
 @dataclass(frozen=True)
@@ -193,12 +203,6 @@ class _Attention:
         scores = scope.op("MatMul", matches, self.score_weight)
         shares = scope.op("Softmax", scope.op("Transpose", scores, perm=[0, 2, 1]), axis=2)
         return scope.op("Squeeze", scope.op("MatMul", shares, self.memory), self.time.axis)
-
-
-def _residuals(
-    scope: Scope, outputs: Sequence[ir.Value], inputs: Sequence[ir.Value]
-) -> list[ir.Value]:
-    return [scope.op("Add", *pair) for pair in zip(outputs, inputs, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -71,12 +71,14 @@ def chip_windows(
 ) -> ChipWindows:
     """The chips that each node can be on in any valid partition within `period_s`.
 
-    The lowest chip of a node is found by filling chips from the first on: by all its ancestors at
-    once, whose work is divided as if it were sand, and along each path to it, whose units are
-    not divided. Each says "the node is on chip c or later, and if on c, then so much of its
-    ancestors' work is on c too"; such statements are compared by chip and then by load, and the
-    node itself goes on top. Weights fill chips in the same way where they cannot be streamed. The
-    highest chip follows in the same way from the last chip on.
+    The lowest chip of a node is found by filling chips from the first on, with its ancestors and
+    then with itself. There are three ways, and each says "the node is on chip c or later, and if
+    it is on c, then so much of its ancestors' work is on c too"; such statements are compared by
+    chip and then by load. All ancestors are poured in as if their work were sand; or a direct
+    predecessor's statement holds, whose own work is not divided; or the statement of the nearest
+    unit that all paths to the node pass, and all work between the two is poured in after it.
+    Weights fill chips in the same way where they cannot be streamed. The highest chip follows in
+    the same way from the last chip on.
 
     Args:
         problem: the problem.
@@ -86,38 +88,20 @@ def chip_windows(
     """
     speed = problem.chip_speed * (period_s * (1.0 + SLACK))
     room = np.array(problem.limits.sram_bytes, np.float64) // ALIGNMENT
-    low = _lowest(
-        graph.before_ptr, graph.before_nodes, graph.low, around.own_s, around.before_s, speed
-    )
-    low = np.maximum(
-        low,
-        _lowest(
-            graph.before_ptr, graph.before_nodes, low, around.own_room, around.before_room, room
-        ),
-    )
+    ptr, nodes = graph.before_ptr, graph.before_nodes
+    low = _lowest(ptr, nodes, graph.low, around.own_s, around.before_s, speed)
+    low = _lowest(ptr, nodes, low, around.own_room, around.before_room, room)
     # The same from the other end: numbering nodes and chips backwards turns the ring round.
     last = problem.num_chips - 1
     ptr, nodes = _reversed_adjacency(graph.next_ptr, graph.next_nodes)
-    from_end = (last - graph.high[::-1]).astype(np.int32)
-    high = _lowest(
-        ptr,
-        nodes,
-        from_end,
-        around.own_s[::-1].copy(),
-        around.after_s[::-1].copy(),
-        speed[::-1].copy(),
-    )
-    high = np.maximum(
-        high,
-        _lowest(
-            ptr,
-            nodes,
-            high,
-            around.own_room[::-1].copy(),
-            around.after_room[::-1].copy(),
-            room[::-1].copy(),
-        ),
-    )
+    high = (last - graph.high[::-1]).astype(np.int32)
+    for own, after, capacity in (
+        (around.own_s, around.after_s, speed),
+        (around.own_room, around.after_room, room),
+    ):
+        high = _lowest(
+            ptr, nodes, high, own[::-1].copy(), after[::-1].copy(), capacity[::-1].copy()
+        )
     return ChipWindows(low, (last - high[::-1]).astype(np.int32))
 
 
@@ -153,6 +137,8 @@ def _lowest(
     n, chips = own.size, capacity.size
     low = np.zeros(n, np.int32)
     load = np.zeros(n)
+    # The nearest node that all paths from the sources pass; -1 for none.
+    gate = np.full(n, -1, np.int64)
     for v in range(n):
         chip, held = 0, before[v] * (1.0 - SLACK)
         while chip < chips and held > capacity[chip]:
@@ -162,6 +148,26 @@ def _lowest(
             u = before_nodes[e]
             if low[u] > chip or (low[u] == chip and load[u] > held):
                 chip, held = low[u], load[u]
+            if e == before_ptr[v]:
+                gate[v] = u
+            else:
+                a, b = gate[v], np.int64(u)
+                while a != b:
+                    if a > b:
+                        a = gate[a]
+                    else:
+                        b = gate[b]
+                gate[v] = a
+        g = gate[v]
+        if g >= 0:
+            at, sand = low[g], load[g]
+            # A difference of sums, so the slack is of the sums.
+            sand += max(before[v] - before[g] - own[g] - SLACK * before[v], 0.0)
+            while at < chips and sand > capacity[at]:
+                sand -= capacity[at]
+                at += 1
+            if at > chip or (at == chip and sand > held):
+                chip, held = at, sand
         if floor[v] > chip:
             chip, held = floor[v], 0.0
         while chip < chips and held + own[v] > capacity[chip]:

@@ -52,11 +52,13 @@ class SearchResult:
         verdict: `infeasible` says that no partition is within the ceiling.
         chip_of: `[N]`, its best partition, or None.
         bound_s: no partition within the ceiling is faster; the ceiling where none is.
+        effort_s: deterministic seconds that were spent.
     """
 
     verdict: Verdict
     chip_of: Ints | None
     bound_s: float
+    effort_s: float
 
 
 class CpSatModel:
@@ -78,6 +80,7 @@ class CpSatModel:
     ) -> None:
         self._problem = problem
         self._graph = graph
+        self._least_s = least_s
         self._ceiling_s = ceiling_s
         self._ticks_per_s = TICKS / ceiling_s
         self._order = OrderLiterals(graph, demands, windows)
@@ -107,13 +110,13 @@ class CpSatModel:
         for v, chip in enumerate(chip_of[self._graph.units].tolist()):
             for c in range(self._order.low[v] + 1, self._order.high[v] + 1):
                 literal = self._order.since(v, c)
-                if not isinstance(literal, bool):
+                if isinstance(literal, cp_model.IntVar):
                     self._order.model.add_hint(literal, chip >= c)
 
     def search(
         self,
         limits: SearchLimits,
-        on_solution: Callable[[Ints], None],
+        on_solution: Callable[[Ints], object],
         cancelled: Callable[[], bool],
     ) -> SearchResult:
         """Searches until the gap is closed or a limit is hit.
@@ -136,15 +139,14 @@ class CpSatModel:
         watcher = _Watcher(solver, cancelled)
         with watcher:
             status = solver.solve(self._order.model, _OnSolution(self._placement, on_solution))
+        effort_s = float(solver.response_proto.deterministic_time)
         if status == cp_model.INFEASIBLE:
-            return SearchResult("infeasible", None, self._ceiling_s)
-        bound_s = max(solver.best_objective_bound, 0.0) / self._ticks_per_s
-        if status == cp_model.UNKNOWN:
-            return SearchResult("unknown", None, bound_s)
-        chip_of = self._placement(solver.boolean_value)
-        return SearchResult(
-            "optimal" if status == cp_model.OPTIMAL else "feasible", chip_of, bound_s
-        )
+            return SearchResult("infeasible", None, self._ceiling_s, effort_s)
+        bound_s = max(solver.best_objective_bound / self._ticks_per_s, self._least_s)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return SearchResult("unknown", None, bound_s, effort_s)
+        verdict = "optimal" if status == cp_model.OPTIMAL else "feasible"
+        return SearchResult(verdict, self._placement(solver.boolean_value), bound_s, effort_s)
 
     def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> Ints:
         """`[N]`, the partition that the literals say."""
@@ -164,7 +166,7 @@ class _OnSolution(cp_model.CpSolverSolutionCallback):
     def __init__(
         self,
         placement: Callable[[Callable[[cp_model.LiteralT], bool]], Ints],
-        on_solution: Callable[[Ints], None],
+        on_solution: Callable[[Ints], object],
     ) -> None:
         super().__init__()
         self._placement = placement

@@ -14,6 +14,8 @@ from mcm_passes.exact.chip_windows import WorkAround, chip_windows
 from mcm_passes.exact.link_cuts import fewest_crossing_bytes
 from mcm_passes.solver.rule_graph import RuleGraph
 
+PROOF = "flow"
+
 STEPS = 40
 """Halvings of the bisection: to 1e-12 of the first interval."""
 
@@ -88,33 +90,33 @@ def flow_bound(
     Returns:
         0 seconds where nothing beyond `least_s` is proven.
     """
-    known, found = least_s, None
+    known, proven = least_s, LowerBound(0.0, "no obstacle")
     for of_links in (None, demands):
         low, high = known, most_s
-        first = obstacle(problem, graph, around, low, of_links)
-        if first is None:
+        why = obstacle(problem, graph, around, low, of_links)
+        if why is None:
             continue
-        found = (low, first)
         for _ in range(STEPS):
             if high - low <= 1e-9 * high:
                 break
             middle = 0.5 * (low + high)
-            why = obstacle(problem, graph, around, middle, of_links)
-            if why is None:
+            in_the_way = obstacle(problem, graph, around, middle, of_links)
+            if in_the_way is None:
                 high = middle
             else:
-                low, found = middle, (middle, why)
-        known = low
-    if found is None:
-        return LowerBound(0.0, "no obstacle")
-    seconds, why = found
-    if why.node >= 0:
-        unit = quote(problem.names[graph.units[why.node]])
-        text = f"within {seconds_text(seconds)} no chip is left for unit {unit} between the work "
-        text += "that must come before and after it"
-    else:
-        text = (
+                low, why = middle, in_the_way
+        known, proven = low, LowerBound(low, _text(problem, graph, low, why), PROOF)
+    return proven
+
+
+def _text(problem: PartitionProblem, graph: RuleGraph, seconds: float, why: Obstacle) -> str:
+    if why.node < 0:
+        return (
             f"within {seconds_text(seconds)} at least {bytes_text(why.crossing_bytes)} must cross "
             f"the link after chip {why.link}"
         )
-    return LowerBound(seconds, text)
+    unit = quote(problem.names[graph.units[why.node]])
+    return (
+        f"within {seconds_text(seconds)} no chip is left for unit {unit} between the work that "
+        "must come before and after it"
+    )

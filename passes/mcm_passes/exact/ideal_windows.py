@@ -102,10 +102,10 @@ def _holds(bits: Words, row: int, node: int) -> bool:
 
 @njit(cache=True)
 def _read_beyond(members: Words, ideal: int, read_by: Words, tensor: int) -> bool:
+    beyond = np.uint64(0)
     for k in range(members.shape[1]):
-        if read_by[tensor, k] & ~members[ideal, k]:
-            return True
-    return False
+        beyond |= read_by[tensor, k] & ~members[ideal, k]
+    return beyond != 0
 
 
 @njit(cache=True)
@@ -341,7 +341,16 @@ def _window_cost(
         if i == 0 and d.producer[t] < 0:
             relay_s += d.relay_s[t]
     room += -(-peak * packing.numerator // packing.denominator)
-    return _Cost(seconds, relay_s, in_bytes, out_bytes, room, weights, largest)
+    # The casts are for the type checker; compiled code has them as they are.
+    return _Cost(
+        seconds,
+        float(relay_s),
+        int(in_bytes),
+        int(out_bytes),
+        int(room),
+        int(weights),
+        int(largest),
+    )
 
 
 @njit(cache=True)

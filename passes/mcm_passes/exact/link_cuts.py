@@ -39,16 +39,13 @@ def fewest_crossing_bytes(
     read = demands.producer[rows] >= 0
     reader, tensor = demands.readers[read].astype(np.int64), vertex[rows[read]]
     later = np.repeat(np.arange(n), np.diff(graph.before_ptr))
-    tail = np.concatenate(
-        [demands.producer[made], tensor, later, np.full(up_to.size, source), beyond]
-    )
-    head = np.concatenate(
-        [vertex[made], reader, graph.before_nodes, up_to, np.full(beyond.size, sink)]
-    )
+    from_source, to_sink = np.full(up_to.size, source), np.full(beyond.size, sink)
+    tail = np.concatenate([demands.producer[made], tensor, later, from_source, beyond])
+    head = np.concatenate([vertex[made], reader, graph.before_nodes, up_to, to_sink])
     capacity = np.full(tail.size, MOST_BYTES, np.int64)
     capacity[: made.size] = demands.tensor_bytes[made]
     flow = SimpleMaxFlow()
-    flow.add_arcs_with_capacity(tail.astype(np.int32), head.astype(np.int32), capacity)
+    flow.add_arcs_with_capacity(tail, head, capacity)  # pyright: ignore[reportArgumentType]
     if flow.solve(source, sink) != SimpleMaxFlow.OPTIMAL:
         # More than any link could carry: the windows leave no split without a step back.
         return MOST_BYTES

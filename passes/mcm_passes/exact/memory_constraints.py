@@ -83,27 +83,43 @@ class MemoryConstraints:
             held.add(order.used(chip + 1), -d.exit_room)
         for t in range(d.producer.size):
             self._add_buffers(held, t, chip)
+        # Variables for the sums keep the constraints short that share them.
+        held_room = model.new_int_var(0, most, f"held {chip}")
+        model.add(held.expression() <= held_room)
+        weight_room = model.new_int_var(0, most, f"weights {chip}")
+        model.add(weights.expression() <= weight_room)
         packing = Fraction(PACKING)
         limit = packing.denominator * sram
-        rest = packing.denominator * held.expression()
-        weight = packing.denominator * weights.expression()
-        # Rounding up to whole blocks is what an integer limit does by itself.
-        needs = [rest + packing.numerator * live.expression() for live in self._live_sums(chip)]
-        if not self._problem.streams:
-            for need in needs:
-                model.add(need + weight <= limit)
-            return
-        streams = model.new_bool_var(f"streams {chip}")
-        buffers = packing.denominator * STREAM_SLOTS * self._largest_weight(chip)
+        streams: cp_model.IntVar | None = None
+        buffers = WeightedSum()
+        if self._problem.streams:
+            streams = model.new_bool_var(f"streams {chip}")
+            largest = self._largest_weight(chip)
+            buffers.add(largest, packing.denominator * STREAM_SLOTS)
+        for live in self._live_sums(chip):
+            # Rounding up to whole blocks is what an integer limit does by itself.
+            fixed = WeightedSum(-limit)
+            fixed.add(held_room, packing.denominator)
+            fixed.add_sum(live, packing.numerator)
+            over = WeightedSum()
+            over.add_sum(fixed, 1)
+            over.add(weight_room, packing.denominator)
+            if streams is None:
+                model.add(over.expression() <= 0)
+                continue
+            model.add(over.expression() <= 0).only_enforce_if(~streams)
+            fixed.add_sum(buffers, 1)
+            over.add_sum(buffers, 1)
+            model.add(fixed.expression() <= 0).only_enforce_if(streams)
+            time = WeightedSum()
+            time.add_sum(over, self._stream_ticks())
+            time.add(self._period, -packing.denominator * STREAM_TICKS)
+            model.add(time.expression() <= 0).only_enforce_if(streams)
+
+    def _stream_ticks(self) -> int:
+        """Time to stream one block, in parts of a tick."""
         seconds = ALIGNMENT / self._problem.limits.stream_bytes_per_s
-        ticks = math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
-        for need in needs:
-            model.add(need + weight <= limit).only_enforce_if(~streams)
-            model.add(need + buffers <= limit).only_enforce_if(streams)
-            model.add(
-                ticks * (need + weight + buffers - limit)
-                <= packing.denominator * STREAM_TICKS * self._period
-            ).only_enforce_if(streams)
+        return math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
 
     def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
         """Slots of what arrives at the chip and of what leaves it."""
@@ -137,16 +153,14 @@ class MemoryConstraints:
         order, d = self._order, self._demands
         stays: dict[int, Literal] = {}
         sums: list[WeightedSum] = []
-        seen: set[tuple[int, ...]] = set()
-        for v in range(d.work_s.size):
-            if not order.may_be_on(v, chip):
+        here = [v for v in range(d.work_s.size) if order.may_be_on(v, chip)]
+        alive = [[t for t in self._live[v] if self._may_stay(t, chip)] for v in here]
+        for i, tensors in enumerate(alive):
+            # What is all live at the next unit too needs no sum of its own.
+            if not tensors or (i + 1 < len(alive) and set(tensors) <= set(alive[i + 1])):
                 continue
-            alive = [t for t in self._live[v] if self._may_stay(t, chip)]
-            if not alive or tuple(alive) in seen:
-                continue
-            seen.add(tuple(alive))
             total = WeightedSum()
-            for t in alive:
+            for t in tensors:
                 if t not in stays:
                     producer = int(d.producer[t])
                     moves = (negated(order.since(producer, chip)), order.needed(t, chip + 1))

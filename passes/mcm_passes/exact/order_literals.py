@@ -7,6 +7,7 @@ producer is not, which is a difference of two Booleans, and windows are constant
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
@@ -24,29 +25,39 @@ def negated(literal: Literal) -> Literal:
 
 
 class WeightedSum:
-    """A linear sum over literals, while it is collected."""
+    """A linear sum over literals, while it is collected.
 
-    def __init__(self) -> None:
-        self.constant = 0
-        self._literals: list[Literal] = []
-        self._weights: list[int] = []
+    Attributes:
+        constant: the part that is known.
+    """
+
+    def __init__(self, constant: int = 0) -> None:
+        self.constant = constant
+        self._terms: list[tuple[Literal, int]] = []
 
     def add(self, literal: Literal, weight: int) -> None:
         """Adds `weight` where the literal holds."""
         if isinstance(literal, bool):
             self.constant += weight * literal
         elif weight:
-            self._literals.append(literal)
-            self._weights.append(weight)
+            self._terms.append((literal, weight))
+
+    def add_sum(self, other: WeightedSum, factor: int) -> None:
+        """Adds `factor` times another sum."""
+        self.constant += factor * other.constant
+        self._terms += [(literal, factor * weight) for literal, weight in other._terms]
 
     @property
     def most(self) -> int:
         """An upper limit of the sum."""
-        return self.constant + sum(w for w in self._weights if w > 0)
+        return self.constant + sum(weight for _, weight in self._terms if weight > 0)
 
-    def expression(self) -> cp_model.LinearExprT:
+    def expression(self) -> cp_model.LinearExpr:
         """The sum for the solver."""
-        return cp_model.LinearExpr.weighted_sum(self._literals, self._weights) + self.constant
+        literals = [literal for literal, _ in self._terms]
+        weights = [weight for _, weight in self._terms]
+        total = cp_model.LinearExpr.weighted_sum(literals, weights)
+        return total + self.constant
 
 
 class OrderLiterals:
@@ -71,7 +82,7 @@ class OrderLiterals:
             chips = range(self.low[v] + 1, self.high[v] + 1)
             literals: list[Literal] = [self.model.new_bool_var(f"{v}>={c}") for c in chips]
             self._from.append(literals)
-            for earlier, later in zip(literals, literals[1:], strict=False):
+            for earlier, later in pairwise(literals):
                 self.model.add_implication(later, earlier)
         for v in range(graph.num_nodes):
             for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]].tolist():

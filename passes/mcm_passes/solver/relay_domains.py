@@ -109,6 +109,8 @@ def keep_cover(
         s = witness[lane, k]
         if s >= 0 and s != u and not _has(moved, s) and low[s, lane] <= k <= -minus_high[s, lane]:
             continue
+        if s >= 0 and s != u:
+            spare[s >> 6] |= open_bits[s >> 6] & (np.uint64(1) << np.uint64(s & 63))
         found = _spare_node(low, minus_high, lane, u, k, moved, spare)
         witness[lane, k] = found
         if found >= 0:

@@ -101,10 +101,11 @@ class Road:
         routing: str = "relay",
         groups: Sequence[tuple[str, ...]] | None = None,
         clones: bool = False,
+        use: int | None = None,
     ) -> None:
         self._source = build_zoo_model(source) if isinstance(source, str) else source
         self._target = target
-        self._options = CompileOptions(passes=BEFORE, routing=routing)
+        self._options = CompileOptions(passes=BEFORE, routing=routing, chips=use)
         self._groups = groups
         self._clones = clones
         self.streams = 0
@@ -197,7 +198,7 @@ class Road:
             busy = [chip.busy_s for chip in result.chips]
             assert verdicts.chip_busy_s[row, :used].tolist() == pytest.approx(busy, rel=1e-12)
             for link in result.links:
-                if link.source >= 0 and link.destination == link.source + 1:
+                if 0 <= link.source < self.problem.num_chips and link.destination >= 0:
                     got = verdicts.link_busy_s[row, link.source]
                     assert got == pytest.approx(link.busy_s, rel=1e-12)
         return np.bincount(verdicts.verdict, minlength=3).tolist()
@@ -207,8 +208,9 @@ class Road:
 def make_road():
     """Makes a `Road` of ONNX text or a zoo model on a package with the given options."""
 
-    def make(source, *, routing="relay", groups=None, clones=False, **options):
+    def make(source, *, routing="relay", groups=None, clones=False, use=None, **options):
         model = parse(source) if "=>" in source else source
-        return Road(model, package(**options), routing=routing, groups=groups, clones=clones)
+        target = package(**options)
+        return Road(model, target, routing=routing, groups=groups, clones=clones, use=use)
 
     return make

@@ -159,6 +159,13 @@ off = true
     assert overflows >= 1
 
 
+def test_fewer_chips_than_the_package_has(make_road):
+    road = make_road(TIED, groups=(), chips=5, use=3, host_io="ends")
+    runs, _, _ = road.check(road.random_partitions(10))
+    assert road.judge.judge(road.random_partitions(1)).chip_busy_s.shape == (1, 3)
+    assert runs >= 2
+
+
 @pytest.mark.parametrize("sram_mib", [0.15, 0.06])
 def test_weights_that_do_not_fit_are_streamed(make_road, sram_mib):
     more = """

@@ -356,6 +356,27 @@ def test_an_input_beyond_all_memory(tmp_path):
     assert fault.code == "MCM-I034"
 
 
+def test_an_input_without_elements_that_no_array_can_be(tmp_path):
+    model = parsed("g (float[0,4611686018427387904] x) => (y) { y = Relu (x) }")
+    model.graph.output[0].ClearField("type")
+    (fault,) = refused(model, tmp_path)
+    assert fault.code == "MCM-I034"
+    assert "no array has the shape [0, 4611686018427387904]" in fault.message
+
+
+def test_negative_sizes_that_inference_makes_are_open(tmp_path):
+    model = parsed(
+        "g (float[1,1,6,6] x) => (float[a,b,c,d] y)"
+        " { p = AveragePool <kernel_shape = [64, 1]> (x) y = Relu (p) }"
+    )
+    imported, notes = import_of(model, tmp_path)
+    assert [d.code for d in notes] == ["MCM-I040"]
+    for node in imported.graph:
+        shape = node.outputs[0].shape
+        assert shape[0] == 1
+        assert isinstance(shape[2], ir.SymbolicDim)
+
+
 def test_the_memory_of_a_run_is_estimated_from_shapes(tmp_path):
     model, _ = import_of(
         parsed(

@@ -1,0 +1,162 @@
+"""Assignments of named things to chips, as CSV or JSON: a user's own cut, and ours for others."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from mcm_compiler.artifact import json_text
+from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+
+MAX_FILE_BYTES = 1 << 26
+"""An assignment of half a million ops."""
+
+MAX_CHIP = 2**31 - 1
+
+MAX_FAULTS = 20
+"""Faults that are spelled out."""
+
+JSON_SUFFIX = ".json"
+
+COLUMNS = ("chip", "device")
+"""Names of the second column; `mcmc partition` writes devices, `mcmc compile` chips."""
+
+HINT = "see docs/partitioning-problems.md for the form"
+
+
+@dataclass(frozen=True)
+class AssignedName:
+    """One row of an assignment.
+
+    Attributes:
+        name: of an op or a group of ops, or a pattern with `*` and `?`.
+        chip: where it goes.
+        place: file and line, or file and name.
+    """
+
+    name: str
+    chip: int
+    place: str
+
+
+def read_assignment(path: Path) -> tuple[AssignedName, ...]:
+    """Reads an assignment: JSON where the file's name ends so, CSV else.
+
+    CSV has the columns `name,chip`. JSON is an object with chips by name, on its own or under the
+    key `assignment`, or there a list of objects with `name` and `chip`.
+
+    Raises:
+        CompileError: MCM-F010, with one diagnostic per faulty row.
+    """
+    source = str(path)
+    try:
+        text = read_bounded(path, MAX_FILE_BYTES)
+        if path.suffix.lower() == JSON_SUFFIX:
+            rows = _json_rows(parse_json(text), source)
+        else:
+            rows = _csv_rows(text, source)
+    except UnreadableError as error:
+        message = f"the assignment cannot be read: {error}"
+        raise CompileError(Diagnostic("MCM-F010", message, at=source, hint=HINT)) from error
+    found: list[AssignedName] = []
+    seen: dict[str, str] = {}
+    faults: list[Diagnostic] = []
+    for place, name, chip in rows:
+        fault = None
+        if not isinstance(name, str) or not name:
+            fault = "a row has no name"
+        elif not _is_chip(chip):
+            fault = f"{quote(name)} goes to {quote(str(chip)[:40])}, which is no number of a chip"
+        elif name in seen:
+            fault = f"{quote(name)} is assigned twice, first at {seen[name]}"
+        else:
+            seen[name] = place
+            found.append(AssignedName(name, int(chip), place))
+        if fault is not None:
+            faults.append(Diagnostic("MCM-F010", fault, at=place, hint=HINT))
+            if len(faults) == MAX_FAULTS:
+                break
+    if not found and not faults:
+        message = "the assignment is empty"
+        faults.append(Diagnostic("MCM-F010", message, at=source, hint=HINT))
+    if faults:
+        raise CompileError(faults)
+    return tuple(found)
+
+
+def write_assignment(
+    path: Path, chip_of: Mapping[str, int], column: Literal["chip", "device"]
+) -> None:
+    """Writes an assignment that `read_assignment` reads, whole or not at all.
+
+    Args:
+        path: JSON where the name ends so, CSV else.
+        chip_of: by name, in the order of the file.
+        column: what the numbers are called.
+
+    Raises:
+        CompileError: MCM-A002 if the system refuses the write.
+    """
+    from mcm_compiler.cli.output_files import whole_file
+
+    if path.suffix.lower() == JSON_SUFFIX:
+        rows = [{"name": name, column: chip} for name, chip in chip_of.items()]
+        text = json_text.dump({"assignment": rows})
+    else:
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([("name", column), *chip_of.items()])
+        text = buffer.getvalue()
+    with whole_file(path) as partial:
+        partial.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def _is_chip(value: object) -> bool:
+    if isinstance(value, str):
+        return value.isascii() and value.isdigit() and len(value) < 11 and int(value) <= MAX_CHIP
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CHIP
+
+
+def _csv_rows(text: str, source: str) -> list[tuple[str, Any, Any]]:
+    rows: list[tuple[str, Any, Any]] = []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for cells in reader:
+            if not cells:
+                continue
+            if not rows and len(cells) == 2 and cells[1].strip() in COLUMNS:
+                # The header; a chip of that name is refused anyway.
+                continue
+            if len(cells) != 2:
+                raise UnreadableError(
+                    f"line {reader.line_num} has {len(cells)} cells and not two, name and chip"
+                )
+            rows.append((f"{source}:{reader.line_num}", cells[0], cells[1].strip()))
+    except csv.Error as error:
+        raise UnreadableError(f"line {reader.line_num} is not CSV: {error}") from None
+    return rows
+
+
+def _json_rows(data: Any, source: str) -> list[tuple[str, Any, Any]]:
+    if isinstance(data, dict):
+        data = cast("dict[str, Any]", data).get("assignment", data)
+    if isinstance(data, dict):
+        table = cast("dict[str, Any]", data)
+        return [(f"{source}: {quote(name)}", name, chip) for name, chip in table.items()]
+    if not isinstance(data, list):
+        raise UnreadableError("it is neither an object nor a list under the key 'assignment'")
+    rows: list[tuple[str, Any, Any]] = []
+    for k, entry in enumerate(cast("list[Any]", data)):
+        if not isinstance(entry, dict):
+            raise UnreadableError(f"assignment[{k}] is not an object")
+        row = cast("dict[str, Any]", entry)
+        chips = [row[column] for column in COLUMNS if column in row]
+        if len(chips) != 1:
+            raise UnreadableError(f"assignment[{k}] has {len(chips)} of the keys chip and device")
+        rows.append((f"{source}: assignment[{k}]", row.get("name"), chips[0]))
+    return rows

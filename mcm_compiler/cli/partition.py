@@ -1,0 +1,152 @@
+"""`mcmc partition`: places the operators of a problem file on devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.parameters import (
+    FILE,
+    SEED,
+    force_option,
+    format_option,
+    parse_duration,
+    plugin_option,
+)
+from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.report.printable import printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.placement import Placement, PlacementProblem
+
+DEVICES = click.IntRange(0, 4096)
+
+
+@click.command(cls=Verb)
+@click.argument("problem", type=FILE)
+@click.option(
+    "--cost", default="device-placement", show_default=True,
+    help="device-placement: compute and communication of a device add up. ring: they overlap.",
+)
+@click.option(
+    "--rule", type=click.Choice(["none", "relay", "strict"]), default="none", show_default=True,
+    help="Devices that all reach each other, or a one-way ring with this rule.",
+)
+@click.option(
+    "--max-accelerators", type=DEVICES, default=None, help="Instead of the file's maxFPGAs."
+)
+@click.option("--max-cpus", type=DEVICES, default=None, help="Instead of the file's maxCPUs.")
+@click.option(
+    "--partitioner", default=None,
+    help="Strategy, as listed by mcmc strategies, instead of the cost's own method.",
+)
+@click.option(
+    "--samples", type=click.IntRange(1), default=10_000, show_default=True,
+    help="Most partitions that a strategy evaluates.",
+)
+@click.option(
+    "--budget", "budget_s", type=parse_duration, default=None, metavar="DURATION",
+    help="Time limit of a strategy, such as 60s; results need not be reproducible.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@click.option(
+    "--assignment-out", type=FILE, default=None,
+    help="Write the device of each node as CSV, or as JSON to a name that ends in .json.",
+)
+@force_option
+@plugin_option
+@format_option()
+def command(
+    problem: Path,
+    cost: str,
+    rule: Any,
+    max_accelerators: int | None,
+    max_cpus: int | None,
+    partitioner: str | None,
+    samples: int,
+    budget_s: float | None,
+    seed: int,
+    assignment_out: Path | None,
+    force: bool,
+    plugin: tuple[Path, ...],
+    output_format: str,
+) -> None:
+    """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
+
+    The file has the form of the inputs of Tarnawski et al. 2020. Prints the period, the device of
+    each operator, and a proven lower bound.
+    """
+    from mcm_compiler.assignment_file import write_assignment
+    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.placement import PlacementRequest
+    from mcm_compiler.placement_file import read_placement, with_devices
+    from mcm_compiler.registry import PLACEMENT_COSTS, load_plugin
+
+    for path in plugin:
+        load_plugin(path)
+    if assignment_out is not None:
+        refuse_existing(assignment_out, force)
+    asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
+    request = PlacementRequest(rule, partitioner, samples, budget_s, seed)
+    found = PLACEMENT_COSTS.get(cost)().place(asked, request)
+    if output_format == "json":
+        show_json(_data(asked, found, cost, rule))
+    else:
+        _show(asked, found, cost, rule)
+    if assignment_out is not None:
+        rows = dict(zip(asked.names, found.device_of.tolist(), strict=True))
+        write_assignment(assignment_out, rows, "device")
+        click.echo(f"wrote {printable(str(assignment_out))}", err=True)
+
+
+def _data(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> dict[str, Any]:
+    gap = found.gap
+    return {
+        "problem": problem.source,
+        "cost": cost,
+        "rule": rule,
+        "period": found.period,
+        "lower_bound": found.lower_bound,
+        "argument": found.argument,
+        "gap": gap if gap < float("inf") else None,
+        "price": found.price,
+        "method": found.method,
+        "max_accelerators": problem.max_accelerators,
+        "max_cpus": problem.max_cpus,
+        "device_load": found.device_load.tolist(),
+        "assignment": [
+            {"id": node, "name": name, "device": device}
+            for node, name, device in zip(
+                problem.ids, problem.names, found.device_of.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def _show(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> None:
+    rows = [
+        ["period", f"{found.period:.6g}", f"cost {cost}, rule {rule}, {found.method}"],
+        ["lower bound", f"{found.lower_bound:.6g}", found.argument],
+        ["gap", f"{found.gap:.2%}", ""],
+    ]
+    if found.price is not None:
+        rows.append(["price", f"{found.price:.2%}", "of the rule, over the rule none"])
+    show_table(rows)
+    click.echo()
+    count = [0] * (problem.max_accelerators + problem.max_cpus)
+    size = [0.0] * len(count)
+    for v, device in enumerate(found.device_of.tolist()):
+        count[device] += 1
+        size[device] += float(problem.size_bytes[v])
+    from mcm_compiler.units import bytes_text
+
+    table = [["device", "", "load", "nodes", "memory"]]
+    for device, load in enumerate(found.device_load.tolist()):
+        kind = "accelerator" if device < problem.max_accelerators else "CPU"
+        table.append(
+            [str(device), kind, f"{load:.6g}", str(count[device]), bytes_text(int(size[device]))]
+        )
+    show_table(table)

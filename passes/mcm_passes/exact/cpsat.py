@@ -1,0 +1,158 @@
+"""The exact strategy for all graphs: bounds, order ideals, then CP-SAT in the order encoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.units import count_text, seconds_text
+from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.exact.ideals import search_ideals, start_from_dp
+from mcm_passes.exact.incumbent import Incumbent
+from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.solver.rule_graph import rule_graph
+
+if TYPE_CHECKING:
+    from mcm_passes.exact.cpsat_model import SearchResult
+
+PROOF = "cpsat"
+
+ROUNDS = 8
+"""Runs of CP-SAT, each below the best partition of the one before."""
+
+
+@dataclass(frozen=True)
+class CpSat:
+    """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
+
+    Starts from `dp`, raises the bound by windows and minimum cuts, tries the order ideals where
+    there are few, and leaves the rest to CP-SAT: Booleans "unit v is on chip c or later" inside
+    the windows, all resources of the fast model as linear constraints, the whole triangle rule.
+
+    Attributes:
+        tolerance: gap that is good enough.
+        ideals: most order ideals to try before CP-SAT; 0 to go to CP-SAT at once.
+        workers: search strategies that take turns in CP-SAT; the result does not depend on cores.
+        max_units: most units that a model for CP-SAT is built for.
+    """
+
+    name: ClassVar[str] = "cpsat"
+    summary: ClassVar[str] = "proven optimum by order ideals and CP-SAT, within a budget"
+
+    tolerance: float = 5e-4
+    ideals: int = 20_000
+    workers: int = 1
+    max_units: int = 10_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance is {self.tolerance}, not between 0 and 1")
+        for name, value, least in (
+            ("ideals", self.ideals, 0),
+            ("workers", self.workers, 1),
+            ("max_units", self.max_units, 1),
+        ):
+            if value < least:
+                raise ValueError(f"{name} is {value}, not at least {least}")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches until the gap is within the tolerance or the budget is spent."""
+        known = Incumbent(evaluate, budget)
+        reason = start_from_dp(known, problem, evaluate, rng, budget)
+        known.prove(lower_bound(problem))
+        if self.ideals and not known.closed(self.tolerance):
+            reason = search_ideals(known, problem, self.ideals, 200 * self.ideals) or reason
+        if not (known.closed(self.tolerance) or known.must_stop()):
+            reason = self._optimise(known, problem, rng, budget) or reason
+        return known.outcome(reason)
+
+    def _optimise(
+        self,
+        known: Incumbent,
+        problem: PartitionProblem,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> str:
+        """Flow bound and CP-SAT; the reason where there is no partition."""
+        graph = rule_graph(problem)
+        if graph.num_nodes > self.max_units:
+            size = count_text(graph.num_nodes, "unit")
+            return f"none is known, and {size} are too many to prove that none exists"
+        from mcm_passes.exact.cpsat_model import CpSatModel, SearchLimits
+
+        around = work_around(problem, graph)
+        demands = chip_demands(problem, graph)
+        most_s = _slowest(problem)
+        known.prove(
+            flow_bound(
+                problem, graph, around, demands, known.bound.seconds, min(known.period_s, most_s)
+            )
+        )
+        effort_s = budget.effort_s
+        for _ in range(ROUNDS):
+            if known.closed(self.tolerance) or known.must_stop():
+                break
+            ceiling_s = min(known.period_s * (1.0 - 0.5 * self.tolerance), most_s)
+            windows = chip_windows(problem, graph, around, ceiling_s)
+            model = CpSatModel(problem, graph, demands, windows, known.bound.seconds, ceiling_s)
+            if known.chip_of is not None:
+                model.hint(known.chip_of)
+            result = model.search(
+                SearchLimits(
+                    effort_s=effort_s,
+                    seconds=known.seconds_left(),
+                    workers=self.workers,
+                    seed=int(rng.integers(1 << 31)),
+                    gap=0.25 * self.tolerance,
+                ),
+                known.offer,
+                known.must_stop,
+            )
+            effort_s -= result.effort_s
+            if result.verdict == "infeasible" and known.chip_of is None:
+                known.exhausted = True
+                return (
+                    "none exists, as CP-SAT proved over all placements that memory and rules allow"
+                )
+            known.prove(_bound(result, ceiling_s))
+            if result.verdict in ("feasible", "unknown") or (
+                result.chip_of is not None and not known.offer(result.chip_of)
+            ):
+                break
+        if known.chip_of is not None:
+            return ""
+        effort = f"{budget.effort_s:g} deterministic seconds of CP-SAT"
+        return f"none is known, and {effort} did not prove that none exists"
+
+
+def _bound(result: SearchResult, ceiling_s: float) -> LowerBound:
+    seconds = min(result.bound_s, ceiling_s)
+    if result.verdict == "infeasible":
+        text = f"CP-SAT proved that no partition is within {seconds_text(seconds)}"
+    else:
+        text = f"dual bound of CP-SAT, {seconds_text(seconds)}"
+    return LowerBound(seconds, text, PROOF)
+
+
+def _slowest(problem: PartitionProblem) -> float:
+    """More than the period of any partition: all work and all transfers one after the other."""
+    limits = problem.limits
+    work = float(problem.compute_s.sum() + problem.relay_s.sum())
+    moved = float(problem.tensor_bytes.sum())
+    seconds = work / float(problem.chip_speed.min())
+    seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
+    if problem.streams:
+        seconds += float(aligned(problem.weight_bytes).sum()) / limits.stream_bytes_per_s
+    return 2.0 * seconds + 1e-9

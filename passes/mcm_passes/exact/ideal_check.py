@@ -1,0 +1,284 @@
+"""A second, plain computation over order ideals, to check what the first one claims.
+
+Shares no code with the search: sets are Python integers, costs are read off the problem, and
+instead of the best chain it asks whether there is one below a given period.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.partitioning.fast_model import PACKING, STREAM_SLOTS, aligned
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    producer: int
+    """Bit of the unit that makes it; 0 for the host."""
+    readers: int
+    """Bits of the units that read it."""
+    last: int
+    """The last of its units."""
+    link_bytes: int
+    room: int
+    relay_s: float
+    to_host: bool
+    relayed: bool
+
+
+@dataclass(frozen=True)
+class _Item:
+    seconds: float
+    room: int
+    weight: int
+    in_bytes: int
+
+
+class IdealCheck:
+    """Asks whether a chain of order ideals is below a period.
+
+    Attributes:
+        windows: windows that were weighed.
+    """
+
+    def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
+        self.windows = 0
+        self._most_windows = most_windows
+        self._problem = problem
+        self._limits = problem.limits
+        self._ends = problem.limits.host_io == "ends"
+        self._fixed = np.flatnonzero(~problem.clonable).tolist()
+        self._all = sum(1 << u for u in self._fixed)
+        self._before = [0] * problem.num_units
+        self._above = [0] * problem.num_units
+        self._below = [0] * problem.num_units
+        source, target = dependency_edges(problem)
+        for u, v in sorted(zip(source.tolist(), target.tolist(), strict=True), key=lambda e: e[1]):
+            self._before[v] |= 1 << u
+            self._above[v] |= self._above[u] | 1 << u
+        for v in reversed(self._fixed):
+            for u in _units(self._above[v]):
+                self._below[u] |= 1 << v
+        self._items: list[_Item] = []
+        self._needs: list[set[int]] = [set() for _ in range(problem.num_units)]
+        self._tensors: list[_Tensor] = []
+        self._made: list[list[_Tensor]] = [[] for _ in range(problem.num_units)]
+        self._read_facts()
+
+    def none_below(self, period_s: float) -> bool | None:
+        """Whether no valid partition is faster than `period_s`; None where that takes too long."""
+        limits, chips = self._limits, self._problem.num_chips
+        if self._ends and self._host_s() >= period_s:
+            return True
+        alike = (
+            len(set(limits.sram_bytes)) == 1
+            and len(set(limits.chip_speed)) <= 1
+            and not (self._problem.pinned_chip >= 0).any()
+            and not self._ends
+        )
+        reached = {0}
+        seen = {0}
+        for chip in range(chips):
+            further: set[int] = set()
+            # Where chips are alike, a set that fewer chips reach need not be reached by more.
+            known = seen if alike else further
+            for held in sorted(reached):
+                for grown in self._chips_from(held, chip, period_s):
+                    if grown not in known:
+                        further.add(grown)
+                if self.windows > self._most_windows:
+                    return None
+            if self._all in further:
+                return False
+            seen |= further
+            reached = further
+        return True
+
+    def _host_s(self) -> float:
+        p = self._problem
+        read = np.diff(p.tensor_ptr) > 0
+        entering = int(p.tensor_bytes[(p.tensor_producer < 0) & read].sum())
+        leaving = int(p.tensor_bytes[(p.tensor_producer >= 0) & p.tensor_to_host].sum())
+        return max(entering, leaving) / p.limits.host_bytes_per_s
+
+    def _read_facts(self) -> None:
+        p = self._problem
+        room = aligned(p.tensor_bytes).tolist()
+        behind = self._behind_clones()
+        clone_room = [0] * p.num_units
+        for t, producer in enumerate(p.tensor_producer.tolist()):
+            units = p.tensor_consumers[p.tensor_ptr[t] : p.tensor_ptr[t + 1]].tolist()
+            readers = sorted({v for u in units for v in behind[u]})
+            size = int(p.tensor_bytes[t])
+            if producer >= 0 and p.clonable[producer]:
+                clone_room[producer] += room[t]
+            elif producer < 0 and not self._ends:
+                slots = self._limits.channel_slots
+                self._add_item(readers, _Item(0.0, slots * room[t], 0, size))
+            elif producer >= 0 or readers:
+                to_host = producer >= 0 and bool(p.tensor_to_host[t])
+                tensor = _Tensor(
+                    producer=1 << producer if producer >= 0 else 0,
+                    readers=sum(1 << v for v in readers),
+                    last=readers[-1] if readers else producer,
+                    link_bytes=size,
+                    room=room[t],
+                    relay_s=float(p.relay_s[t]),
+                    to_host=to_host,
+                    relayed=p.routing == "relay" or (self._ends and (producer < 0 or to_host)),
+                )
+                self._tensors.append(tensor)
+                if producer >= 0:
+                    self._made[producer].append(tensor)
+        for u in np.flatnonzero(p.clonable).tolist():
+            self._add_item(behind[u], _Item(float(p.compute_s[u]), clone_room[u], 0, 0))
+        for w, size in enumerate(aligned(p.weight_bytes).tolist()):
+            users = p.weight_users[p.weight_ptr[w] : p.weight_ptr[w + 1]].tolist()
+            self._add_item(sorted({v for u in users for v in behind[u]}), _Item(0.0, size, size, 0))
+
+    def _add_item(self, users: list[int], item: _Item) -> None:
+        for v in users:
+            self._needs[v].add(len(self._items))
+        self._items.append(item)
+
+    def _behind_clones(self) -> list[list[int]]:
+        p = self._problem
+        behind: list[list[int]] = [[] if p.clonable[u] else [u] for u in range(p.num_units)]
+        for u in reversed(np.flatnonzero(p.clonable).tolist()):
+            found: set[int] = set()
+            for t in np.flatnonzero(p.tensor_producer == u).tolist():
+                for v in p.tensor_consumers[p.tensor_ptr[t] : p.tensor_ptr[t + 1]].tolist():
+                    found.update(behind[v])
+            behind[u] = sorted(found)
+        return behind
+
+    def _chips_from(self, held: int, chip: int, period_s: float) -> Iterator[int]:
+        """The ideals that `chip` can hand over at, where it takes over at `held`."""
+        arriving = self._crossing(held) if held else []
+        if held == self._all:
+            return
+        queue, seen = [held], {held}
+        while queue:
+            at = queue.pop()
+            for u in self._fixed:
+                grown = at | 1 << u
+                if grown == at or self._before[u] & ~at or grown in seen:
+                    continue
+                seen.add(grown)
+                self.windows += 1
+                larger, fits = self._weigh(held, grown, arriving, chip, period_s)
+                if larger:
+                    queue.append(grown)
+                if fits:
+                    yield grown
+            if self.windows > self._most_windows:
+                return
+
+    def _crossing(self, held: int) -> list[_Tensor]:
+        if held == self._all:
+            return []
+        return [
+            t
+            for t in self._tensors
+            if (not t.producer or t.producer & held)
+            and (t.readers & ~held or (self._ends and t.to_host))
+        ]
+
+    def _weigh(
+        self, held: int, grown: int, arriving: list[_Tensor], chip: int, period_s: float
+    ) -> tuple[bool, bool]:
+        """Whether larger windows may be below the period, and whether this one is."""
+        limits = self._limits
+        inside = _units(grown & ~held)
+        speed = float(self._problem.chip_speed[chip])
+        sram = limits.sram_bytes[chip]
+        needed = set[int]().union(*(self._needs[u] for u in inside))
+        items = [self._items[i] for i in sorted(needed)]
+        seconds = sum(float(self._problem.compute_s[u]) for u in inside)
+        seconds += sum(item.seconds for item in items)
+        weights = sum(item.weight for item in items)
+        if seconds / speed >= period_s or (weights > sram and not self._problem.streams):
+            return False, False
+        pins = self._problem.pinned_chip
+        if any(pins[u] >= 0 and pins[u] != chip for u in inside) or any(
+            pins[u] == chip for u in self._fixed if not grown >> u & 1
+        ):
+            return True, False
+        leaving = self._crossing(grown)
+        seconds += sum(
+            t.relay_s
+            for t in arriving
+            if t.relayed and (t.readers & ~grown or (self._ends and t.to_host))
+        )
+        seconds += sum(t.relay_s for t in leaving if not t.producer and not held)
+        link_s = sum(t.link_bytes for t in leaving) / limits.link_bytes_per_s
+        in_s = sum(item.in_bytes for item in items) / limits.host_bytes_per_s
+        sent = [t for u in inside for t in self._made[u] if t.to_host and not self._ends]
+        out_s = sum(t.link_bytes for t in sent) / limits.host_bytes_per_s
+        if max(seconds / speed, link_s, in_s, out_s) >= period_s:
+            return True, False
+        if self._problem.routing == "strict" and self._detour(held, grown, arriving):
+            return True, False
+        room = sum(item.room for item in items) + self._buffers(held, grown, arriving, leaving)
+        room += limits.channel_slots * sum(t.room for t in sent)
+        room += _aligned_up(math.ceil(self._peak(inside, grown) * PACKING))
+        over = room - sram
+        if over > 0:
+            streamed = over + STREAM_SLOTS * max((item.weight for item in items), default=0)
+            rate = limits.stream_bytes_per_s
+            if not rate or streamed > weights or streamed / rate >= period_s:
+                return True, False
+        return True, True
+
+    def _buffers(
+        self, held: int, grown: int, arriving: list[_Tensor], leaving: list[_Tensor]
+    ) -> int:
+        inside = grown & ~held
+        room = sum(t.room for t in arriving if t.relayed or t.readers & inside)
+        room += sum(t.room for t in leaving if t.relayed or t.producer & inside)
+        if self._ends and not held:
+            room += sum(t.room for t in self._tensors if not t.producer)
+        if self._ends and grown == self._all:
+            room += sum(t.room for t in self._tensors if t.to_host)
+        return self._limits.channel_slots * room
+
+    def _peak(self, inside: list[int], grown: int) -> int:
+        live, peak = 0, 0
+        dying: dict[int, int] = {}
+        for u in inside:
+            for t in self._made[u]:
+                if not t.to_host and not t.readers & ~grown:
+                    live += t.room
+                    dying[t.last] = dying.get(t.last, 0) + t.room
+            peak = max(peak, live)
+            live -= dying.get(u, 0)
+        return peak
+
+    def _detour(self, held: int, grown: int, arriving: list[_Tensor]) -> bool:
+        """Whether a unit of the window lies on a path beside a dependency that passes it."""
+        inside = grown & ~held
+        return any(
+            inside & self._below[t.producer.bit_length() - 1] & self._above[v]
+            for t in arriving
+            if t.producer
+            for v in _units(t.readers & ~grown)
+        )
+
+
+def _units(bits: int) -> list[int]:
+    found: list[int] = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+def _aligned_up(size: int) -> int:
+    return int(aligned(np.array([size], np.int64))[0])

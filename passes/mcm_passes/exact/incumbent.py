@@ -1,0 +1,71 @@
+"""The best partition so far and the best bound so far, of one exact search."""
+
+from __future__ import annotations
+
+import time
+
+from mcm_compiler.partition import Budget, Evaluate, Ints, LowerBound, Outcome
+
+NO_BOUND = LowerBound(0.0, "nothing proven")
+
+
+class Incumbent:
+    """What a search knows.
+
+    Attributes:
+        chip_of: `[N]`, the best partition so far, or None.
+        period_s: its period, or infinity.
+        bound: the best bound so far.
+        evaluations: partitions that were evaluated.
+        exhausted: whether it is proven that no partition exists.
+    """
+
+    def __init__(self, evaluate: Evaluate, budget: Budget) -> None:
+        self.chip_of: Ints | None = None
+        self.period_s = float("inf")
+        self.bound = NO_BOUND
+        self.evaluations = 0
+        self.exhausted = False
+        self._evaluate = evaluate
+        self._budget = budget
+        self._start_s = time.monotonic()
+
+    def offer(self, chip_of: Ints) -> bool:
+        """Evaluates a partition and keeps it if it is the best; whether it is valid."""
+        self.evaluations += 1
+        period_s = self._evaluate(chip_of)
+        if period_s < self.period_s:
+            self.chip_of, self.period_s = chip_of, period_s
+            self._budget.monitor.best(chip_of, period_s)
+        return period_s < float("inf")
+
+    def prove(self, bound: LowerBound) -> None:
+        """Keeps a bound if it is the best."""
+        if bound.seconds > self.bound.seconds:
+            self.bound = bound
+
+    def closed(self, tolerance: float) -> bool:
+        """Whether nothing that matters is left to find."""
+        enough_s = max(self.bound.seconds * (1.0 + tolerance), self._budget.enough_s)
+        return self.exhausted or self.period_s <= enough_s
+
+    def seconds_left(self) -> float | None:
+        """Wall time left, or None where it is not limited."""
+        if self._budget.seconds is None:
+            return None
+        return max(self._budget.seconds - (time.monotonic() - self._start_s), 0.0)
+
+    def must_stop(self) -> bool:
+        """Whether the budget is spent or the caller has cancelled."""
+        return (
+            self._budget.monitor.cancelled
+            or self.evaluations >= self._budget.evaluations
+            or self.seconds_left() == 0.0
+        )
+
+    def outcome(self, reason: str) -> Outcome:
+        """The answer; `reason` says why there is no partition where there is none."""
+        bound = self.bound if self.bound.seconds > 0.0 else None
+        if self.chip_of is None:
+            return Outcome(None, self.evaluations, reason, bound)
+        return Outcome(self.chip_of, self.evaluations, bound=bound)

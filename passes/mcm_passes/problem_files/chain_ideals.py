@@ -1,0 +1,89 @@
+"""Which ideals a chain may go through: all of a graph, or those that promise most."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_passes.exact.order_ideals import order_ideals
+from mcm_passes.problem_files.device_chains import group_order
+from mcm_passes.problem_files.device_groups import DeviceGroups
+from mcm_passes.solver.rule_graph import Words
+
+MOST_IDEALS = 50_000
+"""Ideals up to which all are enumerated."""
+
+
+def all_ideals(groups: DeviceGroups, most: int = MOST_IDEALS) -> Words | None:
+    """`[I, words]`, every ideal as a bitset; None where there are more than `most`."""
+    found = order_ideals(group_order(groups), most)
+    return None if found is None else found.members
+
+
+def ideals_of_orders(groups: DeviceGroups, rng: np.random.Generator, orders: int) -> set[int]:
+    """The ideals that topological orders begin with: the given one, a late one, random ones."""
+    n = groups.count
+    before: list[list[int]] = [[] for _ in range(n)]
+    behind: list[list[int]] = [[] for _ in range(n)]
+    for a, b in groups.edges.tolist():
+        before[b].append(a)
+        behind[a].append(b)
+    found = {0}
+    late = [n - 1 - v for v in range(n)]
+    for k in range(orders):
+        first = list(range(n)) if k == 0 else late if k == 1 else rng.permutation(n).tolist()
+        # A random priority spreads over the graph, its depth-first form stays on one branch.
+        for held in _prefixes(first, before, behind, by_depth=k % 2 == 1):
+            found.add(held)
+    return found
+
+
+def neighbours(groups: DeviceGroups, held: int) -> set[int]:
+    """Ideals with up to two groups more, and with up to two fewer."""
+    needs, needed = [0] * groups.count, [0] * groups.count
+    for a, b in groups.edges.tolist():
+        needs[b] |= 1 << a
+        needed[a] |= 1 << b
+    more, fewer = {held}, {held}
+    for _ in range(2):
+        more |= {
+            ideal | 1 << v
+            for ideal in more
+            for v in range(groups.count)
+            if not ideal >> v & 1 and not needs[v] & ~ideal
+        }
+        fewer |= {
+            ideal & ~(1 << v)
+            for ideal in fewer
+            for v in range(groups.count)
+            if ideal >> v & 1 and not needed[v] & ideal
+        }
+    return more | fewer
+
+
+def as_words(ideals: set[int], count: int) -> Words:
+    """`[I, words]`, the ideals in ascending order."""
+    size = 8 * ((count + 63) // 64)
+    raw = b"".join(ideal.to_bytes(size, "little") for ideal in sorted(ideals))
+    return np.frombuffer(raw, "<u8").reshape(len(ideals), -1).astype(np.uint64)
+
+
+def _prefixes(
+    first: list[int], before: list[list[int]], behind: list[list[int]], *, by_depth: bool
+) -> list[int]:
+    """Ideals along the order that takes, among groups that are ready, the one that is `first`."""
+    import heapq
+
+    waits = [len(b) for b in before]
+    ready = [(first[v], v) for v in range(len(waits)) if not waits[v]]
+    heapq.heapify(ready)
+    held, found = 0, list[int]()
+    while ready:
+        _, v = heapq.heappop(ready)
+        held |= 1 << v
+        found.append(held)
+        for w in behind[v]:
+            waits[w] -= 1
+            if not waits[w]:
+                # Earlier than all that is ready: the newest comes next.
+                heapq.heappush(ready, (first[w] - len(found) * len(waits) * by_depth, w))
+    return found

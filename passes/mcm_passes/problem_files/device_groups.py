@@ -1,0 +1,211 @@
+"""Operators that share a device in some best placement, as single nodes for the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.partition import Bools, Floats, Ints
+from mcm_compiler.placement import PlacementProblem
+from mcm_passes.problem_files.device_loads import clonable_operators, order_edges
+
+Pairs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceGroups:
+    """G groups in a topological order.
+
+    Attributes:
+        group_of: `[N]`, group of each operator; -1 for those that cost nothing wherever they are.
+        accelerator_time: `[G]`, infinite where an accelerator cannot run the group.
+        cpu_time: `[G]`.
+        size_bytes: `[G]`.
+        edges: `[E, 2]`, the order of groups, distinct.
+        producer: `[T]`, group of each output that another group reads.
+        transfer_time: `[T]`.
+        readers: `[T]`, other groups that read it.
+        free: operators without a group, those that others read last.
+    """
+
+    group_of: Ints
+    accelerator_time: Floats
+    cpu_time: Floats
+    size_bytes: Floats
+    edges: Pairs
+    producer: Ints
+    transfer_time: Floats
+    readers: tuple[tuple[int, ...], ...]
+    free: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """G."""
+        return int(self.size_bytes.size)
+
+
+def device_groups(problem: PlacementProblem) -> DeviceGroups:
+    """Joins what has to share a device or loses nothing by it, and leaves out what is free.
+
+    Has to: operators of one color, and what lies on cycles between colors. Loses nothing: a group
+    that takes no time on any device, no memory that could be missing, and exchanges data with one
+    other group only. Free is what each device may have for nothing (`clonable_operators`).
+    """
+    group_of = problem.color.astype(np.int64)
+    source, target = order_edges(problem)
+    while True:
+        group_of = _components(group_of, source, target)
+        joined = _join_idle(problem, group_of)
+        if joined is None:
+            break
+        group_of = joined
+    group_of = _in_order(group_of, source, target)
+    dear = np.bincount(group_of, ~clonable_operators(problem), int(group_of.max()) + 1) > 0
+    free = ~dear & dear.any()
+    left_out = np.flatnonzero(free[group_of])
+    left_out = left_out[np.argsort(-group_of[left_out], kind="stable")]
+    number = np.where(free, -1, np.cumsum(~free) - 1)
+    group_of = number[group_of]
+    kept = group_of >= 0
+    size = int(group_of.max()) + 1
+    time = np.where(problem.on_accelerator, problem.accelerator_time, np.inf)
+    edges = _distinct(group_of[source], group_of[target])
+    producer, transfer, readers = _outputs(problem, group_of)
+    return DeviceGroups(
+        group_of=group_of.astype(np.int32),
+        accelerator_time=np.bincount(group_of[kept], time[kept], size),
+        cpu_time=np.bincount(group_of[kept], problem.cpu_time[kept], size),
+        size_bytes=np.bincount(group_of[kept], problem.size_bytes[kept], size),
+        edges=edges[(edges >= 0).all(axis=1)],
+        producer=np.array(producer, np.int32),
+        transfer_time=np.array(transfer, np.float64),
+        readers=tuple(readers),
+        free=tuple(left_out.tolist()),
+    )
+
+
+def _idle(problem: PlacementProblem, group_of: Pairs, size: int) -> Bools:
+    """`[size]`, groups that take no time on any device and no memory that could be missing."""
+    cost = problem.accelerator_time + problem.cpu_time
+    if problem.size_bytes.sum() > problem.memory_bytes:
+        cost = cost + problem.size_bytes
+    barred = np.bincount(group_of, ~problem.on_accelerator, size)
+    return (np.bincount(group_of, cost, size) == 0.0) & (barred == 0)
+
+
+def _distinct(source: Pairs, target: Pairs) -> Pairs:
+    keep = source != target
+    return np.unique(np.stack([source[keep], target[keep]], axis=1), axis=0)
+
+
+def _components(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
+    """Strongly connected components of the groups, numbered anew; Tarjan without recursion."""
+    size = int(group_of.max()) + 1
+    following: list[list[int]] = [[] for _ in range(size)]
+    for a, b in _distinct(group_of[source], group_of[target]).tolist():
+        following[a].append(b)
+    label = np.full(size, -1, np.int64)
+    number, low = [-1] * size, [0] * size
+    stack, labels, count = list[int](), 0, 0
+    for root in range(size):
+        if number[root] >= 0:
+            continue
+        work = [(root, 0)]
+        while work:
+            v, at = work.pop()
+            if at == 0:
+                number[v] = low[v] = count
+                count += 1
+                stack.append(v)
+            for k in range(at, len(following[v])):
+                w = following[v][k]
+                if number[w] < 0:
+                    work += [(v, k + 1), (w, 0)]
+                    break
+                if label[w] < 0:
+                    low[v] = min(low[v], number[w])
+            else:
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                if low[v] == number[v]:
+                    while True:
+                        w = stack.pop()
+                        label[w] = labels
+                        if w == v:
+                            break
+                    labels += 1
+    return label[group_of]
+
+
+def _join_idle(problem: PlacementProblem, group_of: Pairs) -> Pairs | None:
+    """Groups without time and memory, and with one neighbour, joined to it; None if there is none.
+
+    Its order edges lead to that neighbour as well, so joining makes no cycle.
+    """
+    size = int(group_of.max()) + 1
+    idle = _idle(problem, group_of, size)
+    near: list[set[int]] = [set() for _ in range(size)]
+    pairs = _distinct(group_of[problem.edge_source], group_of[problem.edge_target])
+    for a, b in pairs.tolist():
+        near[a].add(b)
+        near[b].add(a)
+    into = np.arange(size)
+    for g in np.flatnonzero(idle).tolist():
+        # Two that are each other's only neighbour: the second joins nothing.
+        if len(near[g]) == 1 and into[next(iter(near[g]))] != g:
+            into[g] = next(iter(near[g]))
+    if (into == np.arange(size)).all():
+        return None
+    while (into[into] != into).any():
+        into = into[into]
+    return np.unique(into, return_inverse=True)[1][group_of].astype(np.int64)
+
+
+def _in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
+    """Groups numbered in a topological order: among those that are ready the first in the file."""
+    import heapq
+
+    size = int(group_of.max()) + 1
+    first = np.full(size, group_of.size)
+    np.minimum.at(first, group_of, np.arange(group_of.size))
+    following: list[list[int]] = [[] for _ in range(size)]
+    waits = [0] * size
+    for a, b in _distinct(group_of[source], group_of[target]).tolist():
+        following[a].append(b)
+        waits[b] += 1
+    ready = [(int(first[g]), g) for g in range(size) if not waits[g]]
+    heapq.heapify(ready)
+    place = np.empty(size, np.int64)
+    for position in range(size):
+        _, g = heapq.heappop(ready)
+        place[g] = position
+        for h in following[g]:
+            waits[h] -= 1
+            if not waits[h]:
+                heapq.heappush(ready, (int(first[h]), h))
+    return place[group_of]
+
+
+def _outputs(
+    problem: PlacementProblem, group_of: Pairs
+) -> tuple[list[int], list[float], list[tuple[int, ...]]]:
+    """Producers, transfer times and readers of outputs that cost and that others read.
+
+    Outputs of one group that the same groups read travel together.
+    """
+    readers: list[set[int]] = [set() for _ in range(problem.num_operators)]
+    for u, v in zip(problem.edge_source.tolist(), problem.edge_target.tolist(), strict=True):
+        if group_of[u] != group_of[v] and min(group_of[u], group_of[v]) >= 0:
+            readers[u].add(int(group_of[v]))
+    together: dict[tuple[int, tuple[int, ...]], float] = {}
+    for u, reading in enumerate(readers):
+        if reading:
+            key = int(group_of[u]), tuple(sorted(reading))
+            together[key] = together.get(key, 0.0) + float(problem.transfer_time[u])
+    return (
+        [key[0] for key in together],
+        list(together.values()),
+        [key[1] for key in together],
+    )

@@ -1,0 +1,198 @@
+"""What a placement costs by the definition of Tarnawski et al. 2020, and whether it is valid.
+
+This is the referee: it looks at single operators and edges, and shares nothing with the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.partition import Bools, Floats, Ints
+from mcm_compiler.placement import PlacementProblem, Rule
+from mcm_compiler.ring_rules import MAX_REPORTED, find_violations
+
+MEMORY_SLACK = 1e-9
+"""Relative room for the rounding of sums."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLoads:
+    """What a placement costs.
+
+    Attributes:
+        compute: `[D]`, time of the operators on each device.
+        receive: `[D]`, time of transfers into it.
+        send: `[D]`, time of transfers out of it.
+        violations: what is not allowed about the placement, in words.
+    """
+
+    compute: Floats
+    receive: Floats
+    send: Floats
+    violations: tuple[str, ...]
+
+    @property
+    def load(self) -> Floats:
+        """`[D]`; transfers and operators do not overlap (section 3, "Communication")."""
+        return self.compute + self.receive + self.send
+
+    @property
+    def period(self) -> float:
+        """The largest load: time per sample of a full pipeline (section 5)."""
+        return float(self.load.max(initial=0.0))
+
+
+def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> DeviceLoads:
+    """What `device_of` costs and breaks.
+
+    An accelerator takes the time of its operators, plus once the transfer time of each output that
+    comes in for an operator of its own, plus once that of each own output that is read elsewhere.
+    CPU cores reach the host's memory and pay for no transfers. Under the rule `relay` an output
+    also enters and leaves each accelerator between its own and the last that reads it, since the
+    ring has no other way (our addition). Under the rules of the ring dependencies on operators
+    that cost nothing are exempt, because each device that reads them has a copy.
+
+    Not allowed are too much memory on an accelerator, an operator on a device that cannot run it,
+    operators of one color on two devices, and cycles between devices: forward edges lead to the
+    same or a higher device, backward ones to the same or a lower one.
+
+    Args:
+        problem: the problem.
+        device_of: `[N]`, accelerators first.
+        rule: see `Rule`.
+
+    Raises:
+        ValueError: if a device is out of range.
+    """
+    accelerators = problem.max_accelerators
+    devices = accelerators + problem.max_cpus
+    if device_of.size and not 0 <= int(device_of.min()) <= int(device_of.max()) < devices:
+        raise ValueError(f"devices {device_of.min()} to {device_of.max()} of {devices}")
+    on_cpu = device_of >= accelerators
+    time = np.where(on_cpu, problem.cpu_time, problem.accelerator_time)
+    compute = np.bincount(device_of, time, devices)
+    receive, send = np.zeros(devices), np.zeros(devices)
+    readers: list[set[int]] = [set() for _ in range(problem.num_operators)]
+    for u, v in zip(problem.edge_source.tolist(), problem.edge_target.tolist(), strict=True):
+        readers[u].add(int(device_of[v]))
+    for u, reading in enumerate(readers):
+        home, cost = int(device_of[u]), float(problem.transfer_time[u])
+        away = reading - {home}
+        if rule == "relay" and away:
+            away = set(range(home + 1, max(away) + 1))
+        for device in away:
+            if device < accelerators:
+                receive[device] += cost
+        leaves = {home} if away else set[int]()
+        if rule == "relay" and away:
+            leaves |= away - {max(away)}
+        for device in leaves:
+            if device < accelerators:
+                send[device] += cost
+    violations = [
+        *_misplaced(problem, device_of),
+        *_memory(problem, device_of),
+        *_order(problem, device_of, rule),
+    ]
+    return DeviceLoads(compute, receive, send, tuple(violations))
+
+
+def clonable_operators(problem: PlacementProblem) -> Bools:
+    """`[N]`, operators that each device may have for nothing.
+
+    They take no time, neither to run nor to transfer, no memory that could be missing, have no
+    operator of their color, and read only such operators.
+    """
+    alone = np.bincount(problem.color)[problem.color] == 1
+    cost = problem.accelerator_time + problem.cpu_time + problem.transfer_time
+    if problem.size_bytes.sum() > problem.memory_bytes:
+        cost = cost + problem.size_bytes
+    free = alone & (cost == 0.0) & problem.on_accelerator & ~problem.backward
+    # Shrinks with every round; a round looks at the readers of what the one before lost.
+    following: list[list[int]] = [[] for _ in range(problem.num_operators)]
+    for u, v in zip(problem.edge_source.tolist(), problem.edge_target.tolist(), strict=True):
+        following[u].append(v)
+    lost = np.flatnonzero(~free).tolist()
+    while lost:
+        for v in following[lost.pop()]:
+            if free[v]:
+                free[v] = False
+                lost.append(v)
+    return free
+
+
+def _misplaced(problem: PlacementProblem, device_of: Ints) -> list[str]:
+    accelerators = problem.max_accelerators
+    found = [
+        f"{quote(problem.names[v])} is on accelerator {device_of[v]}, which cannot run it"
+        for v in np.flatnonzero(~problem.on_accelerator & (device_of < accelerators)).tolist()
+    ]
+    first: dict[int, int] = {}
+    for v, color in enumerate(problem.color.tolist()):
+        u = first.setdefault(color, v)
+        if device_of[u] != device_of[v]:
+            found.append(
+                f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
+                f"on devices {device_of[u]} and {device_of[v]}"
+            )
+    return found[:MAX_REPORTED]
+
+
+def _memory(problem: PlacementProblem, device_of: Ints) -> list[str]:
+    devices = problem.max_accelerators + problem.max_cpus
+    need = np.bincount(device_of, problem.size_bytes, devices)[: problem.max_accelerators]
+    return [
+        f"accelerator {d} needs {need[d]:,.0f} bytes and has {problem.memory_bytes:,.0f}"
+        for d in np.flatnonzero(need > problem.memory_bytes * (1.0 + MEMORY_SLACK)).tolist()
+    ]
+
+
+def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
+    source, target = order_edges(problem)
+    if rule == "none":
+        return _cycle(problem, device_of, source, target)
+    dear = ~clonable_operators(problem)[source]
+    found = find_violations(
+        device_of,
+        source[dear],
+        target[dear],
+        num_chips=problem.max_accelerators,
+        routing=rule,
+        names=problem.names,
+    )
+    return [violation.message for violation in found]
+
+
+def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Ints) -> list[str]:
+    """Whether no order of the devices lets all data flow one way: Kahn's algorithm on devices."""
+    devices = problem.max_accelerators + problem.max_cpus
+    pairs = {
+        (a, b)
+        for a, b in zip(device_of[source].tolist(), device_of[target].tolist(), strict=True)
+        if a != b
+    }
+    left = set(range(devices))
+    while left:
+        free = left - {b for a, b in pairs if a in left}
+        if not free:
+            shown = ", ".join(str(d) for d in sorted(left))
+            return [f"data flows in circles between the devices {shown}"]
+        left -= free
+    return []
+
+
+def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:
+    """Edges `(source, target)` that the order of devices has to follow.
+
+    Those of the forward pass as they are, those of the backward pass turned round, because it goes
+    through the devices the other way; edges between the passes are free (section 5.3).
+    """
+    back = problem.backward[problem.edge_source] & problem.backward[problem.edge_target]
+    forward = ~problem.backward[problem.edge_source] & ~problem.backward[problem.edge_target]
+    source = np.where(back, problem.edge_target, problem.edge_source)
+    target = np.where(back, problem.edge_source, problem.edge_target)
+    keep = back | forward
+    return source[keep], target[keep]

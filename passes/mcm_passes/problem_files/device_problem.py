@@ -1,0 +1,81 @@
+"""A placement problem as the arrays that partition strategies work on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.placement import PlacementProblem, Rule
+from mcm_compiler.target import PackageLimits
+from mcm_passes.partitioning.fast_model import ALIGNMENT
+from mcm_passes.problem_files.device_groups import DeviceGroups
+
+LINK_STEPS = 1 << 20
+"""The longest transfer in bytes of the problem: times are kept to a millionth of it."""
+
+
+def partition_problem(
+    problem: PlacementProblem, groups: DeviceGroups, rule: Rule
+) -> PartitionProblem:
+    """Groups as units, accelerators as chips of a ring, times of the file as seconds.
+
+    A link takes an output's transfer time; the host costs nothing. Bytes of tensors stand for
+    those times and are next to nothing beside the memory of the file, which counts operators
+    alone, as do the chips here.
+
+    Args:
+        problem: the problem, for which CPUs are not looked at.
+        groups: its groups.
+        rule: the routing; `none` becomes `relay`, which allows the same partitions.
+    """
+    longest = float(groups.transfer_time.max(initial=0.0))
+    rate = LINK_STEPS / longest if longest > 0.0 else 1.0
+    tensor_bytes = np.rint(groups.transfer_time * rate).astype(np.int64)
+    names = _group_names(problem, groups)
+    weight = np.flatnonzero(groups.size_bytes > 0.0)
+    weight_bytes = np.ceil(groups.size_bytes[weight]).astype(np.int64)
+    # What alignment and the channels of all tensors take, so that memory is the file's.
+    spare = ALIGNMENT * groups.count + 8 * int((tensor_bytes + ALIGNMENT).sum())
+    chips = problem.max_accelerators
+    return PartitionProblem(
+        names=names,
+        members=tuple((name,) for name in names),
+        compute_s=groups.accelerator_time.copy(),
+        clonable=np.zeros(groups.count, np.bool_),
+        pinned_chip=np.full(groups.count, -1, np.int32),
+        tensor_names=tuple(names[g] for g in groups.producer.tolist()),
+        tensor_bytes=tensor_bytes,
+        tensor_producer=groups.producer.copy(),
+        tensor_ptr=np.cumsum([0, *(len(r) for r in groups.readers)]).astype(np.int64),
+        tensor_consumers=np.array([g for r in groups.readers for g in r], np.int32),
+        tensor_to_host=np.zeros(groups.producer.size, np.bool_),
+        relay_s=np.zeros(groups.producer.size),
+        weight_names=tuple(names[g] for g in weight.tolist()),
+        weight_bytes=weight_bytes,
+        weight_ptr=np.arange(weight.size + 1, dtype=np.int64),
+        weight_users=weight.astype(np.int32),
+        limits=PackageLimits(
+            num_chips=chips,
+            sram_bytes=(int(min(problem.memory_bytes, 2.0**62)) + spare,) * chips,
+            link_bytes_per_s=rate,
+            hop_latency_s=0.0,
+            host_io="any",
+            host_bytes_per_s=float("inf"),
+        ),
+        routing="strict" if rule == "strict" else "relay",
+    )
+
+
+def without_cpus(problem: PlacementProblem) -> PlacementProblem:
+    """The same problem on its accelerators alone."""
+    return dataclasses.replace(problem, max_cpus=0)
+
+
+def _group_names(problem: PlacementProblem, groups: DeviceGroups) -> tuple[str, ...]:
+    """Name of the first operator of each group in the file."""
+    first = np.full(groups.count, problem.num_operators)
+    kept = np.flatnonzero(groups.group_of >= 0)
+    np.minimum.at(first, groups.group_of[kept], kept)
+    return tuple(problem.names[v] for v in first.tolist())
