@@ -28,7 +28,7 @@ from mcm_compiler.report.report_data import build_report
 from mcm_compiler.simulation import SIMULATION, SimulationResult
 from mcm_compiler.staging import StagingFolder, staging
 from mcm_compiler.target import ChipModel, Target, Wire
-from mcm_compiler.target_loading import load_target
+from mcm_compiler.target_loading import load_target, without_chips
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
 
 __all__ = ["CompileResult", "compile_model", "load_target", "run_passes"]
@@ -103,6 +103,7 @@ def compile_model(
     """
     options = options or CompileOptions()
     package = load_target(target) if isinstance(target, str) else target
+    package = without_chips(package, options.forbidden_chips)
     pipeline = parse_pipeline(options.passes)
     manager = PassManager(pipeline, after_pass)
     facts = manager.check()
@@ -157,6 +158,7 @@ def run_passes(
     """
     options = options or CompileOptions()
     package = load_target(target) if isinstance(target, str) else target
+    package = without_chips(package, options.forbidden_chips)
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
     with staging(None) as stage, doing(_named(model)):

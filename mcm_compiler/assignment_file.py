@@ -7,11 +7,14 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcm_compiler.artifact import json_text
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+
+if TYPE_CHECKING:
+    from mcm_compiler.partition import Partition, PartitionProblem
 
 MAX_FILE_BYTES = 1 << 26
 """An assignment of half a million ops."""
@@ -89,31 +92,35 @@ def read_assignment(path: Path) -> tuple[AssignedName, ...]:
     return tuple(found)
 
 
-def write_assignment(
-    path: Path, chip_of: Mapping[str, int], column: Literal["chip", "device"]
-) -> None:
-    """Writes an assignment that `read_assignment` reads, whole or not at all.
+def assignment_text(
+    chip_of: Mapping[str, int], column: Literal["chip", "device"], *, as_json: bool
+) -> str:
+    """The text of an assignment that `read_assignment` reads.
 
     Args:
-        path: JSON where the name ends so, CSV else.
         chip_of: by name, in the order of the file.
         column: what the numbers are called.
-
-    Raises:
-        CompileError: MCM-A002 if the system refuses the write.
+        as_json: JSON, not CSV.
     """
-    from mcm_compiler.cli.output_files import whole_file
-
-    if path.suffix.lower() == JSON_SUFFIX:
+    if as_json:
         rows = [{"name": name, column: chip} for name, chip in chip_of.items()]
-        text = json_text.dump({"assignment": rows})
-    else:
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([("name", column), *chip_of.items()])
-        text = buffer.getvalue()
-    with whole_file(path) as partial:
-        partial.write_bytes(text.encode("utf-8", "backslashreplace"))
+        return json_text.dump({"assignment": rows})
+    buffer = io.StringIO(newline="")
+    # The writer does not see that a carriage return ends a line for readers, too.
+    everything = any("\r" in name for name in chip_of)
+    quoting = csv.QUOTE_ALL if everything else csv.QUOTE_MINIMAL
+    writer = csv.writer(buffer, lineterminator="\n", quoting=quoting)
+    writer.writerows([("name", column), *chip_of.items()])
+    return buffer.getvalue()
+
+
+def chip_of_op(problem: PartitionProblem, partition: Partition) -> dict[str, int]:
+    """The chip of each op, in the order of the problem; of a cloned op the first with a copy."""
+    return {
+        op: int(chip)
+        for members, chip in zip(problem.members, partition.chip_of, strict=True)
+        for op in members
+    }
 
 
 def _is_chip(value: object) -> bool:

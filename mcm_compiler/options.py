@@ -15,6 +15,11 @@ DEFAULT_PIPELINE = (
 )
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
 
+AUTO = "auto"
+"""The partition strategy that follows from the level."""
+
+DEFAULT_LEVEL = 1
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -22,13 +27,19 @@ class CompileOptions:
 
     Attributes:
         passes: pipeline text, such as `simplify,fuse{max_group=8},...`.
-        partitioner: partition strategy, such as `dp` or `dp{orders=4}`.
+        level: effort of the search for a partition, 0 to 3; see docs/partitioning.md.
+        partitioner: partition strategy, such as `dp` or `dp{orders=4}`; `auto` for that of the
+            level.
         routing: see `mcm_compiler.target.Routing`.
         chips: use only the first so many chips of the package; None for all of them.
+        forbidden_chips: places in the package whose chips are not used.
+        pins: names of ops or groups, or patterns with `*` and `?`, and the chip of each.
+        assignment: CSV or JSON file with the chip of every op, or None to search for one.
+        repair_assignment: take the nearest valid assignment where that one breaks a rule.
         seed: seed of everything random.
         dims: sizes of symbolic dimensions by name.
         shapes: full shapes of graph inputs by input name; wins over `dims`.
-        samples: most partitions that a strategy may evaluate.
+        samples: most partitions that a strategy may evaluate; None for what the level allows.
         budget_s: wall-time limit of the strategy in seconds, or None; results under a limit need
             not be reproducible.
         inferences: inferences in the simulation.
@@ -41,13 +52,18 @@ class CompileOptions:
     """
 
     passes: str = DEFAULT_PIPELINE
-    partitioner: str = "dp"
+    level: int = DEFAULT_LEVEL
+    partitioner: str = AUTO
     routing: Routing = "relay"
     chips: int | None = None
+    forbidden_chips: tuple[int, ...] = ()
+    pins: tuple[tuple[str, int], ...] = ()
+    assignment: str | None = None
+    repair_assignment: bool = False
     seed: int = 0
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    samples: int = 10_000
+    samples: int | None = None
     budget_s: float | None = None
     inferences: int = 64
     verify_seeds: int = 1
@@ -57,12 +73,22 @@ class CompileOptions:
         faults = [
             f"{name} is {value}, not at least 1"
             for name in ("samples", "inferences", "verify_seeds")
-            if (value := cast("int", getattr(self, name))) < 1
+            if (value := cast("int | None", getattr(self, name))) is not None and value < 1
         ]
+        if not 0 <= self.level <= 3:
+            faults.append(f"level is {self.level}, not between 0 and 3")
         if self.routing not in get_args(Routing):
             faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
         if not 0 <= self.seed < 2**63:
             faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
+        faults += [
+            f"forbidden chip {chip} is negative" for chip in self.forbidden_chips if chip < 0
+        ]
+        faults += [
+            f"pin of '{name}' is chip {chip}, below 0" for name, chip in self.pins if chip < 0
+        ]
+        if self.repair_assignment and self.assignment is None:
+            faults.append("repair_assignment is given, and no assignment")
         if self.chips is not None and self.chips < 1:
             faults.append(f"chips is {self.chips}, not at least 1")
         if self.inferences > 100_000:

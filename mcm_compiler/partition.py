@@ -190,7 +190,8 @@ class Budget:
     byte; what is found under one need not be reproducible.
 
     Attributes:
-        evaluations: most partitions it may evaluate; deterministic.
+        evaluations: most partitions it may evaluate; deterministic. A portfolio gives as many to
+            each of its members.
         seconds: wall time after which it returns its best so far; None for no limit.
         effort_s: deterministic seconds, for what counts its work otherwise than in evaluations,
             such as CP-SAT.

@@ -93,7 +93,9 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
         CompileError: as `read_placement`.
     """
     if (fault := SHAPE.fault(data, "")) is not None:
-        wrong_number = "costs are not negative" in fault or "finite" in fault or "more than" in fault
+        wrong_number = (
+            "costs are not negative" in fault or "finite" in fault or "more than" in fault
+        )
         code = "MCM-F002" if wrong_number else "MCM-F001"
         message = fault if wrong_number else f"the file is no placement problem: {fault}"
         raise CompileError(Diagnostic(code, message, at=source, hint=HINT))

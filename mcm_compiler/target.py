@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
@@ -153,6 +153,19 @@ class Target(Protocol):
             model: the model that `problem` was built from, not changed since.
             problem: the problem.
             groups: fusion group of each op that has one, by the names of both.
+        """
+        ...
+
+
+@runtime_checkable
+class ShrinkableTarget(Protocol):
+    """A target of which chips can be left out."""
+
+    def without_chips(self, places: Sequence[int]) -> Target:
+        """The target with the chips at these places of the package switched off.
+
+        Raises:
+            CompileError: if that cannot be, with the faults of the description.
         """
         ...
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
-from mcm_compiler.target import Target, TargetFamily
+from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily
 from mcm_compiler.toml_description import parse_description, read_description
 
 
@@ -71,3 +72,43 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
 def _named(at: str | None, name: str, place: str) -> str | None:
     """The place of a diagnostic with the file instead of the target's name in front."""
     return place + at.removeprefix(name) if at is not None and at.startswith(name) else at
+
+
+def without_chips(target: Target, places: Sequence[int]) -> Target:
+    """The target with some chips switched off, as in a description that says so.
+
+    Args:
+        target: the target.
+        places: places in the package, counted with those that are off already.
+
+    Raises:
+        CompileError: MCM-F020 if there is no chip at a place, none is left, or the target cannot
+            be made smaller.
+    """
+    if not places:
+        return target
+    shown = ", ".join(map(str, places))
+    if not isinstance(target, ShrinkableTarget):
+        raise CompileError(
+            Diagnostic(
+                "MCM-F020",
+                f"target {quote(target.name)} has no way to switch chips off",
+                at="option --forbid-chip",
+                hint="leave the option out, or write a description without these chips",
+            )
+        )
+    try:
+        return target.without_chips(places)
+    except CompileError as error:
+        raise CompileError(
+            [
+                Diagnostic(
+                    "MCM-F020",
+                    f"chips {shown} of {quote(target.name)} cannot be switched off: {d.message}",
+                    at="option --forbid-chip",
+                    hint=f"`mcmc targets {target.name}` shows the package; what is overridden in "
+                    "a description is switched off there",
+                )
+                for d in error.diagnostics
+            ]
+        ) from error

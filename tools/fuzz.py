@@ -28,6 +28,8 @@ from fuzzing.worker import MODEL, TEMPORARY, Case, Outcome, make_model, serve
 
 EXPORTS = Path(__file__).parents[1] / "tests" / "data"
 START_LIMIT_S = 120.0
+"""Further time for the first case of a process, and until one has compiled: the compiler's own
+kernels may have to be translated, and are cached from then on."""
 WALL_FACTOR = 4
 """Elapsed time that counts as a hang, by the computing time that does: a machine may be busy."""
 POLL_S = 1.0
@@ -46,7 +48,7 @@ class Tally:
     first_crashes: dict[str, int] = field(default_factory=dict[str, int])
     executions: int = 0
     cpu_s: float = 0.0
-    slowest_s: float = 0.0
+    slowest: tuple[float, float, int] = (0.0, 0.0, 0)
     next_index: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -58,6 +60,7 @@ class Worker:
         self._folder = folder
         self._seeds = seeds
         self._limit_s = limit_s
+        self._compiled = False
         self._start()
 
     def _start(self) -> None:
@@ -74,12 +77,15 @@ class Worker:
     def execute(self, case: Case) -> Outcome:
         """The outcome of `case`; a dead or hanging process is one, too."""
         start = time.perf_counter()
-        limit_s = self._limit_s + (START_LIMIT_S if self._fresh else 0.0)
+        limit_s = self._limit_s
+        if self._fresh or not self._compiled:
+            limit_s += START_LIMIT_S
         try:
             self._connection.send(case)
             if self._answers_within(limit_s):
                 outcome = self._connection.recv()
                 self._fresh = False
+                self._compiled |= not outcome.codes
                 return outcome
             crashed, signature = False, f"hang over {self._limit_s:g} s"
         except (EOFError, OSError):
@@ -144,7 +150,7 @@ def fuzz(worker: Worker, tally: Tally, arguments: argparse.Namespace, until: flo
         with tally.lock:
             tally.executions += 1
             tally.cpu_s += outcome.cpu_s
-            tally.slowest_s = max(tally.slowest_s, outcome.wall_s)
+            tally.slowest = max(tally.slowest, (outcome.cpu_s, outcome.wall_s, case.index))
             tally.codes.update(set(outcome.codes) or {"compiled"})
             tally.bare.update(outcome.bare)
             if outcome.crash is not None:
@@ -171,10 +177,12 @@ def _save(worker: Worker, case: Case, outcome: Outcome, folder: Path) -> None:
         f"{outcome.signature}\nseed {case.seed}, case {case.index}\n{outcome.detail}\n"
     )
     until = time.perf_counter() + REDUCTION_LIMIT_S
-    for smaller in reductions(model.read_bytes(), lambda data: _same(worker, data, trial, outcome)):
+
+    def shows(data: bytes) -> bool:
+        return time.perf_counter() < until and _same(worker, data, trial, outcome)
+
+    for smaller in reductions(model.read_bytes(), shows):
         model.write_bytes(smaller)
-        if time.perf_counter() > until:
-            break
     trial.unlink(missing_ok=True)
 
 
@@ -186,9 +194,10 @@ def _same(worker: Worker, data: bytes, trial: Path, outcome: Outcome) -> bool:
 def show(tally: Tally, seconds: float) -> None:
     """Prints the summary."""
     rate = tally.executions / max(tally.cpu_s, 1e-9)
+    cpu_s, wall_s, index = tally.slowest
     print(
         f"{tally.executions} executions in {seconds:.0f} s, {tally.cpu_s / 60:.1f} CPU minutes, "
-        f"{rate:.1f} per CPU second; slowest {tally.slowest_s:.1f} s"
+        f"{rate:.1f} per CPU second; slowest {cpu_s:.1f} s ({wall_s:.1f} s elapsed, case {index})"
     )
     print("outcomes:", ", ".join(f"{code} {count}" for code, count in tally.codes.most_common()))
     if tally.bare:

@@ -67,6 +67,19 @@ class RingTarget:
 
         return ring_details(self.name, self.source_text, self.spec)
 
+    def without_chips(self, places: Sequence[int]) -> RingTarget:
+        """The same package with an override more, which switches these chips off.
+
+        Raises:
+            CompileError: MCM-T001 to MCM-T008, such as for a chip that is overridden already.
+        """
+        physical = self.spec.physical
+        on = [p for p in sorted(set(places)) if p in physical or p > max(physical)]
+        if not on:
+            return self
+        override = f"\n\n[[override]]\nchips = {on}\noff = true\n"
+        return RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
+
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def cost_model(self) -> CostModel:

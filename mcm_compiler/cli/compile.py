@@ -34,6 +34,12 @@ DEFAULT_REGRESSION = "3%"
 @compile_options
 @click.option("--print-after", multiple=True, help="Print the model after this pass, or 'all'.")
 @click.option("--timings", is_flag=True, help="Print the seconds of each stage to stderr.")
+@click.option(
+    "--assignment-out",
+    type=FILE,
+    default=None,
+    help="Write the chip of each op, too: CSV, or JSON to a name that ends in .json.",
+)
 @click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
 @click.option(
     "--baseline",
@@ -66,6 +72,7 @@ def command(
     options: CompileOptions,
     print_after: tuple[str, ...],
     timings: bool,
+    assignment_out: Path | None,
     junit: Path | None,
     baseline: Path | None,
     max_regression: float | None,
@@ -84,6 +91,7 @@ def command(
     from mcm_compiler.cli.failures import diagnosed
     from mcm_compiler.cli.guard import Guard
     from mcm_compiler.cli.many_models import compile_many
+    from mcm_compiler.cli.output_files import refuse_existing
 
     if max_regression is not None and baseline is None:
         raise click.UsageError("--max-regression needs --baseline")
@@ -96,14 +104,18 @@ def command(
             raise click.UsageError("many models need -o, the folder for their output folders")
         if print_after:
             raise click.UsageError("--print-after is for a single model")
+        if assignment_out is not None or options.assignment is not None:
+            raise click.UsageError("an assignment is for a single model")
         plugins: tuple[Path, ...] = ctx.params["plugin"]
         succeeded = compile_many(
             models, output, settings, guard, jobs, plugins, timings, output_format
         )
     else:
         folder = output if output is not None else default_folder(first, target)
+        if assignment_out is not None:
+            refuse_existing(assignment_out, force)
         succeeded = _compile_one(
-            first, folder, settings, guard, print_after, timings, output_format
+            first, folder, settings, guard, print_after, timings, assignment_out, output_format
         )
     if not succeeded:
         ctx.exit(FAILURE_EXIT)
@@ -116,11 +128,14 @@ def _compile_one(
     guard: Guard,
     print_after: tuple[str, ...],
     timings: bool,
+    assignment_out: Path | None,
     output_format: str,
 ) -> bool:
     from mcm_compiler.api import compile_model
+    from mcm_compiler.assignment_file import chip_of_op
     from mcm_compiler.ci.batch import Job, failure, success
     from mcm_compiler.ci.comparison import change_text
+    from mcm_compiler.cli.output_files import write_assignment
 
     # The new output may replace the baseline.
     before = guard.before(None)
@@ -150,6 +165,9 @@ def _compile_one(
     if timings:
         show_timings(result.timings)
     click.echo(f"wrote {printable(str(folder))}", err=True)
+    if assignment_out is not None and result.problem is not None and result.partition is not None:
+        write_assignment(assignment_out, chip_of_op(result.problem, result.partition), "chip")
+        click.echo(f"wrote {printable(str(assignment_out))}", err=True)
     outcome = guard.compared(compiled, before, None)
     show_diagnostics(outcome.diagnostics[len(compiled.diagnostics) :])
     if outcome.comparison is not None:

@@ -16,6 +16,7 @@ from mcm_compiler.cli.parameters import (
     once_each,
     parse_dimension,
     parse_duration,
+    parse_pin,
     parse_shape,
     plugin_option,
 )
@@ -33,7 +34,14 @@ ALL_PASSES = "all"
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file."),
     click.option("--passes", default=None, help="Pipeline, such as 'simplify,fuse{...},...'."),
-    click.option("--partitioner", default=None, help="Strategy, as listed by mcmc strategies."),
+    click.option(
+        "-O", "level", type=click.IntRange(0, 3), default=None,
+        help="Effort of the search: 0 greedy, 1 dp (default), 2 portfolio, 3 long, with simulator.",
+    ),
+    click.option(
+        "--partitioner", default=None,
+        help="Strategy, as listed by mcmc strategies; overrides that of the level.",
+    ),
     click.option(
         "--routing", type=click.Choice(["relay", "strict"]), default=None,
         help="Rule for long dependencies: relay them (default), or the strict triangle rule.",
@@ -41,6 +49,22 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--chips", type=click.IntRange(1), default=None,
         help="Use only the first so many chips of the target.",
+    ),
+    click.option(
+        "--forbid-chip", "forbidden_chips", type=click.IntRange(0), multiple=True, metavar="PLACE",
+        help="Leave out the chip at this place of the package. Repeatable.",
+    ),
+    click.option(
+        "--pin", "pins", type=parse_pin, multiple=True, metavar="NAME=CHIP",
+        help="Chip of an op or a group; NAME may have * and ?. Repeatable.",
+    ),
+    click.option(
+        "--assignment", default=None, metavar="FILE",
+        help="Take the chip of every op from a CSV or JSON file instead of searching.",
+    ),
+    click.option(
+        "--repair-assignment", is_flag=True,
+        help="Take the nearest valid assignment where that of the file breaks a rule.",
     ),
     click.option("--seed", type=SEED, default=None, help="Seed of everything random (0)."),
     click.option(
@@ -53,7 +77,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--samples", type=click.IntRange(1), default=None,
-        help="Most partitions that a strategy evaluates.",
+        help="Most partitions that a strategy evaluates (as the level says).",
     ),
     click.option(
         "--budget", "budget_s", type=parse_duration, default=None, metavar="DURATION",
@@ -88,9 +112,14 @@ def compile_options(function: F) -> F:
         dims: tuple[tuple[str, int], ...],
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
         passes: str | None,
+        level: int | None,
         partitioner: str | None,
         routing: str | None,
         chips: int | None,
+        forbidden_chips: tuple[int, ...],
+        pins: tuple[tuple[str, int], ...],
+        assignment: str | None,
+        repair_assignment: bool,
         seed: int | None,
         samples: int | None,
         budget_s: float | None,
@@ -102,13 +131,22 @@ def compile_options(function: F) -> F:
         from mcm_compiler.options import CompileOptions
         from mcm_compiler.registry import load_plugin
 
+        if repair_assignment and assignment is None:
+            raise click.UsageError("--repair-assignment needs --assignment")
+        if assignment is not None and partitioner is not None:
+            raise click.UsageError("--assignment takes no --partitioner")
         for path in plugin:
             load_plugin(path)
         given: dict[str, Any] = {
             "passes": passes,
+            "level": level,
             "partitioner": partitioner,
             "routing": routing,
             "chips": chips,
+            "forbidden_chips": tuple(sorted(set(forbidden_chips))) or None,
+            "pins": pins or None,
+            "assignment": assignment,
+            "repair_assignment": repair_assignment or None,
             "seed": seed,
             "samples": samples,
             "budget_s": budget_s,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.last_words import unfinished
@@ -53,6 +54,21 @@ def whole_file(path: Path) -> Generator[Path]:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise cannot_write(error, path) from error
+
+
+def write_assignment(
+    path: Path, chip_of: Mapping[str, int], column: Literal["chip", "device"]
+) -> None:
+    """Writes an assignment: JSON to a name that ends in .json, CSV else.
+
+    Raises:
+        CompileError: MCM-A002 if the system refuses the write.
+    """
+    from mcm_compiler.assignment_file import JSON_SUFFIX, assignment_text
+
+    text = assignment_text(chip_of, column, as_json=path.suffix.lower() == JSON_SUFFIX)
+    with whole_file(path) as partial:
+        partial.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

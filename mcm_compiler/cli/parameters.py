@@ -51,6 +51,20 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(map(int, sizes))
 
 
+def parse_pin(text: str) -> tuple[str, int]:
+    """`name=N`: the chip of an op, of a group, or of all whose names match a pattern.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    name, equals, chip = text.rpartition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"'{text}' is not of the form name=N, such as '/layer.0/*=0'")
+    if not _is_whole(chip) or int(chip) >= 2**31:
+        raise click.BadParameter(f"'{chip}' in '{text}' is not a number of a chip")
+    return name, int(chip)
+
+
 def parse_duration(text: str) -> float:
     """Seconds of `60s`, `500ms`, `2m`, `1h`, or of a plain number.
 

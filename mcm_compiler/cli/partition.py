@@ -28,11 +28,16 @@ DEVICES = click.IntRange(0, 4096)
 @click.command(cls=Verb)
 @click.argument("problem", type=FILE)
 @click.option(
-    "--cost", default="device-placement", show_default=True,
+    "--cost",
+    default="device-placement",
+    show_default=True,
     help="device-placement: compute and communication of a device add up. ring: they overlap.",
 )
 @click.option(
-    "--rule", type=click.Choice(["none", "relay", "strict"]), default="none", show_default=True,
+    "--rule",
+    type=click.Choice(["none", "relay", "strict"]),
+    default="none",
+    show_default=True,
     help="Devices that all reach each other, or a one-way ring with this rule.",
 )
 @click.option(
@@ -40,20 +45,30 @@ DEVICES = click.IntRange(0, 4096)
 )
 @click.option("--max-cpus", type=DEVICES, default=None, help="Instead of the file's maxCPUs.")
 @click.option(
-    "--partitioner", default=None,
+    "--partitioner",
+    default=None,
     help="Strategy, as listed by mcmc strategies, instead of the cost's own method.",
 )
 @click.option(
-    "--samples", type=click.IntRange(1), default=10_000, show_default=True,
+    "--samples",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
     help="Most partitions that a strategy evaluates.",
 )
 @click.option(
-    "--budget", "budget_s", type=parse_duration, default=None, metavar="DURATION",
+    "--budget",
+    "budget_s",
+    type=parse_duration,
+    default=None,
+    metavar="DURATION",
     help="Time limit of a strategy, such as 60s; results need not be reproducible.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
 @click.option(
-    "--assignment-out", type=FILE, default=None,
+    "--assignment-out",
+    type=FILE,
+    default=None,
     help="Write the device of each node as CSV, or as JSON to a name that ends in .json.",
 )
 @force_option
@@ -79,8 +94,7 @@ def command(
     The file has the form of the inputs of Tarnawski et al. 2020. Prints the period, the device of
     each operator, and a proven lower bound.
     """
-    from mcm_compiler.assignment_file import write_assignment
-    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.cli.output_files import refuse_existing, write_assignment
     from mcm_compiler.placement import PlacementRequest
     from mcm_compiler.placement_file import read_placement, with_devices
     from mcm_compiler.registry import PLACEMENT_COSTS, load_plugin

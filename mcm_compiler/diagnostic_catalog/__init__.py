@@ -16,12 +16,22 @@ def catalog() -> dict[str, CatalogEntry]:
         importing,
         partitioning,
         passes,
+        problem_files,
         targets,
         usage,
         verification,
     )
 
-    families = (artifacts, importing, partitioning, passes, targets, usage, verification)
+    families = (
+        artifacts,
+        importing,
+        partitioning,
+        passes,
+        problem_files,
+        targets,
+        usage,
+        verification,
+    )
     entries: dict[str, CatalogEntry] = {}
     for entry in (entry for family in families for entry in family.ENTRIES):
         if entry.code in entries:

@@ -112,8 +112,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I018",
         "shape inference crashes",
         "The C++ code of onnx's shape inference dies on the model, mostly where an op reads a\n"
-        "type that it is not made for. It runs in a child process, so that the compile can say\n"
-        "so.",
+        "type that it is not made for, or it goes on and on. It runs in a child process, so that\n"
+        "the compile can say so.",
     ),
     CatalogEntry(
         "MCM-I020",

@@ -15,6 +15,10 @@ from mcm_compiler.ir.structure import all_graphs
 MAX_GROWTH_BYTES = 1 << 30
 """Memory of the child beyond what its parent held, and eight times the size of the model."""
 
+MAX_CPU_S = 10
+CPU_S_PER_MIB = 2
+"""Seconds of computing, and those for each MiB of the model; a model of 100,000 nodes takes one."""
+
 _DONE, _REFUSED = b"d", b"r"
 
 
@@ -33,7 +37,7 @@ def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto
 
     Raises:
         onnx.shape_inference.InferenceError: as onnx raises it; also for models that it cannot read.
-        CompileError: MCM-I018 if the inference crashes.
+        CompileError: MCM-I018 if the inference crashes or goes on and on.
     """
     if not can_fork():
         return list(_types_of(_infer(proto, strict)).graphs)
@@ -44,13 +48,18 @@ def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto
         except Exception as error:  # inference raises several types
             return _REFUSED + str(error).encode("utf-8", "replace")
 
+    size = proto.ByteSize()
+    cpu_s = MAX_CPU_S + CPU_S_PER_MIB * (size >> 20)
     try:
-        answer = answer_of_child(work, 8 * proto.ByteSize() + MAX_GROWTH_BYTES)
+        answer = answer_of_child(work, 8 * size + MAX_GROWTH_BYTES, cpu_s)
     except ChildDiedError as error:
+        how = f"crashes on the model ({error})"
+        if str(error) == "SIGXCPU":
+            how = f"was stopped after {cpu_s} s of computing"
         raise CompileError(
             Diagnostic(
                 "MCM-I018",
-                f"onnx's shape inference crashes on the model ({error})",
+                f"onnx's shape inference {how}",
                 at=f"graph {quote(proto.graph.name)}",
                 hint="look for an op whose inputs have types that it does not take; the model "
                 "would crash onnxruntime as well",

@@ -22,7 +22,7 @@ millisecond for each of them."""
 MAX_SHAPE_ELEMENTS = 64
 """Elements of a tensor that may be part of the computation of a shape."""
 
-MAX_CPU_S = 30
+MAX_CPU_S = 15
 MAX_WALL_S = 900.0
 MAX_GROWTH_BYTES = 1 << 30
 """Ends of the child against models that are made to outgrow it; `MAX_NODES` comes long before."""

@@ -123,6 +123,8 @@ def verification_data(verification: Verification) -> dict[str, Any]:
 def _options(options: CompileOptions) -> dict[str, Any]:
     """The options as given; of the passes, `pipeline` has the normal form."""
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name != "passes"}
+    data["forbidden_chips"] = list(options.forbidden_chips)
+    data["pins"] = [list(pin) for pin in options.pins]
     data["dims"] = dict(sorted(options.dims.items()))
     data["shapes"] = {name: list(shape) for name, shape in sorted(options.shapes.items())}
     return data

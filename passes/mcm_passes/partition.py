@@ -10,13 +10,27 @@ import onnx_ir as ir
 from mcm_compiler import spec_text
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Budget
+from mcm_compiler.options import AUTO
+from mcm_compiler.partition import (
+    PARTITION,
+    PARTITION_PROBLEM,
+    Budget,
+    Partition,
+    PartitionProblem,
+    SearchMonitor,
+)
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.target import Target
+from mcm_compiler.units import seconds_text
+from mcm_passes.partitioning.planned_memory import solve_with_plans
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
 from mcm_passes.placement_facts import PLACEMENT_FACTS
+from mcm_passes.problem_files.wishes import Wishes
+from mcm_passes.strategies.lazy_judge import LazyJudge
+from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
 
 
 @dataclass(frozen=True)
@@ -24,8 +38,8 @@ class PartitionPass(Pass):
     """Builds the partitioning problem and solves it with a registered strategy.
 
     Attributes:
-        strategy: text form of the strategy, such as `dp{orders=4}`; the compile's option
-            `partitioner` where None.
+        strategy: text form of the strategy, such as `dp{orders=4}`; where None the compile's
+            option `partitioner`, or what its `level` stands for.
     """
 
     name: ClassVar[str] = "partition"
@@ -43,24 +57,54 @@ class PartitionPass(Pass):
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
-                P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`.
+                P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`, and
+                MCM-F010 to MCM-F014 for pins and assignments.
         """
-        spec = spec_text.parse_one(self.strategy or context.options.partitioner)
+        options = context.options
+        level_text = STRATEGY_OF_LEVEL[options.level]
+        wanted = level_text if options.partitioner == AUTO else options.partitioner
+        spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
         text = spec_text.print_one(spec.name, strategy)
         plan = FUSION_PLAN.get(model)
-        problem = build_problem(model, context.target, context.options.routing, plan)
+        wishes = Wishes.of(model, plan, options)
+        problem = build_problem(model, context.target, options.routing, plan, pins=wishes.pins)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
-        if context.options.chips is not None:
-            problem = with_chips(problem, context.options.chips)
-        partition = solve(
-            problem,
-            strategy,
-            context.rng(f"partition/{text}"),
-            Budget(context.options.samples, context.options.budget_s),
-            strategy_text=text,
-            cost_model=context.target.cost_model().name,
+        if options.chips is not None:
+            problem = with_chips(problem, options.chips)
+        given, notes = wishes.strategy(problem, model, options)
+        for note in notes:
+            context.report(note)
+        if given is not None:
+            strategy, text = given, given.name
+        judge = _judge(model, problem, context.target)
+        budget = Budget(
+            evaluations=options.samples or evaluations_of_level(options.level, problem),
+            seconds=options.budget_s,
+            effort_s=EFFORT_S[options.level],
+            judge=judge,
+            monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
         )
+        cost_model = context.target.cost_model().name
+
+        def solve_one(one: PartitionProblem) -> Partition:
+            rng = context.rng("partition")
+            return solve(one, strategy, rng, budget, strategy_text=text, cost_model=cost_model)
+
+        partition = solve_with_plans(problem, solve_one, judge)
         PARTITION_PROBLEM.set(model, problem)
         PARTITION.set(model, partition)
+
+
+def _judge(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:
+    """The target's batch judge; None for targets that have none."""
+    build = getattr(target, "batch_judge", None)
+    if build is None:
+        return None
+    groups = {name: group.name for name, group in FUSION_PLAN.get(model).group_of.items()}
+    return LazyJudge(lambda: build(model, problem, groups))
+
+
+def _found(strategy: str, period_s: float) -> str:
+    return f"partition: {strategy} found {seconds_text(period_s)}"

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_compiler.options import AUTO, DEFAULT_LEVEL, DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.spec_text import parse_list
 
 
 def test_defaults_are_valid() -> None:
     options = CompileOptions()
-    assert options.partitioner == "dp"
+    assert (options.partitioner, options.level) == (AUTO, DEFAULT_LEVEL)
     assert [spec.name for spec in parse_list(DEFAULT_PIPELINE)][-1] == "verify"
 
 
@@ -24,6 +24,7 @@ def test_defaults_are_valid() -> None:
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "2^63 - 1"),
         ({"samples": 0}, "samples is 0, not at least 1"),
+        ({"level": 4}, "level is 4, not between 0 and 3"),
         ({"inferences": 0}, "inferences is 0"),
         ({"inferences": 100_001}, "more than 100000"),
         ({"verify_seeds": 0}, "verify_seeds is 0"),

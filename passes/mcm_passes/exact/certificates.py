@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from mcm_compiler.partition import LowerBound, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
 from mcm_passes.exact.ideal_check import IdealCheck
-from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.exact.window_check import crosses_at_least, plain_windows
+from mcm_passes.partitioning.indivisible_check import units_do_not_pack
 
 MARGIN = 1e-8
 """Relative room between a claim and what is checked, for sums taken in another order."""
 
-MOST_WINDOWS = 2_000_000
+MOST_WINDOWS = 500_000
 """Windows that a check over order ideals may weigh."""
 
 
@@ -61,8 +61,7 @@ def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
     made = problem.tensor_producer >= 0
     for wanted in (~made & read, made & problem.tensor_to_host):
         sizes = problem.tensor_bytes[wanted].tolist()
-        # Whole bytes: what is sent over several channels is counted as the search counts it.
-        if sizes and fixed and (max(sizes) >= room or sum(sizes) >= math.floor(room) * channels):
+        if sizes and fixed and max(*sizes, sum(sizes) / channels) >= room:
             return True
     return False
 
@@ -98,84 +97,16 @@ def _large_tensors(problem: PartitionProblem, period_s: float) -> bool:
 
 
 def _around_units(problem: PartitionProblem, period_s: float) -> bool:
-    """Chips filled from both ends, by sand, along paths and past waists."""
-    above, below, edges = _closures(problem)
-    fixed = np.flatnonzero(~problem.clonable).tolist()
-    if not fixed:
-        return False
-    work = problem.compute_s.tolist()
-    room = [0.0] * problem.num_units
-    for w, size in enumerate(aligned(problem.weight_bytes).tolist()):
-        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]].tolist()
-        if len(users) == 1 and not problem.streams:
-            room[users[0]] += size
-    chips = problem.num_chips
-    seconds = (problem.chip_speed * period_s).tolist()
-    sram = [float(size) for size in problem.limits.sram_bytes]
-    pins = problem.pinned_chip.tolist()
-    backward = [-1 if pin < 0 else chips - 1 - pin for pin in pins]
-    turned = [(v, u) for u, v in edges]
-    low, high = dict.fromkeys(fixed, 0), dict.fromkeys(fixed, 0)
-    for own, capacity in ((work, seconds), (room, sram)):
-        forward = _fill(fixed, edges, above, own, capacity, pins)
-        from_end = _fill(fixed[::-1], turned, below, own, capacity[::-1], backward)
-        low = {v: max(low[v], forward[v]) for v in fixed}
-        high = {v: max(high[v], from_end[v]) for v in fixed}
-    return any(low[v] > chips - 1 - high[v] for v in fixed)
+    return plain_windows(problem, period_s) is None
 
 
-def _fill(
-    order: list[int],
-    edges: list[tuple[int, int]],
-    before: list[set[int]],
-    own: list[float],
-    capacity: list[float],
-    pins: list[int],
-) -> dict[int, int]:
-    """The first chip that each unit can be on; the number of chips where there is none."""
-    leads: dict[int, list[int]] = {v: [] for v in order}
-    for u, v in edges:
-        leads[v].append(u)
-    state: dict[int, tuple[int, float]] = {}
-    place = {v: i for i, v in enumerate(order)}
-    for v in order:
-        total = math.fsum(own[u] for u in before[v])
-        best = max([_pour((0, 0.0), total, capacity), *(state[u] for u in leads[v])])
-        # The nearest unit that all other ancestors come before or after.
-        earlier = sorted(before[v], key=place.__getitem__, reverse=True)
-        for i, u in enumerate(earlier):
-            if len(before[u]) == len(earlier) - 1 - i and all(u in before[w] for w in earlier[:i]):
-                between = math.fsum(own[w] for w in earlier[:i])
-                best = max(best, _pour(state[u], between, capacity))
-                break
-        chip, load = max(best, (pins[v], 0.0))
-        while chip < len(capacity) and load + own[v] >= capacity[chip] * (1.0 + 1e-12):
-            chip, load = chip + 1, 0.0
-        state[v] = (chip, load + own[v])
-    return {v: chip for v, (chip, _) in state.items()}
-
-
-def _pour(start: tuple[int, float], amount: float, capacity: list[float]) -> tuple[int, float]:
-    chip, load = start[0], start[1] + amount
-    while chip < len(capacity) and load > capacity[chip]:
-        load -= capacity[chip]
-        chip += 1
-    return chip, load
-
-
-def _closures(
-    problem: PartitionProblem,
-) -> tuple[list[set[int]], list[set[int]], list[tuple[int, int]]]:
-    source, target = dependency_edges(problem)
-    edges = sorted(set(zip(source.tolist(), target.tolist(), strict=True)), key=lambda e: e[::-1])
-    above: list[set[int]] = [set() for _ in range(problem.num_units)]
-    below: list[set[int]] = [set() for _ in range(problem.num_units)]
-    for u, v in edges:
-        above[v] |= above[u] | {u}
-    for v in range(problem.num_units):
-        for u in above[v]:
-            below[u].add(v)
-    return above, below, edges
+def _link_cuts(problem: PartitionProblem, period_s: float) -> bool:
+    windows = plain_windows(problem, period_s)
+    if windows is None:
+        return True
+    room = period_s * problem.limits.link_bytes_per_s
+    links = range(problem.num_chips - 1)
+    return any(crosses_at_least(problem, windows, link, room) for link in links)
 
 
 def _ideals(problem: PartitionProblem, period_s: float) -> bool:
@@ -185,11 +116,13 @@ def _ideals(problem: PartitionProblem, period_s: float) -> bool:
 _CHECKS: dict[str, Callable[[PartitionProblem, float], bool]] = {
     "heaviest_unit": _heaviest_unit,
     "total_work": _total_work,
+    "indivisible_work": units_do_not_pack,
     "host_transfers": _host_transfers,
     "streamed_weights": _streamed_weights,
     "tensors_too_large_to_cross": _large_tensors,
     "work_around_a_unit": _around_units,
     "chain_of_units": _around_units,
-    "flow": _around_units,
+    "windows": _around_units,
+    "link_cuts": _link_cuts,
     "ideals": _ideals,
 }

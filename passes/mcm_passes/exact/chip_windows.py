@@ -25,6 +25,9 @@ class WorkAround(NamedTuple):
         after_room: `[n]`, likewise of descendants.
         own_s: `[n]`, seconds of the node.
         own_room: `[n]`, blocks of the weights that it alone uses.
+        gate_before: `[n]`, the nearest ancestor that all other ancestors come before or after;
+            -1 where there is none.
+        gate_after: `[n]`, likewise among descendants.
     """
 
     before_s: Floats
@@ -33,6 +36,8 @@ class WorkAround(NamedTuple):
     after_room: Floats
     own_s: Floats
     own_room: Floats
+    gate_before: Longs
+    gate_after: Longs
 
 
 class ChipWindows(NamedTuple):
@@ -46,6 +51,11 @@ class ChipWindows(NamedTuple):
         """Whether some node has no chip left."""
         return bool((self.low > self.high).any())
 
+    @property
+    def total_width(self) -> int:
+        """Chips beyond the first, over all nodes."""
+        return int((self.high - self.low).sum())
+
 
 def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     """Sums over all ancestors and all descendants; n^2 / 4 bytes and n^2 additions."""
@@ -56,6 +66,7 @@ def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     users = problem.weight_users[problem.weight_ptr[alone]]
     np.add.at(room, users, aligned(problem.weight_bytes[alone]) / ALIGNMENT)
     own_room = np.zeros(graph.num_nodes) if problem.streams else room[graph.units]
+    count_before, count_after = _counts(ancestors), _counts(descendants)
     return WorkAround(
         _sums(ancestors, own_s),
         _sums(descendants, own_s),
@@ -63,6 +74,8 @@ def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
         _sums(descendants, own_room),
         own_s,
         own_room,
+        _gates(ancestors, count_before, -1),
+        _gates(descendants, count_after, 1),
     )
 
 
@@ -75,10 +88,10 @@ def chip_windows(
     then with itself. There are three ways, and each says "the node is on chip c or later, and if
     it is on c, then so much of its ancestors' work is on c too"; such statements are compared by
     chip and then by load. All ancestors are poured in as if their work were sand; or a direct
-    predecessor's statement holds, whose own work is not divided; or the statement of the nearest
-    unit that all paths to the node pass, and all work between the two is poured in after it.
-    Weights fill chips in the same way where they cannot be streamed. The highest chip follows in
-    the same way from the last chip on.
+    predecessor's statement holds, whose own work is not divided; or the statement of its gate
+    does, and all work between the two is poured in after it. Weights fill chips in the same way
+    where they cannot be streamed. The highest chip follows in the same way from the last chip on.
+    Where a node has one chip left, what both statements say of it must fit together.
 
     Args:
         problem: the problem.
@@ -88,21 +101,32 @@ def chip_windows(
     """
     speed = problem.chip_speed * (period_s * (1.0 + SLACK))
     room = np.array(problem.limits.sram_bytes, np.float64) // ALIGNMENT
-    ptr, nodes = graph.before_ptr, graph.before_nodes
-    low = _lowest(ptr, nodes, graph.low, around.own_s, around.before_s, speed)
-    low = _lowest(ptr, nodes, low, around.own_room, around.before_room, room)
-    # The same from the other end: numbering nodes and chips backwards turns the ring round.
+    before_ptr, before = graph.before_ptr, graph.before_nodes
+    # From the other end: numbering nodes and chips backwards turns the ring round.
     last = problem.num_chips - 1
-    ptr, nodes = _reversed_adjacency(graph.next_ptr, graph.next_nodes)
-    high = (last - graph.high[::-1]).astype(np.int32)
-    for own, after, capacity in (
-        (around.own_s, around.after_s, speed),
-        (around.own_room, around.after_room, room),
+    after_ptr, after = _reversed_adjacency(graph.next_ptr, graph.next_nodes)
+    gate_after = np.where(around.gate_after < 0, -1, graph.num_nodes - 1 - around.gate_after)[::-1]
+    low, from_end = graph.low, (last - graph.high[::-1]).astype(np.int32)
+    full = np.zeros(graph.num_nodes, np.bool_)
+    for own, above, below, capacity in (
+        (around.own_s, around.before_s, around.after_s, speed),
+        (around.own_room, around.before_room, around.after_room, room),
     ):
-        high = _lowest(
-            ptr, nodes, high, own[::-1].copy(), after[::-1].copy(), capacity[::-1].copy()
+        low, load = _lowest(before_ptr, before, around.gate_before, low, own, above, capacity)
+        from_end, load_from_end = _lowest(
+            after_ptr,
+            after,
+            gate_after,
+            from_end,
+            own[::-1].copy(),
+            below[::-1].copy(),
+            capacity[::-1].copy(),
         )
-    return ChipWindows(low, (last - high[::-1]).astype(np.int32))
+        alone = low == last - from_end[::-1]
+        held = load + load_from_end[::-1] - own
+        full |= alone & (held > capacity[np.minimum(low, last)] * (1.0 + SLACK))
+    high = last - from_end[::-1]
+    return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
 
 
 def _reversed_adjacency(ptr: Longs, nodes: Ints) -> tuple[Longs, Ints]:
@@ -125,20 +149,63 @@ def _sums(bits: Words, values: Floats) -> Floats:
 
 
 @njit(cache=True)
+def _counts(bits: Words) -> Longs:
+    n = bits.shape[0]
+    count = np.zeros(n, np.int64)
+    for v in range(n):
+        for k in range(bits.shape[1]):
+            word = bits[v, k]
+            while word:
+                word &= word - np.uint64(1)
+                count[v] += 1
+    return count
+
+
+@njit(cache=True)
+def _gates(bits: Words, count: Longs, step: int) -> Longs:
+    """`[n]`, the gates among ancestors (step -1) or among descendants (step 1)."""
+    n = bits.shape[0]
+    gate = np.full(n, -1, np.int64)
+    nearer = np.empty(n, np.int64)
+    for v in range(n):
+        left, passed = count[v], 0
+        u = v + step
+        while left:
+            if bits[v, u >> 6] >> np.uint64(u & 63) & np.uint64(1):
+                left -= 1
+                # All that are left come before u exactly if u has so many ancestors.
+                if count[u] == left:
+                    after_all = True
+                    for i in range(passed):
+                        after_all &= bool(
+                            bits[nearer[i], u >> 6] >> np.uint64(u & 63) & np.uint64(1)
+                        )
+                    if after_all:
+                        gate[v] = u
+                        break
+                nearer[passed] = u
+                passed += 1
+            u += step
+    return gate
+
+
+@njit(cache=True)
 def _lowest(
     before_ptr: Longs,
     before_nodes: Ints,
+    gate: Longs,
     floor: Ints,
     own: Floats,
     before: Floats,
     capacity: Floats,
-) -> Ints:
-    """`[n]`, the lowest chip of each node; the number of chips where it has none."""
+) -> tuple[Ints, Floats]:
+    """`[n]` each: the lowest chip of each node, and what is on it if the node is.
+
+    The chip is the number of chips where the node has none.
+    """
     n, chips = own.size, capacity.size
     low = np.zeros(n, np.int32)
     load = np.zeros(n)
-    # The nearest node that all paths from the sources pass; -1 for none.
-    gate = np.full(n, -1, np.int64)
     for v in range(n):
         chip, held = 0, before[v] * (1.0 - SLACK)
         while chip < chips and held > capacity[chip]:
@@ -148,21 +215,11 @@ def _lowest(
             u = before_nodes[e]
             if low[u] > chip or (low[u] == chip and load[u] > held):
                 chip, held = low[u], load[u]
-            if e == before_ptr[v]:
-                gate[v] = u
-            else:
-                a, b = gate[v], np.int64(u)
-                while a != b:
-                    if a > b:
-                        a = gate[a]
-                    else:
-                        b = gate[b]
-                gate[v] = a
         g = gate[v]
         if g >= 0:
-            at, sand = low[g], load[g]
-            # A difference of sums, so the slack is of the sums.
-            sand += max(before[v] - before[g] - own[g] - SLACK * before[v], 0.0)
+            # A difference of sums, so the slack is that of the sums.
+            between = before[v] - before[g] - own[g] - SLACK * before[v]
+            at, sand = low[g], load[g] + max(between, 0.0)
             while at < chips and sand > capacity[at]:
                 sand -= capacity[at]
                 at += 1
@@ -175,4 +232,4 @@ def _lowest(
             held = 0.0
         low[v] = chip
         load[v] = held + own[v]
-    return low
+    return low, load

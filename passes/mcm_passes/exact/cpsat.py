@@ -16,6 +16,7 @@ from mcm_passes.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.exact.incumbent import Incumbent
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.partitioning.fast_model import evaluate as evaluate_partition
 from mcm_passes.solver.rule_graph import rule_graph
 
 if TYPE_CHECKING:
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 
 PROOF = "cpsat"
 
+WINDOWS_PER_IDEAL = 100
+"""Windows between ideals that are worth weighing, in units of the most ideals."""
+
 ROUNDS = 8
 """Runs of CP-SAT, each below the best partition of the one before."""
+
+LITERALS_PER_S = 6000
+"""Booleans that a second of effort can make use of; larger models are not worth building."""
+
+TIGHT = 0.75
+"""Share of a chip's SRAM from which on CP-SAT is asked for memory at once."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,10 @@ class CpSat:
         reason = start_from_dp(known, problem, evaluate, rng, budget)
         known.prove(lower_bound(problem))
         if self.ideals and not known.closed(self.tolerance):
-            reason = search_ideals(known, problem, self.ideals, 200 * self.ideals) or reason
+            reason = (
+                search_ideals(known, problem, self.ideals, WINDOWS_PER_IDEAL * self.ideals)
+                or reason
+            )
         if not (known.closed(self.tolerance) or known.must_stop()):
             reason = self._optimise(known, problem, rng, budget) or reason
         return known.outcome(reason)
@@ -101,12 +114,21 @@ class CpSat:
             )
         )
         effort_s = budget.effort_s
+        memory = _memory_is_tight(known, problem)
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop():
                 break
             ceiling_s = min(known.period_s * (1.0 - 0.5 * self.tolerance), most_s)
             windows = chip_windows(problem, graph, around, ceiling_s)
-            model = CpSatModel(problem, graph, demands, windows, known.bound.seconds, ceiling_s)
+            if windows.empty and known.chip_of is None:
+                known.exhausted = True
+                return "none exists: however long the period, some unit has no chip left"
+            if windows.total_width > LITERALS_PER_S * effort_s:
+                # Too large a model for what is left.
+                break
+            model = CpSatModel(
+                problem, graph, demands, windows, known.bound.seconds, ceiling_s, memory=memory
+            )
             if known.chip_of is not None:
                 model.hint(known.chip_of)
             result = model.search(
@@ -127,14 +149,22 @@ class CpSat:
                     "none exists, as CP-SAT proved over all placements that memory and rules allow"
                 )
             known.prove(_bound(result, ceiling_s))
-            if result.verdict in ("feasible", "unknown") or (
-                result.chip_of is not None and not known.offer(result.chip_of)
-            ):
+            broken = result.chip_of is not None and not known.offer(result.chip_of)
+            if result.verdict in ("feasible", "unknown") or (broken and memory):
                 break
+            # What it found without asking for memory may not fit.
+            memory |= broken
         if known.chip_of is not None:
             return ""
         effort = f"{budget.effort_s:g} deterministic seconds of CP-SAT"
-        return f"none is known, and {effort} did not prove that none exists"
+        return f"none is known, and {effort} could not prove that none exists"
+
+
+def _memory_is_tight(known: Incumbent, problem: PartitionProblem) -> bool:
+    if known.chip_of is None or problem.streams:
+        return True
+    used = evaluate_partition(problem, known.chip_of).memory_bytes
+    return bool((used > TIGHT * np.array(problem.limits.sram_bytes)).any())
 
 
 def _bound(result: SearchResult, ceiling_s: float) -> LowerBound:

@@ -65,8 +65,17 @@ class CpSatModel:
     """All partitions within a ceiling on the period, as a model of CP-SAT.
 
     It asks for all that the fast model and the rules ask for, but rounds times down to ticks and
-    may leave out a part of the triangle rule; so whatever it proves holds, and its solutions are
-    to be evaluated.
+    may leave out memory and a part of the triangle rule; so whatever it proves holds, and its
+    solutions are to be evaluated.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        demands: its demands.
+        windows: the chips of each node within the ceiling.
+        least_s: a lower bound that is known.
+        ceiling_s: periods beyond it are left out.
+        memory: whether to ask for memory.
     """
 
     def __init__(
@@ -77,6 +86,8 @@ class CpSatModel:
         windows: ChipWindows,
         least_s: float,
         ceiling_s: float,
+        *,
+        memory: bool,
     ) -> None:
         self._problem = problem
         self._graph = graph
@@ -89,9 +100,10 @@ class CpSatModel:
         self._period = model.new_int_var(min(least, TICKS), TICKS, "period")
         items = ChipItems(self._order, demands)
         constrain_time(self._order, items, problem, demands, self._period, self._ticks_per_s, least)
-        MemoryConstraints(
-            self._order, items, problem, demands, self._period, self._ticks_per_s
-        ).add()
+        if memory:
+            MemoryConstraints(
+                self._order, items, problem, demands, self._period, self._ticks_per_s
+            ).add()
         if problem.routing == "strict":
             constrain_triangles(self._order, graph)
         self._compresses = (

@@ -14,7 +14,8 @@ from mcm_passes.exact.chip_windows import WorkAround, chip_windows
 from mcm_passes.exact.link_cuts import fewest_crossing_bytes
 from mcm_passes.solver.rule_graph import RuleGraph
 
-PROOF = "flow"
+OF_WINDOWS, OF_LINKS = "windows", "link_cuts"
+"""Names of the proofs."""
 
 STEPS = 40
 """Halvings of the bisection: to 1e-12 of the first interval."""
@@ -70,7 +71,7 @@ def flow_bound(
     problem: PartitionProblem,
     graph: RuleGraph,
     around: WorkAround,
-    demands: ChipDemands,
+    demands: ChipDemands | None,
     least_s: float,
     most_s: float,
 ) -> LowerBound:
@@ -83,7 +84,7 @@ def flow_bound(
         problem: the problem.
         graph: its rule graph.
         around: its `work_around`.
-        demands: its demands.
+        demands: its demands, or None to leave the links out.
         least_s: a bound that is known already.
         most_s: the period of a known partition.
 
@@ -91,7 +92,7 @@ def flow_bound(
         0 seconds where nothing beyond `least_s` is proven.
     """
     known, proven = least_s, LowerBound(0.0, "no obstacle")
-    for of_links in (None, demands):
+    for of_links in (None, demands) if demands is not None else (None,):
         low, high = known, most_s
         why = obstacle(problem, graph, around, low, of_links)
         if why is None:
@@ -105,18 +106,18 @@ def flow_bound(
                 high = middle
             else:
                 low, why = middle, in_the_way
-        known, proven = low, LowerBound(low, _text(problem, graph, low, why), PROOF)
+        known, proven = low, _bound(problem, graph, low, why)
     return proven
 
 
-def _text(problem: PartitionProblem, graph: RuleGraph, seconds: float, why: Obstacle) -> str:
+def _bound(
+    problem: PartitionProblem, graph: RuleGraph, seconds: float, why: Obstacle
+) -> LowerBound:
+    within = f"within {seconds_text(seconds)}"
     if why.node < 0:
-        return (
-            f"within {seconds_text(seconds)} at least {bytes_text(why.crossing_bytes)} must cross "
-            f"the link after chip {why.link}"
-        )
+        crossing = bytes_text(why.crossing_bytes)
+        text = f"{within} at least {crossing} must cross the link after chip {why.link}"
+        return LowerBound(seconds, text, OF_LINKS)
     unit = quote(problem.names[graph.units[why.node]])
-    return (
-        f"within {seconds_text(seconds)} no chip is left for unit {unit} between the work that "
-        "must come before and after it"
-    )
+    text = f"{within} no chip is left for unit {unit} between the work before and after it"
+    return LowerBound(seconds, text, OF_WINDOWS)

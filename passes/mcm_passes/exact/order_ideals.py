@@ -40,6 +40,9 @@ class OrderIdeals:
 def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
     """All ideals of `graph`, or None where there are more than `most`. O(I n / 64) each step."""
     n = graph.num_nodes
+    if n >= most:
+        # A chain has n + 1, and no graph has fewer.
+        return None
     following = [
         graph.next_nodes[graph.next_ptr[v] : graph.next_ptr[v + 1]].tolist() for v in range(n)
     ]

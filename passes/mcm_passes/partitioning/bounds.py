@@ -7,6 +7,7 @@ take partitions away. Where chips differ in speed, each counts as the fastest un
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,11 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.units import bytes_text, seconds_text
+from mcm_passes.exact.chip_windows import work_around
+from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.partitioning.indivisible_work import indivisible_work
+from mcm_passes.partitioning.waists import waists_by_sweep
+from mcm_passes.solver.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -25,20 +31,40 @@ STEPS = 60
 
 
 def lower_bound(problem: PartitionProblem) -> LowerBound:
-    """The best of all arguments; 0 for a problem without units."""
-    found = [
-        argument(problem)
-        for argument in (
-            heaviest_unit,
-            total_work,
-            host_transfers,
-            work_around_a_unit,
-            chain_of_units,
-            tensors_too_large_to_cross,
-            streamed_weights,
-        )
-    ]
-    return max(found, key=lambda bound: bound.seconds)
+    """The best of all arguments, with its name as `proof`; 0 for a problem without units."""
+    best = LowerBound(0.0, "no unit")
+    for argument in (
+        heaviest_unit,
+        total_work,
+        host_transfers,
+        work_around_a_unit,
+        chain_of_units,
+        tensors_too_large_to_cross,
+        streamed_weights,
+    ):
+        bound = argument(problem)
+        if bound.seconds > best.seconds:
+            best = dataclasses.replace(bound, proof=argument.__name__)
+    indivisible = indivisible_work(problem, best.seconds)
+    if indivisible.seconds > best.seconds:
+        best = dataclasses.replace(indivisible, proof="indivisible_work")
+    bound = windows_of_units(problem, best.seconds)
+    return bound if bound.seconds > best.seconds else best
+
+
+def windows_of_units(problem: PartitionProblem, least_s: float) -> LowerBound:
+    """The period below which some unit has no chip left; see `chip_windows`.
+
+    Args:
+        problem: the problem.
+        least_s: a bound that is known already.
+    """
+    graph = rule_graph(problem)
+    if not 0 < graph.num_nodes <= MAX_CLOSURE_UNITS:
+        return LowerBound(0.0, "no unit")
+    most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min())
+    around = work_around(problem, graph)
+    return flow_bound(problem, graph, around, None, least_s, max(most_s, least_s))
 
 
 def heaviest_unit(problem: PartitionProblem) -> LowerBound:
@@ -143,8 +169,10 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     larger B only loosen it, so bisection finds the threshold.
     """
     n = problem.num_units
-    if not n or n > MAX_CLOSURE_UNITS or problem.clonable.all():
+    if not n or problem.clonable.all():
         return LowerBound(0.0, "no unit")
+    if n > MAX_CLOSURE_UNITS:
+        return _chain_bound(problem, *waists_by_sweep(problem))
     work, above, below = _work_above_and_below(problem)
     total = float(work.sum())
     waists = np.flatnonzero((above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6))
@@ -155,17 +183,25 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     loose = np.diff(above[waists] - heavy, prepend=0.0)
     loose[1:] -= heavy[:-1]
     rest = float(below[waists[-1]] - heavy[-1])
+    return _chain_bound(problem, heavy, np.maximum(loose, 0.0), rest)
+
+
+def _chain_bound(
+    problem: PartitionProblem, heavy: Floats, loose: Floats, rest: float
+) -> LowerBound:
+    if not heavy.size:
+        return LowerBound(0.0, "no unit that all work comes before or after")
+    speed = _fastest(problem)
 
     def too_short(period_s: float) -> bool:
-        needed = _chips_to_fill(heavy, np.maximum(loose, 0.0), rest, period_s * speed)
+        needed = _chips_to_fill(heavy, loose, rest, period_s * speed)
         return bool(needed > problem.num_chips)
 
-    speed = _fastest(problem)
-    total /= speed
+    total = float(heavy.sum() + loose.sum() + rest) / speed
     seconds = _threshold(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
     return LowerBound(
         seconds,
-        f"{waists.size} units that all work comes before or after, on {problem.num_chips} chips",
+        f"{heavy.size} units that all work comes before or after, on {problem.num_chips} chips",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +38,7 @@ class ContiguousDp:
     name: ClassVar[str] = "dp"
     summary: ClassVar[str] = "best contiguous cuts of several topological orders, by bisection"
 
-    orders: int = 4
+    orders: int = 5
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class ContiguousDp:
     ) -> Outcome:
         """Cuts each order; nothing is random."""
         del rng
-        search = _Search(problem, evaluate, budget.evaluations, self.tolerance)
+        search = _Search(problem, evaluate, budget, self.tolerance)
         orders = topological_orders(problem, self.orders)
         shares = STREAM_SHARES if problem.streams else (0.0,)
         for order in orders:
@@ -81,11 +82,12 @@ class _Search:
     """The best partition so far, over all orders."""
 
     def __init__(
-        self, problem: PartitionProblem, evaluate: Evaluate, evaluations: int, tolerance: float
+        self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget, tolerance: float
     ) -> None:
         self._problem = problem
         self._evaluate = evaluate
-        self._allowed = evaluations
+        self._budget = budget
+        self._start_s = time.monotonic()
         self._tolerance = tolerance
         work = float(problem.compute_s.sum())
         heaviest = float(problem.compute_s.max(initial=0.0))
@@ -111,7 +113,7 @@ class _Search:
 
     def _try(self, order: Order, windows: Windows, period_s: float) -> float:
         """The period of a partition within `period_s`, or infinity where there is none."""
-        if self.evaluations >= self._allowed:
+        if self._spent():
             return float("inf")
         cuts = chain_windows(windows, period_s * (1.0 + SLACK))
         if not cuts.size:
@@ -126,4 +128,12 @@ class _Search:
         )
         if found < self.best_period or fewer:
             self.best, self.best_period = chip_of, found
+            self._budget.monitor.best(chip_of, found)
         return found
+
+    def _spent(self) -> bool:
+        """Whether the budget is spent; time counts from the first evaluation on."""
+        budget = self._budget
+        late = budget.seconds is not None and time.monotonic() - self._start_s >= budget.seconds
+        stopped = late or budget.monitor.cancelled
+        return self.evaluations >= budget.evaluations or (self.evaluations > 0 and stopped)

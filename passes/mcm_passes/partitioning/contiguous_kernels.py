@@ -118,6 +118,89 @@ def _longest_windows(
 
 
 @njit(cache=True)
+def _latest_starts(w: Windows) -> Longs:
+    """`[n + 1]`, for each cut the latest cut from which a window may end there by the rules."""
+    n = w.work_s.size
+    latest = np.empty(n + 1, dtype=np.int64)
+    j = 0
+    for i in range(n + 1):
+        if w.strict:
+            while j + 1 < i and w.far[j + 1] <= i:
+                j += 1
+            latest[i] = j
+        else:
+            latest[i] = i - 1
+    return latest
+
+
+@njit(cache=True)
+def _room(w: Windows, period_s: float, sram_bytes: int, i: int) -> int:
+    """Memory of a chip that ends at cut i, without the buffers of what leaves it."""
+    leaving = w.slots * w.cross_bytes[i] if i < w.work_s.size else w.exit_bytes
+    return sram_bytes + _streamable(w, period_s) - leaving
+
+
+@njit(cache=True)
+def _needed(w: Windows, start: Any, memory: int, live: int, inside: int) -> Any:
+    """Memory of a window that begins at `start`, with the buffers of what arrives."""
+    arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
+    return memory + arriving + _packed(w, min(live, inside))
+
+
+@njit(cache=True)
+def _without_first(
+    w: Windows, at: int, i: int, seconds: float, memory: int, live: int, inside: int
+) -> tuple[float, int, int, int]:
+    """What a window `[at, i)` comes to without its first position."""
+    seconds -= w.work_s[at]
+    memory -= w.out_bytes[at]
+    for e in range(w.item_ptr[at], w.item_ptr[at + 1]):
+        if w.item_next[e] >= i:
+            seconds -= w.item_s[e]
+            memory -= w.item_bytes[e]
+    for e in range(w.made_ptr[at + 1], w.made_ptr[at + 2]):
+        if w.made_last[e] >= i:
+            seconds += w.made_relay_s[e]
+            live -= w.made_bytes[e]
+        else:
+            inside -= w.made_bytes[e]
+    return seconds, memory, live, inside
+
+
+@njit(cache=True)
+def _earliest_starts(
+    w: Windows, period_s: float, latest: Longs
+) -> tuple[Longs, Floats, Longs, Longs, Longs]:
+    """For each cut the earliest start of a window that the largest and fastest chip takes.
+
+    Whatever the chip, no earlier start works, so that no chip has to look again where memory is
+    tight and starts have to move far.
+
+    Returns:
+        The starts `[n + 1]`, `i` where there is none, and what the window from there comes to:
+        seconds with relays, memory without live tensors, and the two bounds of these.
+    """
+    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(w, period_s)
+    seconds_at += relay_at
+    longest_s = period_s * w.speed.max()
+    most_sram = w.sram_bytes.max()
+    for i in range(1, w.work_s.size + 1):
+        room = _room(w, period_s, most_sram, i)
+        at = lo[i]
+        seconds, memory = seconds_at[i], memory_at[i]
+        live, inside = live_at[i], inside_at[i]
+        while at <= latest[i] and (
+            seconds > longest_s or _needed(w, at, memory, live, inside) > room
+        ):
+            seconds, memory, live, inside = _without_first(w, at, i, seconds, memory, live, inside)
+            at += 1
+        lo[i] = at if at <= latest[i] else i
+        seconds_at[i], memory_at[i] = seconds, memory
+        live_at[i], inside_at[i] = live, inside
+    return lo, seconds_at, memory_at, live_at, inside_at
+
+
+@njit(cache=True)
 def chain_windows(w: Windows, period_s: float) -> Longs:
     """The cuts of a partition whose every window fits into `period_s`, with the fewest chips.
 
@@ -132,19 +215,11 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     none = np.empty(0, dtype=np.int64)
     if w.host_s > period_s:
         return none
-    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(w, period_s)
+    latest = _latest_starts(w)
+    lo, seconds_at, memory_at, live_at, inside_at = _earliest_starts(w, period_s, latest)
     chips = min(w.sram_bytes.size, n)
     start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
     start_of[0, 0] = 0
-    latest = np.empty(n + 1, dtype=np.int64)
-    j = 0
-    for i in range(n + 1):
-        if w.strict:
-            while j + 1 < i and w.far[j + 1] <= i:
-                j += 1
-            latest[i] = j
-        else:
-            latest[i] = i - 1
     following = np.empty(n + 2, dtype=np.int64)
     for k in range(1, chips + 1):
         following[n + 1] = n + 1
@@ -157,35 +232,19 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                 bound_by_pin = i
             if i < n and w.link_s[i] > period_s:
                 continue
-            room = w.sram_bytes[k - 1] + _streamable(w, period_s)
-            if i < n:
-                room -= w.slots * w.cross_bytes[i]
-            else:
-                room -= w.exit_bytes
+            room = _room(w, period_s, w.sram_bytes[k - 1], i)
+            longest_s = period_s * w.speed[k - 1]
             at = lo[i]
-            seconds = seconds_at[i] + relay_at[i]
-            memory = memory_at[i]
-            live = live_at[i]
-            inside = inside_at[i]
+            seconds, memory = seconds_at[i], memory_at[i]
+            live, inside = live_at[i], inside_at[i]
             start = following[max(at, bound_by_pin)]
             while start <= latest[i]:
                 while at < start:
-                    seconds -= w.work_s[at]
-                    memory -= w.out_bytes[at]
-                    for e in range(w.item_ptr[at], w.item_ptr[at + 1]):
-                        if w.item_next[e] >= i:
-                            seconds -= w.item_s[e]
-                            memory -= w.item_bytes[e]
-                    for e in range(w.made_ptr[at + 1], w.made_ptr[at + 2]):
-                        if w.made_last[e] >= i:
-                            seconds += w.made_relay_s[e]
-                            live -= w.made_bytes[e]
-                        else:
-                            inside -= w.made_bytes[e]
+                    seconds, memory, live, inside = _without_first(
+                        w, at, i, seconds, memory, live, inside
+                    )
                     at += 1
-                arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
-                local = _packed(w, min(live, inside))
-                if seconds <= period_s * w.speed[k - 1] and memory + arriving + local <= room:
+                if seconds <= longest_s and _needed(w, start, memory, live, inside) <= room:
                     start_of[k, i] = start
                     break
                 start = following[start + 1]

@@ -40,7 +40,7 @@ class Greedy:
         budget: Budget,
     ) -> Outcome:
         """Walks once; nothing is random, and one evaluation is spent."""
-        del rng, budget
+        del rng
         order = topological_orders(problem, 1)[0].units
         cuts, stop = greedy_cuts(windows_along(problem, order))
         if stop < order.size and problem.streams:
@@ -57,6 +57,8 @@ class Greedy:
                 f"chip {len(cuts) - 1}, and no cut is allowed before it",
             )
         chip_of = chips_from_cuts(problem, order, cuts)
-        if not np.isfinite(evaluate(chip_of)):
+        period_s = evaluate(chip_of)
+        if not np.isfinite(period_s):
             return Outcome(None, 1, "the cuts of greedy break a rule or overflow a chip")
+        budget.monitor.best(chip_of, period_s)
         return Outcome(chip_of, 1)

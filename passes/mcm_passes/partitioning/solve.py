@@ -10,14 +10,14 @@ import numpy as np
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.partition import (
     Budget,
-    LowerBound,
     Partition,
     PartitionProblem,
     PartitionStrategy,
 )
 from mcm_compiler.units import bytes_text, count_text
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import aligned, evaluate, period
+from mcm_passes.partitioning.fast_model import aligned, evaluate
+from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible
 
 
@@ -49,7 +49,9 @@ def solve(
     faults = impossible(problem)
     if faults:
         raise CompileError(faults)
-    outcome = strategy.solve(problem, lambda chip_of: period(problem, chip_of), rng, budget)
+    bound = lower_bound(problem)
+    budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
+    outcome = strategy.solve(problem, FastPeriods(problem), rng, budget)
     if outcome.chip_of is None:
         raise CompileError(_not_found(problem, strategy_text, outcome.reason))
     result = evaluate(problem, outcome.chip_of)
@@ -65,7 +67,6 @@ def solve(
                 for v in result.violations[:5]
             ]
         )
-    bound = lower_bound(problem)
     if outcome.bound is not None and outcome.bound.seconds > bound.seconds:
         bound = outcome.bound
     if bound.seconds > result.period_s * (1.0 + 1e-9):
@@ -79,7 +80,7 @@ def solve(
             )
         )
     # Sums taken in another order may differ in the last bits.
-    bound = LowerBound(min(bound.seconds, result.period_s), bound.argument)
+    bound = dataclasses.replace(bound, seconds=min(bound.seconds, result.period_s))
     result.chip_of.setflags(write=False)
     return Partition(
         chip_of=result.chip_of,

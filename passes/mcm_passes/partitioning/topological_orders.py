@@ -2,7 +2,9 @@
 
 Which order is best depends on the graph (tried out on real exports): late orders keep small
 sources next to their readers, depth-first orders keep branches together, and orders by weight
-locality keep users of the same weights together, which decides where memory is tight.
+locality keep users of the same weights together, which decides where memory is tight. Recurrences
+through several layers (attention between the steps of a decoder) need the weights of all of them
+at once: they want an order by the weights that a chip has room for.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from numba import njit
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+
+RESIDENT_SHARE = 0.75
+"""Share of a chip's memory that an order by resident weights counts on; the rest is for tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +36,10 @@ class Order:
 
 
 def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
-    """The first `count` of: given, late, depth-first, weight locality; duplicates left out.
+    """The first `count` of: given, late, depth-first, weight locality, resident weights.
 
-    Clonable units have no position: they go where they are read.
+    Duplicates are left out, and the last two where no weight is shared. Clonable units have no
+    position: they go where they are read.
     """
     units = np.flatnonzero(~problem.clonable).astype(np.int32)
     index = np.full(problem.num_units, -1, dtype=np.int64)
@@ -55,6 +61,16 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
             follow_ptr, follow, _degrees(target, units.size), weight_of, len(problem.weight_names)
         )
         orders.append(Order("weights", units[by_weight]))
+        if count > 4:
+            by_room = _resident_weights(
+                follow_ptr,
+                follow,
+                _degrees(target, units.size),
+                weight_of,
+                problem.weight_bytes,
+                int(RESIDENT_SHARE * min(problem.limits.sram_bytes)),
+            )
+            orders.append(Order("resident", units[by_room]))
     distinct: dict[bytes, Order] = {}
     for order in orders:
         distinct.setdefault(order.units.tobytes(), order)
@@ -175,4 +191,84 @@ def _weight_locality(
                 tail[slot] = other
                 arrivals[arrived] = other
                 arrived += 1
+    return order
+
+
+@njit(cache=True)
+def _resident_weights(
+    ptr: Longs,
+    neighbours: Longs,
+    missing: Longs,
+    weight_of: Longs,
+    weight_bytes: Longs,
+    room_bytes: int,
+) -> Longs:
+    """Kahn's algorithm along chips that fill up with weights.
+
+    Ready units without a shared weight, and those whose weight is resident, come at once, in the
+    order in which they became ready. Only when there is none, the weight whose user has waited
+    longest becomes resident, too; one that does not fit begins the next chip.
+    """
+    size = missing.size
+    order = np.empty(size, dtype=np.int64)
+    # The queue of what may come at once is the part of the order that is not done yet.
+    queued, done = 0, 0
+    resident = np.zeros(weight_bytes.size, dtype=np.bool_)
+    chip_weights = np.empty(weight_bytes.size, dtype=np.int64)
+    on_chip, held = 0, 0
+    # A linked list of waiting units per weight.
+    head = np.full(weight_bytes.size, -1, dtype=np.int64)
+    tail = np.full(weight_bytes.size, -1, dtype=np.int64)
+    after = np.full(size, -1, dtype=np.int64)
+    arrivals = np.empty(size, dtype=np.int64)
+    arrived, oldest = 0, 0
+    called = np.zeros(size, dtype=np.bool_)
+    ready = np.flatnonzero(missing == 0)
+    for begin in range(size + 1):
+        for k in range(ready.size):
+            node = ready[k]
+            w = weight_of[node]
+            if w < 0 or resident[w]:
+                called[node] = True
+                order[queued] = node
+                queued += 1
+                continue
+            if head[w] < 0:
+                head[w] = node
+            else:
+                after[tail[w]] = node
+            tail[w] = node
+            arrivals[arrived] = node
+            arrived += 1
+        if begin == size:
+            break
+        if done == queued:
+            while called[arrivals[oldest]]:
+                oldest += 1
+            w = weight_of[arrivals[oldest]]
+            if held + weight_bytes[w] > room_bytes:
+                for k in range(on_chip):
+                    resident[chip_weights[k]] = False
+                on_chip, held = 0, 0
+            resident[w] = True
+            chip_weights[on_chip] = w
+            on_chip += 1
+            held += weight_bytes[w]
+            node = head[w]
+            head[w] = -1
+            while node >= 0:
+                called[node] = True
+                order[queued] = node
+                queued += 1
+                node = after[node]
+        node = order[done]
+        done += 1
+        ready = neighbours[ptr[node] : ptr[node + 1]].copy()
+        count = 0
+        for k in range(ready.size):
+            missing[ready[k]] -= 1
+            if missing[ready[k]] == 0:
+                ready[count] = ready[k]
+                count += 1
+        ready = ready[:count]
     return order

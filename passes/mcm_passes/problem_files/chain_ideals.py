@@ -12,9 +12,23 @@ from mcm_passes.solver.rule_graph import Words
 MOST_IDEALS = 50_000
 """Ideals up to which all are enumerated."""
 
+MOST_NEAR = 64
+"""Ideals with one group more or fewer up to which two are tried."""
+
+MOST_WORK = 4e9
+"""Words of bitsets that a look at all pairs of ideals may take."""
+
 
 def all_ideals(groups: DeviceGroups, most: int = MOST_IDEALS) -> Words | None:
-    """`[I, words]`, every ideal as a bitset; None where there are more than `most`."""
+    """`[I, words]`, every ideal as a bitset; None where there are more than `most`.
+
+    Or more than can be compared with each other in seconds.
+    """
+    words = (groups.count + 63) // 64
+    most = min(most, int((MOST_WORK / words) ** 0.5))
+    # No graph has fewer ideals than a chain.
+    if groups.count + 1 > most:
+        return None
     found = order_ideals(group_order(groups), most)
     return None if found is None else found.members
 
@@ -38,25 +52,27 @@ def ideals_of_orders(groups: DeviceGroups, rng: np.random.Generator, orders: int
 
 
 def neighbours(groups: DeviceGroups, held: int) -> set[int]:
-    """Ideals with up to two groups more, and with up to two fewer."""
+    """Ideals with up to two groups more, and with up to two fewer; one where there are many."""
     needs, needed = [0] * groups.count, [0] * groups.count
     for a, b in groups.edges.tolist():
         needs[b] |= 1 << a
         needed[a] |= 1 << b
     more, fewer = {held}, {held}
     for _ in range(2):
-        more |= {
-            ideal | 1 << v
-            for ideal in more
-            for v in range(groups.count)
-            if not ideal >> v & 1 and not needs[v] & ~ideal
-        }
-        fewer |= {
-            ideal & ~(1 << v)
-            for ideal in fewer
-            for v in range(groups.count)
-            if ideal >> v & 1 and not needed[v] & ideal
-        }
+        if len(more) <= MOST_NEAR:
+            more |= {
+                ideal | 1 << v
+                for ideal in more
+                for v in range(groups.count)
+                if not ideal >> v & 1 and not needs[v] & ~ideal
+            }
+        if len(fewer) <= MOST_NEAR:
+            fewer |= {
+                ideal & ~(1 << v)
+                for ideal in fewer
+                for v in range(groups.count)
+                if ideal >> v & 1 and not needed[v] & ideal
+            }
     return more | fewer
 
 

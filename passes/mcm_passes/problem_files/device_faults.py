@@ -41,8 +41,7 @@ def refuse_impossible(problem: PlacementProblem, groups: DeviceGroups) -> None:
         CompileError: MCM-F006, one diagnostic per reason.
     """
     if problem.max_cpus:
-        if problem.max_accelerators or bool(np.isfinite(groups.cpu_time).all()):
-            return
+        return
     at, room = problem.source, problem.memory_bytes * (1.0 + MEMORY_SLACK)
     faults: list[Diagnostic] = []
     for g in np.flatnonzero(~np.isfinite(groups.accelerator_time))[:5].tolist():

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mcm_compiler.partition import Bools, Floats, Ints
 from mcm_compiler.placement import PlacementProblem
-from mcm_passes.problem_files.device_loads import clonable_operators, order_edges
+from mcm_passes.problem_files.device_loads import clonable_operators, order_edges, totals
 
 Pairs = npt.NDArray[np.int64]
 
@@ -75,9 +75,9 @@ def device_groups(problem: PlacementProblem) -> DeviceGroups:
     producer, transfer, readers = _outputs(problem, group_of)
     return DeviceGroups(
         group_of=group_of.astype(np.int32),
-        accelerator_time=np.bincount(group_of[kept], time[kept], size),
-        cpu_time=np.bincount(group_of[kept], problem.cpu_time[kept], size),
-        size_bytes=np.bincount(group_of[kept], problem.size_bytes[kept], size),
+        accelerator_time=totals(time[kept], group_of[kept], size),
+        cpu_time=totals(problem.cpu_time[kept], group_of[kept], size),
+        size_bytes=totals(problem.size_bytes[kept], group_of[kept], size),
         edges=edges[(edges >= 0).all(axis=1)],
         producer=np.array(producer, np.int32),
         transfer_time=np.array(transfer, np.float64),

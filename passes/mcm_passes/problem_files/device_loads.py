@@ -6,8 +6,11 @@ This is the referee: it looks at single operators and edges, and shares nothing 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Bools, Floats, Ints
@@ -73,25 +76,9 @@ def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> Devi
         raise ValueError(f"devices {device_of.min()} to {device_of.max()} of {devices}")
     on_cpu = device_of >= accelerators
     time = np.where(on_cpu, problem.cpu_time, problem.accelerator_time)
-    compute = np.bincount(device_of, time, devices)
-    receive, send = np.zeros(devices), np.zeros(devices)
-    readers: list[set[int]] = [set() for _ in range(problem.num_operators)]
-    for u, v in zip(problem.edge_source.tolist(), problem.edge_target.tolist(), strict=True):
-        readers[u].add(int(device_of[v]))
-    for u, reading in enumerate(readers):
-        home, cost = int(device_of[u]), float(problem.transfer_time[u])
-        away = reading - {home}
-        if rule == "relay" and away:
-            away = set(range(home + 1, max(away) + 1))
-        for device in away:
-            if device < accelerators:
-                receive[device] += cost
-        leaves = {home} if away else set[int]()
-        if rule == "relay" and away:
-            leaves |= away - {max(away)}
-        for device in leaves:
-            if device < accelerators:
-                send[device] += cost
+    compute = totals(time, device_of, devices)
+    receive, send = _transfers(problem, device_of, rule, devices)
+    receive[accelerators:] = send[accelerators:] = 0.0
     violations = [
         *_misplaced(problem, device_of),
         *_memory(problem, device_of),
@@ -100,6 +87,36 @@ def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> Devi
     return DeviceLoads(compute, receive, send, tuple(violations))
 
 
+def _transfers(
+    problem: PlacementProblem, device_of: Ints, rule: Rule, devices: int
+) -> tuple[Floats, Floats]:
+    """`[D]` each: time of what enters and of what leaves each device, CPUs like accelerators."""
+    source = problem.edge_source.astype(np.int64)
+    home, to = device_of[source].astype(np.int64), device_of[problem.edge_target].astype(np.int64)
+    source, to = source[home != to], to[home != to]
+    if rule != "relay":
+        # Each output once per device that reads it, and once where it is made.
+        arrival = np.unique(source * devices + to)
+        leaving = np.unique(source)
+        cost = problem.transfer_time
+        receive = totals(cost[arrival // devices], arrival % devices, devices)
+        return receive, totals(cost[leaving], device_of[leaving], devices)
+    # An output enters each device after its own up to the last reader, and leaves each before that.
+    last = device_of.astype(np.int64)
+    np.maximum.at(last, source, to)
+    change = totals(problem.transfer_time, device_of, devices + 1)
+    change -= totals(problem.transfer_time, last, devices + 1)
+    send = np.cumsum(change)[:devices]
+    receive = np.concatenate([[0.0], send[:-1]])
+    return receive, send
+
+
+def totals(values: Floats, group: npt.NDArray[np.integer[Any]], size: int) -> Floats:
+    """`[size]`, the sum of the values of each group."""
+    return np.bincount(group, values, size).astype(np.float64)
+
+
+@lru_cache(maxsize=4)
 def clonable_operators(problem: PlacementProblem) -> Bools:
     """`[N]`, operators that each device may have for nothing.
 
@@ -130,20 +147,19 @@ def _misplaced(problem: PlacementProblem, device_of: Ints) -> list[str]:
         f"{quote(problem.names[v])} is on accelerator {device_of[v]}, which cannot run it"
         for v in np.flatnonzero(~problem.on_accelerator & (device_of < accelerators)).tolist()
     ]
-    first: dict[int, int] = {}
-    for v, color in enumerate(problem.color.tolist()):
-        u = first.setdefault(color, v)
-        if device_of[u] != device_of[v]:
-            found.append(
-                f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
-                f"on devices {device_of[u]} and {device_of[v]}"
-            )
+    _, first, color = np.unique(problem.color, return_index=True, return_inverse=True)
+    for v in np.flatnonzero(device_of[first[color]] != device_of).tolist()[:MAX_REPORTED]:
+        u = int(first[color[v]])
+        found.append(
+            f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
+            f"on devices {device_of[u]} and {device_of[v]}"
+        )
     return found[:MAX_REPORTED]
 
 
 def _memory(problem: PlacementProblem, device_of: Ints) -> list[str]:
     devices = problem.max_accelerators + problem.max_cpus
-    need = np.bincount(device_of, problem.size_bytes, devices)[: problem.max_accelerators]
+    need = totals(problem.size_bytes, device_of, devices)[: problem.max_accelerators]
     return [
         f"accelerator {d} needs {need[d]:,.0f} bytes and has {problem.memory_bytes:,.0f}"
         for d in np.flatnonzero(need > problem.memory_bytes * (1.0 + MEMORY_SLACK)).tolist()
@@ -169,11 +185,8 @@ def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
 def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Ints) -> list[str]:
     """Whether no order of the devices lets all data flow one way: Kahn's algorithm on devices."""
     devices = problem.max_accelerators + problem.max_cpus
-    pairs = {
-        (a, b)
-        for a, b in zip(device_of[source].tolist(), device_of[target].tolist(), strict=True)
-        if a != b
-    }
+    codes = np.unique(device_of[source].astype(np.int64) * devices + device_of[target])
+    pairs = [divmod(code, devices) for code in codes.tolist() if code // devices != code % devices]
     left = set(range(devices))
     while left:
         free = left - {b for a, b in pairs if a in left}

@@ -89,7 +89,9 @@ class DevicePlacement:
             device_of=device_of,
             device_load=loads.load,
             period=loads.period,
-            lower_bound=min(bound.period, loads.period),
+            lower_bound=(
+                bound.period if bound.period < loads.period * (1.0 - SLACK) else loads.period
+            ),
             argument=bound.argument,
             method=method,
             price=price,
@@ -221,4 +223,3 @@ class _Search:
             f"none of the chains of {count_text(self.ideals, 'order ideal')} keeps the memory of "
             "the accelerators and the rule"
         )
-

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from mcm_compiler.partition import PartitionProblem
@@ -12,8 +10,17 @@ from mcm_compiler.target import PackageLimits
 from mcm_passes.partitioning.fast_model import ALIGNMENT
 from mcm_passes.problem_files.device_groups import DeviceGroups
 
-LINK_STEPS = 1 << 20
-"""The longest transfer in bytes of the problem: times are kept to a millionth of it."""
+BUFFERS = 8
+"""Buffers that a tensor may take on one chip: two at each end of a channel, and some to compute."""
+
+MOST_LINK_STEPS = 1 << 20
+"""Bytes that stand for the longest transfer, at most."""
+
+SPARE_SHARE = 1e-3
+"""Memory that the tensors may take which stand for transfers, as a share of a device's."""
+
+LEAST_MEMORY, MOST_MEMORY = 2.0**34, 2.0**60
+"""Between these the memory of a device is that of the file; else all bytes are scaled."""
 
 
 def partition_problem(
@@ -30,14 +37,20 @@ def partition_problem(
         groups: its groups.
         rule: the routing; `none` becomes `relay`, which allows the same partitions.
     """
+    largest = max(problem.memory_bytes, float(groups.size_bytes.sum()), 1.0)
+    scale = max(1.0, LEAST_MEMORY / max(problem.memory_bytes, 1.0))
+    scale = min(scale, MOST_MEMORY / largest)
+    memory = problem.memory_bytes * scale
+    count = groups.producer.size + groups.count
+    steps = min(MOST_LINK_STEPS, max(64, int(SPARE_SHARE * memory / (BUFFERS * count))))
     longest = float(groups.transfer_time.max(initial=0.0))
-    rate = LINK_STEPS / longest if longest > 0.0 else 1.0
+    rate = steps / longest if longest > 0.0 else 1.0
     tensor_bytes = np.rint(groups.transfer_time * rate).astype(np.int64)
     names = _group_names(problem, groups)
     weight = np.flatnonzero(groups.size_bytes > 0.0)
-    weight_bytes = np.ceil(groups.size_bytes[weight]).astype(np.int64)
+    weight_bytes = np.ceil(groups.size_bytes[weight] * scale).astype(np.int64)
     # What alignment and the channels of all tensors take, so that memory is the file's.
-    spare = ALIGNMENT * groups.count + 8 * int((tensor_bytes + ALIGNMENT).sum())
+    spare = ALIGNMENT * groups.count + BUFFERS * int((tensor_bytes + ALIGNMENT).sum())
     chips = problem.max_accelerators
     return PartitionProblem(
         names=names,
@@ -58,7 +71,7 @@ def partition_problem(
         weight_users=weight.astype(np.int32),
         limits=PackageLimits(
             num_chips=chips,
-            sram_bytes=(int(min(problem.memory_bytes, 2.0**62)) + spare,) * chips,
+            sram_bytes=(int(memory) + spare,) * chips,
             link_bytes_per_s=rate,
             hop_latency_s=0.0,
             host_io="any",
@@ -66,11 +79,6 @@ def partition_problem(
         ),
         routing="strict" if rule == "strict" else "relay",
     )
-
-
-def without_cpus(problem: PlacementProblem) -> PlacementProblem:
-    """The same problem on its accelerators alone."""
-    return dataclasses.replace(problem, max_cpus=0)
 
 
 def _group_names(problem: PlacementProblem, groups: DeviceGroups) -> tuple[str, ...]:

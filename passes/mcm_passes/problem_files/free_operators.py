@@ -25,6 +25,8 @@ def with_free(
     """
     placed = np.where(groups.group_of >= 0, device_of[groups.group_of], -1).astype(np.int32)
     step = np.where(groups.group_of >= 0, step_of[groups.group_of], -1)
+    if not groups.free:
+        return placed
     readers: dict[int, list[int]] = {v: [] for v in groups.free}
     edges = zip(problem.edge_source.tolist(), problem.edge_target.tolist(), strict=True)
     for u, v in edges:

@@ -1,4 +1,4 @@
-"""The cost `ring`: accelerators are chips of a one-way ring, whose links work while chips compute."""
+"""The cost `ring`: accelerators are chips of a ring, whose links work beside them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Ints, Longs
-from mcm_passes.solver.lanes import LANES, Bounds
+from mcm_passes.solver.lanes import LANES, Bounds, narrow
 from mcm_passes.solver.rule_graph import RuleGraph
 
 
@@ -32,14 +32,16 @@ class NearGraph:
         next_nodes: likewise.
         before_ptr: `[n + 1]`, CSR of predecessors and of the nodes that each is tied to.
         before_nodes: likewise.
-        sources: nodes without predecessors.
     """
 
     next_ptr: Longs
     next_nodes: Ints
     before_ptr: Longs
     before_nodes: Ints
-    sources: Ints
+
+
+MAX_SPANS = 1 << 26
+"""Nodes times sources up to which spans are kept: half a second and 64 MiB."""
 
 
 def near_graph(graph: RuleGraph) -> NearGraph:
@@ -53,8 +55,29 @@ def near_graph(graph: RuleGraph) -> NearGraph:
     return NearGraph(
         *_with_ties(source, target, *ties, n),
         *_with_ties(target, source, *ties, n),
-        np.flatnonzero(np.diff(graph.before_ptr) == 0).astype(np.int32),
     )
+
+
+def source_spans(graph: RuleGraph, near: NearGraph, low: Ints) -> tuple[Ints, Bounds]:
+    """The sources that can be on chip 0, and how far above each of them a node can be.
+
+    Of a graph with more than `MAX_SPANS` pairs only the first sources are taken: one of these is
+    then on chip 0 (our restriction).
+
+    Args:
+        graph: the rule graph.
+        near: its neighbours.
+        low: `[n]`, closed lower bounds.
+
+    Returns:
+        `[S]`, sources, and `[n, S]`, chips that each node can be above each of them at most.
+    """
+    sources = np.flatnonzero((np.diff(graph.before_ptr) == 0) & (low == 0)).astype(np.int32)
+    sources = sources[: max(MAX_SPANS // max(graph.num_nodes, 1), 1)]
+    span = np.empty((graph.num_nodes, sources.size), narrow(low[:0], graph.num_chips).dtype)
+    edges = (graph.before_ptr, graph.before_nodes, near.next_ptr, near.next_nodes)
+    _spans(*edges, sources, graph.num_chips, span)
+    return sources, span
 
 
 def _with_ties(
@@ -82,6 +105,47 @@ def _part(source: Longs, target: Longs, n: int) -> Longs:
     for u in range(n):
         parent[u] = parent[parent[u]]
     return parent
+
+
+@njit(cache=True, nogil=True)
+def _spans(
+    before_ptr: Longs,
+    before_nodes: Ints,
+    next_ptr: Longs,
+    next_nodes: Ints,
+    sources: Ints,
+    num_chips: int,
+    span: Bounds,
+) -> None:
+    """Fills `span` by a search from each source: steps to successors and ties cost 1."""
+    n = before_ptr.size - 1
+    room, distance = np.empty((2, 2 * n + 2), np.int32), np.empty(n, np.int32)
+    for s in range(sources.size):
+        distance[:] = num_chips - 1
+        distance[sources[s]] = 0
+        room[0, 0] = sources[s]
+        here, size, level = 0, 1, 0
+        while size:
+            done, following = 0, 0
+            while done < size:
+                x = room[here, done]
+                done += 1
+                for k in range(before_ptr[x], before_ptr[x + 1]):
+                    if distance[before_nodes[k]] > level:
+                        distance[before_nodes[k]] = level
+                        room[here, size] = before_nodes[k]
+                        size += 1
+            for i in range(size):
+                x = room[here, i]
+                for k in range(next_ptr[x], next_ptr[x + 1]):
+                    if distance[next_nodes[k]] > level + 1:
+                        distance[next_nodes[k]] = level + 1
+                        room[1 - here, following] = next_nodes[k]
+                        following += 1
+            here, size = 1 - here, following
+            level += 1
+        for v in range(n):
+            span[v, s] = distance[v]
 
 
 @njit(cache=True, nogil=True)
@@ -142,10 +206,7 @@ def spread(
     base: Bounds,
     level: Ints,
     room: Ints,
-    trail_nodes: Ints,
-    trail: Bounds,
-    keeps_trail: bool,
-) -> int:
+) -> None:
     """Raises all rows to what follows from that of `u`, where they are closed but for that.
 
     A row follows from the one of `u` less the chips that lie between at most, which are the same
@@ -161,14 +222,8 @@ def spread(
         base: `[LANES]`, room.
         level: `[n]`, room.
         room: `[2, 2 n + 2]`, room.
-        trail_nodes: `[2 n + 2]`, filled with the nodes whose rows have changed.
-        trail: `[2 n + 2, LANES]`, filled with what they were.
-        keeps_trail: whether to fill them.
-
-    Returns:
-        Entries of the trail.
     """
-    length, here, size, following = 0, 0, 1, 0
+    here, size, following = 0, 1, 0
     room[0, 0] = u
     level[u] = 0
     distance = 0
@@ -185,17 +240,12 @@ def spread(
             for k in range(ptr[x], ptr[x + 1]):
                 v = nodes[k]
                 changed = 0
-                if keeps_trail:
-                    for lane in range(LANES):
-                        trail[length, lane] = rows[v, lane]
                 for lane in range(LANES):
                     old = rows[v, lane]
                     new = max(old, base[lane])
                     changed |= old ^ new
                     rows[v, lane] = new
                 if changed != 0:
-                    trail_nodes[length] = v
-                    length += keeps_trail
                     level[v] = distance
                     room[here, size] = v
                     size += 1
@@ -209,20 +259,14 @@ def spread(
             for k in range(beside_ptr[x], beside_ptr[x + 1]):
                 v = beside_nodes[k]
                 changed = 0
-                if keeps_trail:
-                    for lane in range(LANES):
-                        trail[length, lane] = rows[v, lane]
                 for lane in range(LANES):
                     old = rows[v, lane]
                     new = max(old, base[lane])
                     changed |= old ^ new
                     rows[v, lane] = new
                 if changed != 0:
-                    trail_nodes[length] = v
-                    length += keeps_trail
                     level[v] = distance + 1
                     room[1 - here, following] = v
                     following += 1
         here, size, following = 1 - here, following, 0
         distance += 1
-    return length

@@ -12,8 +12,13 @@ import numpy as np
 
 from mcm_compiler.partition import Ints, Longs
 from mcm_compiler.target import Routing
-from mcm_passes.solver.adjacent_domains import NearGraph, close_domains, near_graph
-from mcm_passes.solver.lanes import LANES, Singles, Words, narrow
+from mcm_passes.solver.adjacent_domains import (
+    NearGraph,
+    close_domains,
+    near_graph,
+    source_spans,
+)
+from mcm_passes.solver.lanes import LANES, Bounds, Singles, Words, narrow
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.relay_domains import match
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
@@ -39,6 +44,21 @@ class RelayFacts:
 
 
 @dataclass(frozen=True, eq=False)
+class AdjacentFacts:
+    """What all rollouts share where dependencies span at most one chip.
+
+    Attributes:
+        near: neighbours.
+        sources: from `source_spans`.
+        span: likewise.
+    """
+
+    near: NearGraph
+    sources: Ints
+    span: Bounds
+
+
+@dataclass(frozen=True, eq=False)
 class BatchSolver:
     """SAMPLE and FIX of MCM (algorithms 1 and 2).
 
@@ -51,12 +71,15 @@ class BatchSolver:
         shared: what all rollouts share; None where the domains admit nothing.
         low: `[n]`, domains closed under the rule.
         high: `[n]`, likewise.
+        max_chips: most chips that a partition can use; under `strict` dependencies that are read
+            far away can leave it far below the chips of the package. 0 where there is none.
     """
 
     graph: RuleGraph
-    shared: RelayFacts | NearGraph | None
+    shared: RelayFacts | AdjacentFacts | None
     low: Ints
     high: Ints
+    max_chips: int
 
     @classmethod
     def of(cls, graph: RuleGraph, routing: Routing = "relay") -> BatchSolver:
@@ -72,15 +95,23 @@ class BatchSolver:
             possible = graph.num_nodes > 0 and close_domains(
                 graph.next_ptr, graph.next_nodes, near.before_ptr, near.before_nodes, low, high
             )
-            return cls(graph, near if possible else None, low, high)
+            if not possible:
+                return cls(graph, None, low, high, 0)
+            sources, span = source_spans(graph, near, low)
+            high = np.minimum(high, span.max(axis=1).astype(np.int32))
+            facts = AdjacentFacts(near, sources, span)
+            return cls(graph, facts, low, high, int(high.max()) + 1)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
+        nodes = np.arange(graph.num_nodes, dtype=np.int32)
         witness = np.full(graph.num_chips, -1, np.int32)
         needed = np.arange(graph.num_chips) <= low.max(initial=-1)
-        nodes = np.arange(graph.num_nodes, dtype=np.int32)
-        if bool((low > high).any()) or match(nodes, low, high, needed, witness) >= 0:
-            return cls(graph, None, low, high)
-        return cls(graph, RelayFacts(*closure(graph), witness), low, high)
+        impossible = graph.num_nodes == 0 or bool((low > high).any())
+        if impossible or match(nodes, low, high, needed, witness) >= 0:
+            return cls(graph, None, low, high, 0)
+        uncovered = match(nodes, low, high, np.ones_like(needed), np.empty_like(witness))
+        max_chips = graph.num_chips if uncovered < 0 else uncovered
+        return cls(graph, RelayFacts(*closure(graph), witness), low, high, max_chips)
 
     def sample(
         self,
@@ -169,9 +200,10 @@ class BatchSolver:
         graph, shared = self.graph, self.shared
         edges = (graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
         first = narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips)
-        if isinstance(shared, NearGraph):
-            near = (shared.next_ptr, shared.next_nodes, shared.before_ptr, shared.before_nodes)
-            return partial(solve_adjacent, *edges, *near, shared.sources, *first)
+        if isinstance(shared, AdjacentFacts):
+            of = shared.near
+            near = (of.next_ptr, of.next_nodes, of.before_ptr, of.before_nodes)
+            return partial(solve_adjacent, *edges, *near, shared.sources, shared.span, *first)
         assert shared is not None
         facts = (shared.ancestors, shared.descendants)
         return partial(solve_relay, *edges, *facts, *first, shared.witness)

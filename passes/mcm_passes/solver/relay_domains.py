@@ -18,8 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.partition import Ints
-from mcm_passes.solver.lanes import LANES, Bounds, Words
-
+from mcm_passes.solver.lanes import Bounds, Words
 
 # The matching of a group of rollouts is kept in plain arrays, here called by these names:
 #   vacant: `[LANES, C]`, chips without decided nodes, the first `num_vacant[lane]` of each row;
@@ -132,11 +131,17 @@ def keep_cover(
     for i in range(vacancies):
         k = vacant[lane, i]
         needed[k] = k <= top and k != chip
+    below, above = needed[:chip].any(), needed[chip:].any()
     nodes = np.empty(low.shape[0], np.int32)
     would_low, would_high = np.empty(nodes.size, np.int32), np.empty(nodes.size, np.int32)
     count = 0
     for w in range(open_bits.size):
         bits = open_bits[w]
+        # What the decision moves to one side of `chip` is of no use on the other.
+        if not above:
+            bits &= ~descendants[w]
+        if not below:
+            bits &= ~ancestors[w]
         while bits:
             lowest = bits & (~bits + np.uint64(1))
             bits ^= lowest

@@ -60,18 +60,41 @@ def rule_graph(problem: PartitionProblem) -> RuleGraph:
     # A clone reads from the host and other clones only, so no edge ends at one that starts at a
     # unit with a place.
     keep = b >= 0
-    n = units.size
-    pairs = np.unique(a[keep] * np.int64(max(n, 1)) + b[keep])
+    pinned = problem.pinned_chip[units]
+    return from_edges(a[keep], b[keep], units.size, problem.num_chips, units, pinned)
+
+
+def from_edges(
+    source: npt.NDArray[np.int64],
+    target: npt.NDArray[np.int64],
+    num_nodes: int,
+    num_chips: int,
+    units: Ints | None = None,
+    pinned: Ints | None = None,
+) -> RuleGraph:
+    """A rule graph of nodes in topological order.
+
+    Args:
+        source: `[E]`, node that each edge comes from; edges may be there more than once.
+        target: `[E]`, node that it goes to, a higher number.
+        num_nodes: n.
+        num_chips: C.
+        units: `[n]`, the unit of each node; its number where None.
+        pinned: `[n]`, chip of each node that has to be there, or -1; none where None.
+    """
+    n = num_nodes
+    pairs = np.unique(source * np.int64(max(n, 1)) + target)
     a, b = pairs // max(n, 1), pairs % max(n, 1)
     next_ptr, next_nodes = _csr(a, b, n)
     before_ptr, before_nodes = _csr(b, a, n)
-    pinned = problem.pinned_chip[units]
+    if units is None:
+        units = np.arange(n, dtype=np.int32)
+    if pinned is None:
+        pinned = np.full(n, -1, np.int32)
     low = np.where(pinned >= 0, pinned, 0).astype(np.int32)
-    high = np.where(pinned >= 0, pinned, problem.num_chips - 1).astype(np.int32)
+    high = np.where(pinned >= 0, pinned, num_chips - 1).astype(np.int32)
     _close(next_ptr, next_nodes, low, high)
-    return RuleGraph(
-        units, problem.num_chips, next_ptr, next_nodes, before_ptr, before_nodes, low, high
-    )
+    return RuleGraph(units, num_chips, next_ptr, next_nodes, before_ptr, before_nodes, low, high)
 
 
 def closure(graph: RuleGraph) -> tuple[Words, Words]:

@@ -100,21 +100,25 @@ def solve_relay(
                     b = begin + lane
                     chip = -1
                     if keeps:
-                        want = proposals[b, u]
-                        if least <= want <= most and -1 == keep_cover(
-                            vacant,
-                            num_vacant,
-                            place_of,
-                            witness,
-                            top[lane],
-                            low,
-                            minus_high,
-                            lane,
-                            u,
-                            want,
-                            ancestors[u],
-                            descendants[u],
-                            open_bits,
+                        want = int(proposals[b, u])
+                        if (
+                            least <= want <= most
+                            and keep_cover(
+                                vacant,
+                                num_vacant,
+                                place_of,
+                                witness,
+                                top[lane],
+                                low,
+                                minus_high,
+                                lane,
+                                u,
+                                want,
+                                ancestors[u],
+                                descendants[u],
+                                open_bits,
+                            )
+                            == -1
                         ):
                             chip = want
                     else:
@@ -179,6 +183,7 @@ def solve_adjacent(
     beside_before_ptr: Longs,
     beside_before_nodes: Ints,
     sources: Ints,
+    span: Bounds,
     first_low: Bounds,
     first_high: Bounds,
     groups: Longs,
@@ -200,6 +205,7 @@ def solve_adjacent(
         beside_before_ptr: CSR of predecessors and of nodes tied to each.
         beside_before_nodes: likewise.
         sources: nodes without predecessors.
+        span: as in `NearGraph`.
         first_low: `[n]`, closed domains that admit a partition.
         first_high: `[n]`, likewise.
         groups: as for `solve_relay`; likewise those that follow.
@@ -215,22 +221,16 @@ def solve_adjacent(
     minus_high = np.empty((n, LANES), first_low.dtype)
     order, level = np.empty(n, np.int32), np.empty(n, np.int32)
     room, base = np.empty((2, 2 * n + 2), np.int32), np.empty(LANES, first_low.dtype)
-    trail_nodes = np.empty(2 * n + 2, np.int32)
-    trail = np.empty((2 * n + 2, LANES), first_low.dtype)
     none_excluded = np.zeros(0, np.bool_)
-    least, ceiling = np.empty(LANES, np.int32), np.empty(LANES, np.int32)
-    waiting, safe = np.empty(LANES, np.bool_), np.empty(LANES, np.bool_)
-    first = np.empty(LANES, np.int32)
+    safe = np.empty(LANES, np.bool_)
     for group in range(groups.size - 1):
         begin, count = groups[group], groups[group + 1] - groups[group]
         for v in range(n):
             for lane in range(LANES):
                 low[v, lane] = first_low[v]
                 minus_high[v, lane] = -(first_high[v] if lane < count else first_low[v])
+        # Whether some source is on chip 0 for good.
         safe[:] = False
-        safe[count:] = True
-        first[:] = sources[0]
-        all_safe = False
         if orders.shape[0]:
             order[:] = orders[min(group, orders.shape[0] - 1)]
         else:
@@ -239,81 +239,51 @@ def solve_adjacent(
         for keeps in range(1 if proposals.shape[0] else 0, -1, -1):
             for i in range(n):
                 u = order[i]
-                num_waiting = 0
+                differing = 0
                 for lane in range(LANES):
-                    num_waiting += low[u, lane] != -minus_high[u, lane]
-                if num_waiting == 0:
+                    differing |= low[u, lane] ^ -minus_high[u, lane]
+                if differing == 0:
                     continue
-                for lane in range(LANES):
-                    least[lane] = low[u, lane]
-                    ceiling[lane] = -minus_high[u, lane]
-                    waiting[lane] = least[lane] != ceiling[lane]
-                lowers = False
-                while num_waiting:
-                    raises = False
-                    for lane in range(LANES):
-                        if not waiting[lane]:
-                            continue
-                        b = begin + lane
-                        if keeps:
-                            chip = proposals[b, u]
-                            # Also where it has just been found impossible.
-                            if not least[lane] <= chip <= ceiling[lane]:
-                                waiting[lane] = False
-                                num_waiting -= 1
-                                continue
-                        else:
-                            which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
-                            chip = draw(
-                                least[lane],
-                                ceiling[lane],
-                                none_excluded,
-                                weights,
-                                which,
-                                u,
-                                streams,
-                                b,
-                            )
-                        low[u, lane] = chip
-                        raises |= chip > least[lane]
-                    length = 0
-                    if raises:
-                        length = spread(
-                            next_ptr,
-                            next_nodes,
-                            beside_before_ptr,
-                            beside_before_nodes,
-                            low,
-                            u,
-                            base,
-                            level,
-                            room,
-                            trail_nodes,
-                            trail,
-                            not all_safe,
-                        )
-                    for lane in range(LANES):
-                        if not waiting[lane]:
-                            continue
-                        if not safe[lane] and low[first[lane], lane] != 0:
-                            # Some other source on chip 0, or none: then it would be empty.
-                            lost = True
-                            for s in sources:
-                                if low[s, lane] == 0:
-                                    first[lane] = s
-                                    lost = False
+                raises, lowers = False, False
+                for lane in range(count):
+                    least, most = int(low[u, lane]), -int(minus_high[u, lane])
+                    if least == most:
+                        continue
+                    ceiling = most
+                    if not safe[lane]:
+                        # Some source stays on chip 0; those on it now bound how far u can be.
+                        ceiling = least
+                        for s in range(sources.size):
+                            if low[sources[s], lane] == 0:
+                                ceiling = max(ceiling, int(span[u, s]))
+                                safe[lane] |= minus_high[sources[s], lane] == 0
+                                if ceiling >= most:
+                                    ceiling = most
                                     break
-                            if lost:
-                                for t in range(length - 1, -1, -1):
-                                    low[trail_nodes[t], lane] = trail[t, lane]
-                                ceiling[lane] = low[u, lane] - 1
-                                low[u, lane] = least[lane]
-                                continue
-                        waiting[lane] = False
-                        num_waiting -= 1
-                        chip = low[u, lane]
-                        lowers |= chip < -minus_high[u, lane]
-                        minus_high[u, lane] = -chip
+                    b = begin + lane
+                    if keeps:
+                        chip = int(proposals[b, u])
+                        if not least <= chip <= ceiling:
+                            continue
+                    else:
+                        which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
+                        chip = draw(least, ceiling, none_excluded, weights, which, u, streams, b)
+                    raises |= chip > least
+                    lowers |= chip < most
+                    low[u, lane] = chip
+                    minus_high[u, lane] = -chip
+                if raises:
+                    spread(
+                        next_ptr,
+                        next_nodes,
+                        beside_before_ptr,
+                        beside_before_nodes,
+                        low,
+                        u,
+                        base,
+                        level,
+                        room,
+                    )
                 if lowers:
                     spread(
                         before_ptr,
@@ -325,15 +295,7 @@ def solve_adjacent(
                         base,
                         level,
                         room,
-                        trail_nodes,
-                        trail,
-                        False,
                     )
-                    if not all_safe:
-                        all_safe = True
-                        for lane in range(LANES):
-                            safe[lane] |= minus_high[first[lane], lane] == 0
-                            all_safe &= safe[lane]
         for lane in range(count):
             for v in range(n):
                 chips[begin + lane, v] = low[v, lane]

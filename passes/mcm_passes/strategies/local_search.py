@@ -19,6 +19,9 @@ from mcm_passes.strategies.recut import recut
 from mcm_passes.strategies.search import Search
 from mcm_passes.strategies.start import find_start
 
+MANY_UNITS = 10_000
+"""Units above which only the best walk's order is cut anew, because that takes seconds."""
+
 
 @dataclass(frozen=True)
 class LocalSearch:
@@ -38,7 +41,7 @@ class LocalSearch:
 
     walks: int = 4
     round: int = 500
-    memory: int = 100
+    memory: int = 500
 
     def __post_init__(self) -> None:
         for option in ("walks", "round", "memory"):
@@ -119,8 +122,9 @@ class _Walking:
         return [(walk.best, float(walk.best_s[0])) for walk in self._walks]
 
     def recut(self, search: Search) -> None:
-        """Cuts anew along each walk's best; the walk that is worst goes on from the best of all."""
-        for walk in self._walks:
+        """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
+        by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
+        for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
             recut(search, self._problem, walk.best, self._position)
         assert search.best is not None, "walks start from a partition"
         worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))

@@ -89,7 +89,7 @@ def take_steps(
     stack = np.empty(n, np.int32)
     hot = _busiest(p, r, walk, loads)
     for _ in range(steps):
-        count = _propose(p, g, walk, hot, moved, moved_from, stack)
+        count = _propose(p, g, walk.chip_of, hot, walk.stream, moved, moved_from, stack)
         period = np.inf
         if count > 0:
             period = loads_of(p, r, walk.chip_of, loads)
@@ -109,6 +109,31 @@ def take_steps(
             for k in range(count - 1, -1, -1):
                 walk.chip_of[moved[k]] = moved_from[k]
         walk.history[slot] = walk.score[0]
+
+
+@njit(cache=True, nogil=True)
+def draw_neighbours(
+    p: ProblemArrays, g: MoveGraph, chip_of: Ints, hot: int, count: int, stream: Words
+) -> Ints:
+    """`[count, N]`, partitions one step away; some may be invalid, or `chip_of` itself.
+
+    Args:
+        p: the problem.
+        g: its dependencies.
+        chip_of: `[N]`, a valid partition.
+        hot: the chip at which most steps start.
+        count: B.
+        stream: `[1]`, state of a random stream.
+    """
+    n = chip_of.size
+    rows = np.empty((count, n), np.int32)
+    moved = np.empty(n * FOLLOW_UPS, np.int32)
+    moved_from = np.empty(n * FOLLOW_UPS, np.int32)
+    stack = np.empty(n, np.int32)
+    for b in range(count):
+        rows[b] = chip_of
+        _propose(p, g, rows[b], hot, stream, moved, moved_from, stack)
+    return rows
 
 
 @njit(cache=True, nogil=True)
@@ -145,33 +170,34 @@ def _busiest(p: ProblemArrays, r: RuleArrays, walk: Walk, loads: Floats) -> int:
 def _propose(
     p: ProblemArrays,
     g: MoveGraph,
-    walk: Walk,
+    chip_of: Ints,
     hot: int,
+    stream: Words,
     moved: Ints,
     moved_from: Ints,
     stack: Ints,
 ) -> int:
-    """Changes `walk.chip_of`; returns how many entries of `moved` and `moved_from` undo it."""
+    """Changes `chip_of`; returns how many entries of `moved` and `moved_from` undo it."""
     chips = p.num_chips
     chip = hot
-    kind = uniform(walk.stream, 0)
+    kind = uniform(stream, 0)
     if kind < 0.25:
         # What loads a link may as well sit on the chip behind it.
         chip = min(hot + 1, chips - 1)
     elif kind >= 0.6:
-        chip = int(uniform(walk.stream, 0) * chips)
-    up = uniform(walk.stream, 0) < 0.5
+        chip = int(uniform(stream, 0) * chips)
+    up = uniform(stream, 0) < 0.5
     count = 0
     for _ in range(FOLLOW_UPS):
         to = chip + 1 if up else chip - 1
         if to < 0 or to >= chips:
             break
-        lone = uniform(walk.stream, 0) < 0.75
-        unit = _unit_on(p, g, walk, chip, up, lone)
+        lone = uniform(stream, 0) < 0.75
+        unit = _unit_on(p, g, chip_of, chip, up, lone, stream)
         if unit < 0:
             break
-        count = _move(g, walk.chip_of, unit, to, moved, moved_from, count, stack)
-        after = uniform(walk.stream, 0)
+        count = _move(g, chip_of, unit, to, moved, moved_from, count, stack)
+        after = uniform(stream, 0)
         if after < 0.4:
             break
         # Go on from the chip that has just got something, onwards or back.
@@ -182,26 +208,28 @@ def _propose(
 
 
 @njit(cache=True, nogil=True)
-def _unit_on(p: ProblemArrays, g: MoveGraph, walk: Walk, chip: int, up: bool, lone: bool) -> int:
+def _unit_on(
+    p: ProblemArrays, g: MoveGraph, chip_of: Ints, chip: int, up: bool, lone: bool, stream: Words
+) -> int:
     """A random unit on a chip, or -1; if `lone` one that can leave it without others."""
     found, seen = -1, 0
-    for u in range(walk.chip_of.size):
-        if walk.chip_of[u] != chip or p.clone_row[u] >= 0:
+    for u in range(chip_of.size):
+        if chip_of[u] != chip or p.clone_row[u] >= 0:
             continue
         free = True
         if lone and up:
             for k in range(g.next_ptr[u], g.next_ptr[u + 1]):
-                if walk.chip_of[g.next_units[k]] == chip:
+                if chip_of[g.next_units[k]] == chip:
                     free = False
                     break
         elif lone:
             for k in range(g.before_ptr[u], g.before_ptr[u + 1]):
-                if walk.chip_of[g.before_units[k]] == chip:
+                if chip_of[g.before_units[k]] == chip:
                     free = False
                     break
         if free:
             seen += 1
-            if uniform(walk.stream, 0) * seen < 1.0:
+            if uniform(stream, 0) * seen < 1.0:
                 found = u
     return found
 

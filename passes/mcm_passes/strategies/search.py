@@ -51,10 +51,13 @@ class Search:
 
     @property
     def left(self) -> int:
-        """Evaluations that may still be made; 0 once the search is to end."""
+        """Evaluations that may still be made; 0 once the search is to end.
+
+        Time and cancellation count from the first evaluation on, so that there is an answer.
+        """
         budget = self._budget
         late = budget.seconds is not None and time.monotonic() - self._start >= budget.seconds
-        if late or self.enough or budget.monitor.cancelled:
+        if self.evaluations and (late or self.enough or budget.monitor.cancelled):
             return 0
         return max(budget.evaluations - self.evaluations, 0)
 
@@ -63,11 +66,13 @@ class Search:
         """Whether the best so far cannot be beaten."""
         return self.best_period_s <= self._budget.enough_s * (1.0 + ENOUGH)
 
-    def share(self, evaluations: int, monitor: SearchMonitor | None = None) -> Budget:
-        """A budget for a part of this search: some of its evaluations, and the time left."""
+    def share(
+        self, evaluations: int, monitor: SearchMonitor | None = None, time_share: float = 1.0
+    ) -> Budget:
+        """A budget for a part of this search: some of its evaluations, and of the time left."""
         seconds = self._budget.seconds
         if seconds is not None:
-            seconds = max(seconds - (time.monotonic() - self._start), 0.0)
+            seconds = max(seconds - (time.monotonic() - self._start), 0.0) * time_share
         return dataclasses.replace(
             self._budget,
             evaluations=min(evaluations, self.left),
@@ -95,6 +100,10 @@ class Search:
         """Evaluates one partition and keeps it if it is good; infinite once the budget is spent."""
         found = self.periods(np.asarray(chip_of)[None])
         return float(found[0]) if found.size else float("inf")
+
+    def period_of(self, chip_of: Ints) -> float:
+        """The period of a partition that was evaluated before, which costs nothing again."""
+        return float(self._evaluate(chip_of))
 
     def spend(self, evaluations: int) -> None:
         """Counts evaluations that compiled code or a part of the search made."""

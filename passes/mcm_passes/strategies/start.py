@@ -29,7 +29,7 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         outcome = strategy.solve(search.problem, evaluate, rng, search.share(search.left))
         search.spend(outcome.evaluations)
         if outcome.chip_of is not None:
-            search.offer(outcome.chip_of, evaluate(outcome.chip_of))
+            search.offer(outcome.chip_of, search.period_of(outcome.chip_of))
             return ""
         reason = reason if isinstance(strategy, Greedy) else outcome.reason
     sampler = UnitSampler(search.problem)

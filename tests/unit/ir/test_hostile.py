@@ -13,6 +13,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.execution import open_session
+from mcm_compiler.ir import isolated_inference
 from mcm_compiler.ir.function_calls import MAX_CALL_DEPTH, MAX_EXPANDED_NODES
 from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.limits import MAX_VALUE_BYTES, check_run_size, run_bytes
@@ -362,6 +363,18 @@ def test_an_input_without_elements_that_no_array_can_be(tmp_path):
     (fault,) = refused(model, tmp_path)
     assert fault.code == "MCM-I034"
     assert "no array has the shape [0, 4611686018427387904]" in fault.message
+
+
+def test_inference_without_an_end(tmp_path, monkeypatch):
+    def endless(proto, strict):
+        while True:
+            pass
+
+    monkeypatch.setattr(isolated_inference, "MAX_CPU_S", 1)
+    monkeypatch.setattr(isolated_inference, "_infer", endless)
+    (fault,) = refused(parsed(RELU), tmp_path)
+    assert fault.code == "MCM-I018"
+    assert "stopped after 1 s" in fault.message
 
 
 def test_negative_sizes_that_inference_makes_are_open(tmp_path):

@@ -16,6 +16,7 @@ from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.inception_v3 import InceptionV3
 from mcm_models.zoo.lstm_lm import LstmLm
 from mcm_models.zoo.mobilenet_v2 import MobileNetV2
+from mcm_models.zoo.nmt import Nmt
 from mcm_models.zoo.resnet50 import ResNet50
 from mcm_models.zoo.t5 import T5
 from mcm_models.zoo.vgg19 import Vgg19
@@ -32,6 +33,7 @@ SMALL: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "inception-v3": (InceptionV3, {"image_size": 75, "classes": 10}),
     "mobilenet-v2": (MobileNetV2, {"image_size": 64, "classes": 10}),
     "lstm-lm": (LstmLm, {"hidden": 24, "vocab": 50, "seq": 7, "batch": 2}),
+    "nmt": (Nmt, {"layers": 3, "steps": 4, "hidden": 24, "vocab": 50, "batch": 2}),
     "bert": (Bert, _BERT | {"batch": 2}),
     "bert-computed": (Bert, _BERT | {"computed_shapes": True}),
     "t5": (T5, _T5 | {"layers": 2, "decoder_layers": 3, "seq": 40, "decoder_seq": 36}),

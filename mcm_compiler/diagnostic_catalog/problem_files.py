@@ -1,0 +1,106 @@
+"""Codes MCM-F###: problem files, assignments, pins and forbidden chips."""
+
+from __future__ import annotations
+
+from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-F001",
+        "a file is no placement problem",
+        "mcmc partition reads JSON in the form of the inputs of Tarnawski et al. 2020; the\n"
+        "message gives the first field that is missing or of the wrong kind.\n"
+        "docs/partitioning-problems.md describes the form.",
+    ),
+    CatalogEntry(
+        "MCM-F002",
+        "a number that no cost can be",
+        "Times, sizes and transfer costs are finite and not negative. NaN and infinity are not\n"
+        "JSON at all; a negative time would let a placement cost less the more it does.",
+    ),
+    CatalogEntry(
+        "MCM-F003",
+        "a placement problem contradicts itself",
+        "Two nodes share an id, an edge leads to or from a node that is not there, or two edges\n"
+        "give the output of one node different transfer times.",
+    ),
+    CatalogEntry(
+        "MCM-F004",
+        "a placement problem has a cycle",
+        "Operators wait for what they read, so a graph with a cycle never starts. The message\n"
+        "gives the nodes along one.",
+    ),
+    CatalogEntry(
+        "MCM-F005",
+        "rule, cost or strategy do not fit the problem",
+        "On a ring there are no CPUs, and no backward pass, whose data would flow against it.\n"
+        "The cost `ring` needs a ring, and partition strategies know accelerators only.",
+    ),
+    CatalogEntry(
+        "MCM-F006",
+        "no device, or more devices than can be used, or no device that is large enough",
+        "There has to be a device, and no more than there are nodes, when the number is asked\n"
+        "for. Nodes that stay together, by their color or because they lie on a cycle between\n"
+        "colors, have to fit one accelerator, and all nodes the accelerators together, unless\n"
+        "there are CPUs, which have no limit. This is a proof that there is no placement.",
+    ),
+    CatalogEntry(
+        "MCM-F007",
+        "no valid placement was found",
+        "The search found no placement that keeps the memory of the accelerators and the rule.\n"
+        "Where the message counts order ideals, all were looked at: there is none of the kind\n"
+        "that is searched. Where it speaks of samples, there may be one.",
+    ),
+    CatalogEntry(
+        "MCM-F010",
+        "an assignment cannot be read",
+        "An assignment is a CSV file with the columns name,chip, or a JSON file with chips by\n"
+        "name. Chips are whole numbers from 0 on, and no name stands twice.",
+    ),
+    CatalogEntry(
+        "MCM-F011",
+        "a pin or an assignment names nothing",
+        "No op and no fusion group of the simplified model has that name, or matches that\n"
+        "pattern. The hint gives the nearest names. In patterns * stands for any characters and\n"
+        "? for one. Constants and what is folded into them have no place, so they have no chip.",
+    ),
+    CatalogEntry(
+        "MCM-F012",
+        "wishes contradict each other",
+        "Two pins, or two rows of an assignment, want one op, or ops that stay together in one\n"
+        "kernel, on two chips; or a pinned op depends on one that is pinned to a higher chip,\n"
+        "and data flows to higher chips only; or the pins leave a chip below a used one empty.",
+    ),
+    CatalogEntry(
+        "MCM-F013",
+        "an assignment leaves ops without a chip",
+        "An assignment replaces the search, so it has to give a chip to every op, be it by a\n"
+        "pattern. To fix some ops and have the rest searched, use --pin.",
+    ),
+    CatalogEntry(
+        "MCM-F014",
+        "an assignment breaks a rule",
+        "The assignment is complete but no valid partition: data would flow against the ring, a\n"
+        "chip below a used one is empty, a long dependency has another way beside it (under\n"
+        "`strict` routing), a chip's memory does not suffice, or a pin is not kept. The hint\n"
+        "gives the nearest valid assignment that was found, and --repair-assignment takes it.",
+    ),
+    CatalogEntry(
+        "MCM-F015",
+        "an assignment was repaired",
+        "The assignment breaks a rule, and --repair-assignment replaced it by the nearest valid\n"
+        "one that was found. --assignment-out writes that one.",
+    ),
+    CatalogEntry(
+        "MCM-F016",
+        "rows of an assignment are for ops that are no more",
+        "A note: the model as given has these ops, but they were folded into constants, merged\n"
+        "with equal ones or split, so that their rows mean nothing.",
+    ),
+    CatalogEntry(
+        "MCM-F020",
+        "a chip cannot be forbidden",
+        "--forbid-chip names a place in the package where there is no chip, or all of them, or a\n"
+        "chip that the description overrides already, or the target knows no smaller package.",
+    ),
+)

@@ -1,0 +1,172 @@
+"""A second, plain computation of chip windows and minimum cuts, to check what the first claims.
+
+Shares no code with the search: sets are Python sets, and flows are found path by path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.partitioning.fast_model import aligned
+
+PlainWindows = dict[int, tuple[int, int]]
+"""The lowest and the highest chip of each unit that is not clonable."""
+
+
+def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | None:
+    """The chips that each unit can be on below a period; None where some unit has none.
+
+    The argument is that of `chip_windows`: chips are filled from both ends, with all ancestors as
+    sand, along paths, and past units that all other ancestors come before or after.
+    """
+    above, below, edges = _closures(problem)
+    fixed = np.flatnonzero(~problem.clonable).tolist()
+    work = problem.compute_s.tolist()
+    room = [0.0] * problem.num_units
+    for w, size in enumerate(aligned(problem.weight_bytes).tolist()):
+        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]].tolist()
+        if len(users) == 1 and not problem.streams:
+            room[users[0]] += size
+    chips = problem.num_chips
+    seconds = (problem.chip_speed * period_s).tolist()
+    sram = [float(size) for size in problem.limits.sram_bytes]
+    pins = problem.pinned_chip.tolist()
+    backward = [-1 if pin < 0 else chips - 1 - pin for pin in pins]
+    turned = [(v, u) for u, v in edges]
+    windows: PlainWindows = dict.fromkeys(fixed, (0, chips - 1))
+    for own, capacity in ((work, seconds), (room, sram)):
+        forward = _fill(fixed, edges, above, own, capacity, pins)
+        from_end = _fill(fixed[::-1], turned, below, own, capacity[::-1], backward)
+        for v in fixed:
+            (low, load), (other, load_from_end) = forward[v], from_end[v]
+            both = load + load_from_end - own[v]
+            high = chips - 1 - other
+            if low == high and both > capacity[low] * (1.0 + 1e-12):
+                return None
+            windows[v] = max(windows[v][0], low), min(windows[v][1], high)
+    if any(low > high for low, high in windows.values()):
+        return None
+    return windows
+
+
+def crosses_at_least(
+    problem: PartitionProblem, windows: PlainWindows, link: int, least: float
+) -> bool:
+    """Whether at least so many bytes cross the link after chip `link`, wherever units are.
+
+    By a flow: units that must be up to the link send, units that must be beyond receive, and each
+    tensor passes on as many bytes as it has.
+    """
+    sources = [v for v, (_, high) in windows.items() if high <= link]
+    sinks = {v for v, (low, _) in windows.items() if low > link}
+    if not sources or not sinks:
+        return False
+    capacity: dict[tuple[int, int], float] = {}
+    near: dict[int, list[int]] = {}
+
+    def connect(a: int, b: int, size: float) -> None:
+        for x, y, room in ((a, b, size), (b, a, 0.0)):
+            if (x, y) not in capacity:
+                capacity[x, y] = 0.0
+                near.setdefault(x, []).append(y)
+            capacity[x, y] += room
+
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        if u < 0 or problem.clonable[u]:
+            continue
+        tensor = problem.num_units + t
+        connect(u, tensor, float(problem.tensor_bytes[t]))
+        readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+        for v in readers.tolist():
+            connect(tensor, v, math.inf)
+            connect(v, u, math.inf)
+    flow = 0.0
+    while flow < least:
+        came_from = dict.fromkeys(sources, -1)
+        queue = deque(sources)
+        end = -1
+        while queue and end < 0:
+            x = queue.popleft()
+            for y in near.get(x, []):
+                if y not in came_from and capacity[x, y] > 0.0:
+                    came_from[y] = x
+                    queue.append(y)
+                    if y in sinks:
+                        end = y
+                        break
+        if end < 0:
+            return False
+        path = [end]
+        while came_from[path[-1]] >= 0:
+            path.append(came_from[path[-1]])
+        steps = list(zip(path[1:], path, strict=False))
+        pushed = min(capacity[step] for step in steps)
+        if math.isinf(pushed):
+            return True
+        for x, y in steps:
+            capacity[x, y] -= pushed
+            capacity[y, x] += pushed
+        flow += pushed
+    return True
+
+
+def _fill(
+    order: list[int],
+    edges: list[tuple[int, int]],
+    before: list[set[int]],
+    own: list[float],
+    capacity: list[float],
+    pins: list[int],
+) -> dict[int, tuple[int, float]]:
+    """The first chip that each unit can be on, and what is on it then.
+
+    The chip is the number of chips where there is none.
+    """
+    leads: dict[int, list[int]] = {v: [] for v in order}
+    for u, v in edges:
+        leads[v].append(u)
+    state: dict[int, tuple[int, float]] = {}
+    place = {v: i for i, v in enumerate(order)}
+    for v in order:
+        total = math.fsum(own[u] for u in before[v])
+        best = max([_pour((0, 0.0), total, capacity), *(state[u] for u in leads[v])])
+        # The nearest unit that all other ancestors come before or after.
+        earlier = sorted(before[v], key=place.__getitem__, reverse=True)
+        for i, u in enumerate(earlier):
+            if len(before[u]) == len(earlier) - 1 - i and all(u in before[w] for w in earlier[:i]):
+                between = math.fsum(own[w] for w in earlier[:i])
+                best = max(best, _pour(state[u], between, capacity))
+                break
+        chip, load = max(best, (pins[v], 0.0))
+        while chip < len(capacity) and load + own[v] >= capacity[chip] * (1.0 + 1e-12):
+            chip, load = chip + 1, 0.0
+        state[v] = (chip, load + own[v])
+    return state
+
+
+def _pour(start: tuple[int, float], amount: float, capacity: list[float]) -> tuple[int, float]:
+    chip, load = start[0], start[1] + amount
+    while chip < len(capacity) and load > capacity[chip]:
+        load -= capacity[chip]
+        chip += 1
+    return chip, load
+
+
+def _closures(
+    problem: PartitionProblem,
+) -> tuple[list[set[int]], list[set[int]], list[tuple[int, int]]]:
+    source, target = dependency_edges(problem)
+    edges = sorted(set(zip(source.tolist(), target.tolist(), strict=True)), key=lambda e: e[::-1])
+    above: list[set[int]] = [set() for _ in range(problem.num_units)]
+    below: list[set[int]] = [set() for _ in range(problem.num_units)]
+    for u, v in edges:
+        above[v] |= above[u] | {u}
+    for v in range(problem.num_units):
+        for u in above[v]:
+            below[u].add(v)
+    return above, below, edges

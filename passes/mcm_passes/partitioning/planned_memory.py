@@ -1,0 +1,77 @@
+"""The dynamic constraint: partitions whose memory plan fits, not only its estimate.
+
+MCM, Eq. 5: whether a partition fits is known for certain only once its memory is planned. Where
+the plan of a chip overflows although the fast model's estimate fitted, that chip's limit is made
+smaller by as much as the estimate was wrong, and the problem is solved again (our choice).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.judging import BatchJudge, Verdict
+from mcm_compiler.partition import LowerBound, Partition, PartitionProblem
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.solve import with_sram_limits
+
+ROUNDS = 4
+"""Times that limits are tightened at most."""
+
+TIGHT = 0.9
+"""Share of a chip's memory above which an estimate is not trusted."""
+
+
+def solve_with_plans(
+    problem: PartitionProblem,
+    solve: Callable[[PartitionProblem], Partition],
+    judge: BatchJudge | None,
+) -> Partition:
+    """The partition that `solve` finds, under limits that the memory plans keep.
+
+    Args:
+        problem: what to place.
+        solve: solves a problem like it, with limits of memory that are smaller.
+        judge: plans memory; asked only where an estimate is close to its limit. None to trust
+            the estimates.
+
+    Returns:
+        A partition of `problem` with a bound that holds for it. Where no round finds one whose
+        plans fit, the first one, so that lowering can tell what overflows.
+
+    Raises:
+        CompileError: as `solve` does for the problem itself.
+    """
+    first = found = solve(problem)
+    if judge is None:
+        return first
+    limits = np.array(problem.limits.sram_bytes, np.int64)
+    tightened = limits.copy()
+    for _ in range(ROUNDS):
+        estimate = evaluate(problem, found.chip_of).memory_bytes
+        if not (estimate > TIGHT * limits).any():
+            return found
+        verdicts = judge.judge(found.chip_of[None])
+        if verdicts.verdict[0] != Verdict.OVERFLOWS:
+            return found
+        plan = verdicts.high_water_bytes[0]
+        over = plan > limits
+        scaled = np.minimum(limits * (estimate / np.maximum(plan, 1)), estimate - (plan - limits))
+        tightened[over] = np.minimum(tightened, np.maximum(scaled, 0.0).astype(np.int64))[over]
+        try:
+            found = solve(with_sram_limits(problem, tightened.tolist()))
+        except CompileError:
+            return first
+        found = _certified(problem, found, first.bound)
+    verdict = judge.judge(found.chip_of[None]).verdict[0]
+    return first if verdict == Verdict.OVERFLOWS else found
+
+
+def _certified(problem: PartitionProblem, found: Partition, bound: LowerBound) -> Partition:
+    """The partition with its period and a bound under the limits of `problem` itself."""
+    period_s = evaluate(problem, found.chip_of).period_s
+    bound = dataclasses.replace(bound, seconds=min(bound.seconds, period_s))
+    return dataclasses.replace(found, period_s=period_s, bound=bound)

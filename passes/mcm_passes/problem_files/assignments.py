@@ -1,0 +1,165 @@
+"""A user's own cut: from rows of names and chips to a partition, or to what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.assignment_file import AssignedName
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.units import count_text
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
+from mcm_passes.problem_files.nearest import nearest_valid
+
+MAX_FAULTS = 10
+"""Faults of one kind that are spelled out."""
+
+MAX_MOVES = 4
+"""Moves that a hint spells out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """An assignment that was understood.
+
+    Attributes:
+        chip_of: `[N]`; entries of clonable units mean nothing.
+        ignored: names of the model as given that are no ops any more.
+    """
+
+    chip_of: Ints
+    ignored: tuple[str, ...]
+
+
+def assign(
+    problem: PartitionProblem, rows: Sequence[AssignedName], names: KnownNames, gone: Iterable[str]
+) -> Assigned:
+    """The chip that an assignment gives to each unit.
+
+    A name wins over a pattern, and an earlier pattern over a later one. Units that are copied to
+    each chip that reads them need no row, and their rows are not looked at.
+
+    Args:
+        problem: what is to be placed.
+        rows: the assignment.
+        names: of ops and groups.
+        gone: names of the model as given, whose ops may have been folded, merged or split.
+
+    Raises:
+        CompileError: MCM-F011 for names that are not there, MCM-F012 for ops of one unit on two
+            chips, MCM-F013 for ops without a chip.
+    """
+    exact = {row.name: row for row in rows if row.name in names}
+    patterns = [row for row in rows if row.name not in exact and is_pattern(row.name)]
+    others = [row for row in rows if row.name not in exact and not is_pattern(row.name)]
+    known_before = set(gone) if others else set[str]()
+    ignored = tuple(row.name for row in others if row.name in known_before)
+    faults = [
+        Diagnostic(
+            "MCM-F011",
+            f"{quote(row.name)} is assigned to chip {row.chip}, and no op or group has that name",
+            at=row.place,
+            hint=names.hint(row.name),
+        )
+        for row in others
+        if row.name not in known_before
+    ][:MAX_FAULTS]
+    matchers = [(compiled(row.name).match, row) for row in patterns]
+    used: set[str] = set()
+    chip_of = np.full(problem.num_units, -1, np.int32)
+    missing: list[str] = []
+    for u, (unit, members) in enumerate(zip(problem.names, problem.members, strict=True)):
+        found = [exact[name] for name in dict.fromkeys((unit, *members)) if name in exact]
+        if not found:
+            found = [row for matches, row in matchers if any(map(matches, members))][:1]
+            used.update(row.name for row in found)
+        chips = {row.chip: row for row in found}
+        if len(chips) > 1 and not problem.clonable[u]:
+            first, second = list(chips.values())[:2]
+            message = (
+                f"{quote(first.name)} is assigned to chip {first.chip} and {quote(second.name)} to "
+                f"chip {second.chip}, but they stay together in {quote(unit)}"
+            )
+            hint = "give both one chip, or compile without `fuse` (--passes)"
+            faults.append(Diagnostic("MCM-F012", message, at=second.place, hint=hint))
+        elif found:
+            chip_of[u] = found[0].chip
+        elif problem.clonable[u]:
+            chip_of[u] = 0
+        else:
+            missing.append(unit)
+    for row in patterns:
+        if row.name not in used and not names.matching(row.name):
+            message = f"the pattern {quote(row.name)} matches no op and no group"
+            hint = names.hint(row.name)
+            faults.append(Diagnostic("MCM-F011", message, at=row.place, hint=hint))
+    if missing:
+        shown = ", ".join(quote(name) for name in missing[:3])
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        message = f"the assignment gives no chip to {shown}{more}"
+        hint = "add rows for them, or a last row such as *,0 for all the rest"
+        faults.append(Diagnostic("MCM-F013", message, at=rows[0].place, hint=hint))
+    if faults:
+        raise CompileError(faults[: 3 * MAX_FAULTS])
+    return Assigned(chip_of, ignored)
+
+
+def refuse_invalid(
+    problem: PartitionProblem, chip_of: Ints, source: str, *, repair: bool, seed: int
+) -> tuple[Ints, list[Diagnostic]]:
+    """The assignment if it is valid; the nearest valid one if it is not and may be repaired.
+
+    Args:
+        problem: what is to be placed.
+        chip_of: `[N]`, the assignment.
+        source: name of its file.
+        repair: take the nearest valid one.
+        seed: of the search for that.
+
+    Returns:
+        The partition, and a warning where it is a repaired one.
+
+    Raises:
+        CompileError: MCM-F014, one diagnostic per broken rule, with the nearest valid assignment in
+            the hint where one is found.
+    """
+    violations = evaluate(problem, chip_of).violations
+    if not violations:
+        return chip_of, []
+    nearest = nearest_valid(problem, chip_of, np.random.default_rng(seed))
+    if nearest is not None and repair:
+        message = (
+            f"the assignment breaks {count_text(len(violations), 'rule')} "
+            f"({violations[0].message}); {_moves(problem, chip_of, nearest)}"
+        )
+        note = Diagnostic("MCM-F015", message, at=source, severity=Severity.WARNING)
+        return nearest, [note]
+    if nearest is None:
+        hint = "no valid assignment was found near it; leave it out to let the compiler choose"
+    else:
+        hint = f"{_moves(problem, chip_of, nearest)}; --repair-assignment takes that one"
+    raise CompileError(
+        [
+            Diagnostic(
+                "MCM-F014",
+                f"the assignment breaks the rule '{violation.rule}': {violation.message}",
+                at=source,
+                hint=hint if k == 0 else None,
+            )
+            for k, violation in enumerate(violations[:MAX_FAULTS])
+        ]
+    )
+
+
+def _moves(problem: PartitionProblem, chip_of: Ints, nearest: Ints) -> str:
+    moved = np.flatnonzero((chip_of != nearest) & ~problem.clonable).tolist()
+    shown = [f"{quote(problem.names[u])} to chip {nearest[u]}" for u in moved[:MAX_MOVES]]
+    more = f" and {len(moved) - MAX_MOVES:,} more" if len(moved) > MAX_MOVES else ""
+    return (
+        f"the nearest valid assignment that was found moves {count_text(len(moved), 'unit')} of "
+        f"{problem.num_units:,}: {', '.join(shown)}{more}"
+    )

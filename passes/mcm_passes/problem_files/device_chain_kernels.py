@@ -1,0 +1,264 @@
+"""Dynamic programming over chains of ideals, compiled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.solver.rule_graph import Words
+
+
+class IdealWork(NamedTuple):
+    """Sums over each of I ideals.
+
+    Attributes:
+        least: `[I]`, time on the faster kind of device.
+        accelerator: `[I]`, time of what accelerators can run.
+        barred: `[I]`, groups that accelerators cannot run.
+        cpu: `[I]`.
+        size_bytes: `[I]`.
+        crossing: `[I]`, transfer time of outputs that are split by the ideal.
+    """
+
+    least: Floats
+    accelerator: Floats
+    barred: Longs
+    cpu: Floats
+    size_bytes: Floats
+    crossing: Floats
+
+
+class SplitOutputs(NamedTuple):
+    """T outputs and the ideals that split them.
+
+    Attributes:
+        producer: `[T]`.
+        readers: `[T, words]`, bitsets.
+        transfer_time: `[T]`.
+        split_ptr: `[I + 1]`, CSR of the outputs with ends on both sides of each ideal.
+        split: those outputs.
+    """
+
+    producer: Ints
+    readers: Words
+    transfer_time: Floats
+    split_ptr: Longs
+    split: Ints
+
+
+class ChainLimits(NamedTuple):
+    """What a chain has to keep.
+
+    Attributes:
+        accelerators: at most so many steps on accelerators.
+        cpus: at most so many on CPUs.
+        memory_bytes: of each accelerator.
+        relay: outputs enter and leave each device on their way.
+        adjacent: what arrives is read by its last readers.
+        between: no device lies on a path beside an output that passes it.
+    """
+
+    accelerators: int
+    cpus: int
+    memory_bytes: float
+    relay: bool
+    adjacent: bool
+    between: bool
+
+
+@njit(cache=True)
+def split_outputs(members: Words, producer: Ints, readers: Words) -> tuple[Longs, Ints]:
+    """CSR of the outputs that each ideal splits: some of producer and readers within, some not.
+
+    Args:
+        members: `[I, words]`, bitsets of the ideals.
+        producer: `[T]`, group that makes each output.
+        readers: `[T, words]`, bitsets of the groups that read it.
+    """
+    count, words = members.shape
+    ptr = np.zeros(count + 1, np.int64)
+    split = np.empty(1024, np.int32)
+    found = 0
+    for i in range(count):
+        for t in range(producer.size):
+            p = producer[t]
+            has_inside = members[i, p >> 6] >> np.uint64(p & 63) & np.uint64(1) != 0
+            has_outside = not has_inside
+            for k in range(words):
+                has_inside |= (readers[t, k] & members[i, k]) != 0
+                has_outside |= (readers[t, k] & ~members[i, k]) != 0
+                if has_inside and has_outside:
+                    break
+            if has_inside and has_outside:
+                if found == split.size:
+                    split = np.concatenate((split, np.empty_like(split)))
+                split[found] = t
+                found += 1
+        ptr[i + 1] = found
+    return ptr, split[:found].copy()
+
+
+@njit(cache=True)
+def best_chains(
+    members: Words,
+    work: IdealWork,
+    outputs: SplitOutputs,
+    limits: ChainLimits,
+    ancestors: Words,
+    descendants: Words,
+    first: int,
+    last: int,
+    ceiling: float,
+) -> tuple[Floats, Ints]:
+    """`[A + 1, P + 1, I]` each: the least period of so many devices up to an ideal, and the step.
+
+    A step is twice the ideal before, plus 1 for a CPU. Periods above `ceiling` are infinite.
+
+    Args:
+        members: `[I, words]`, bitsets of the ideals, by `work.least`.
+        work: sums over them.
+        outputs: what they split.
+        limits: what a chain has to keep.
+        ancestors: `[G, words]`, bitsets.
+        descendants: `[G, words]`, bitsets.
+        first: the empty ideal.
+        last: the full one.
+        ceiling: most that a device may take.
+    """
+    count = members.shape[0]
+    shape = (limits.accelerators + 1, limits.cpus + 1, count)
+    best = np.full(shape, np.inf)
+    came_from = np.full(shape, -1, np.int32)
+    best[0, 0, first] = 0.0
+    total = work.least[last]
+    for a in range(limits.accelerators + 1):
+        for p in range(limits.cpus + 1):
+            left = limits.accelerators - a + limits.cpus - p
+            if left == 0:
+                continue
+            # What stays behind the next device has to fit on the others.
+            least = total - (left - 1) * ceiling if left > 1 else total
+            least -= 1e-9 * total
+            for i in range(count):
+                period = best[a, p, i]
+                if not period <= ceiling or i == last:
+                    continue
+                begin = np.searchsorted(work.least, max(least, work.least[i]))
+                end = np.searchsorted(work.least, work.least[i] + ceiling, side="right")
+                for j in range(begin, end):
+                    if j == i or not _within(members, i, j):
+                        continue
+                    if a < limits.accelerators and period < best[a + 1, p, j]:
+                        most = min(ceiling, best[a + 1, p, j])
+                        load = _load(members, work, outputs, limits, i, j, most)
+                        if limits.between and load < most:
+                            arrived = outputs.split_ptr[i], outputs.split_ptr[i + 1]
+                            for e in range(*arrived):
+                                if _beside(members, outputs, ancestors, descendants, i, j, e):
+                                    load = np.inf
+                        if load <= ceiling and max(load, period) < best[a + 1, p, j]:
+                            best[a + 1, p, j] = max(load, period)
+                            came_from[a + 1, p, j] = 2 * i
+                    if p < limits.cpus and period < best[a, p + 1, j]:
+                        load = work.cpu[j] - work.cpu[i]
+                        if load <= ceiling and max(load, period) < best[a, p + 1, j]:
+                            best[a, p + 1, j] = max(load, period)
+                            came_from[a, p + 1, j] = 2 * i + 1
+    return best, came_from
+
+
+@njit(cache=True)
+def _within(members: Words, i: int, j: int) -> bool:
+    beyond = False
+    for k in range(members.shape[1]):
+        beyond |= (members[i, k] & ~members[j, k]) != 0
+    return not beyond
+
+
+@njit(cache=True)
+def _load(
+    members: Words,
+    work: IdealWork,
+    outputs: SplitOutputs,
+    limits: ChainLimits,
+    i: int,
+    j: int,
+    most: float,
+) -> float:
+    """Load of an accelerator that takes over at ideal i and hands over at ideal j.
+
+    Infinite where it cannot, or where the load is more than `most`.
+    """
+    if work.barred[j] != work.barred[i]:
+        return np.inf
+    if work.size_bytes[j] - work.size_bytes[i] > limits.memory_bytes:
+        return np.inf
+    load = work.accelerator[j] - work.accelerator[i]
+    if load > most:
+        return np.inf
+    if limits.relay:
+        return load + work.crossing[i] + work.crossing[j]
+    words = members.shape[1]
+    for side in range(2):
+        ideal = j if side else i
+        for e in range(outputs.split_ptr[ideal], outputs.split_ptr[ideal + 1]):
+            t = outputs.split[e]
+            p = outputs.producer[t]
+            own = (members[j, p >> 6] & ~members[i, p >> 6]) >> np.uint64(p & 63) & np.uint64(1)
+            reads, elsewhere, before = False, False, False
+            for k in range(words):
+                inside = members[j, k] & ~members[i, k]
+                reads |= (outputs.readers[t, k] & inside) != 0
+                elsewhere |= (outputs.readers[t, k] & ~inside) != 0
+                before |= (outputs.readers[t, k] & ~members[i, k]) != 0
+                if not side and limits.adjacent and outputs.readers[t, k] & ~members[j, k]:
+                    return np.inf
+            if side and _splits(members, outputs, i, t):
+                continue
+            if (own and elsewhere) or (not own and reads):
+                load += outputs.transfer_time[t]
+        if load > most:
+            return np.inf
+    return load
+
+
+@njit(cache=True)
+def _splits(members: Words, outputs: SplitOutputs, ideal: int, t: int) -> bool:
+    """Whether output t has ends on both sides of the ideal; it was then counted there."""
+    p = outputs.producer[t]
+    has_inside = members[ideal, p >> 6] >> np.uint64(p & 63) & np.uint64(1) != 0
+    has_outside = not has_inside
+    for k in range(members.shape[1]):
+        has_inside |= (outputs.readers[t, k] & members[ideal, k]) != 0
+        has_outside |= (outputs.readers[t, k] & ~members[ideal, k]) != 0
+    return has_inside and has_outside
+
+
+@njit(cache=True)
+def _beside(
+    members: Words,
+    outputs: SplitOutputs,
+    ancestors: Words,
+    descendants: Words,
+    i: int,
+    j: int,
+    e: int,
+) -> bool:
+    """Whether the device lies on a path beside the split output e of ideal i that passes it."""
+    t = outputs.split[e]
+    u = outputs.producer[t]
+    if not members[i, u >> 6] >> np.uint64(u & 63) & np.uint64(1):
+        return False
+    words = members.shape[1]
+    for k in range(words):
+        beyond = outputs.readers[t, k] & ~members[j, k]
+        for bit in range(64):
+            if beyond >> np.uint64(bit) & np.uint64(1):
+                v = (k << 6) + bit
+                for w in range(words):
+                    if members[j, w] & ~members[i, w] & descendants[u, w] & ancestors[v, w]:
+                        return True
+    return False

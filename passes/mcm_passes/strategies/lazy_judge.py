@@ -1,0 +1,34 @@
+"""A batch judge that is built when it is asked for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcm_compiler.judging import BatchJudge, Verdicts
+from mcm_compiler.partition import Ints
+
+
+class LazyJudge:
+    """Implements `mcm_compiler.judging.BatchJudge`; most compiles never need one.
+
+    Args:
+        build: makes the judge.
+    """
+
+    def __init__(self, build: Callable[[], BatchJudge]) -> None:
+        self._build = build
+        self._judge: BatchJudge | None = None
+
+    def _built(self) -> BatchJudge:
+        if self._judge is None:
+            self._judge = self._build()
+        return self._judge
+
+    @property
+    def name(self) -> str:
+        """Of the judge that is built."""
+        return self._built().name
+
+    def judge(self, partitions: Ints) -> Verdicts:
+        """The judge's verdicts on `partitions[B, N]`."""
+        return self._built().judge(partitions)

@@ -1,0 +1,27 @@
+"""Levels of effort: which strategy, and how much it may spend."""
+
+from __future__ import annotations
+
+from mcm_compiler.partition import PartitionProblem
+
+STRATEGY_OF_LEVEL = (
+    "greedy",
+    "dp",
+    "portfolio",
+    'portfolio{members="dp;cpsat;lns;local_search;corrected;judge_search",slack=1}',
+)
+
+EFFORT_S = (1.0, 1.0, 5.0, 60.0)
+"""Deterministic seconds of exact solvers, by level."""
+
+_UNIT_EVALUATIONS = (10**8, 10**8, 2 * 10**7, 4 * 10**8)
+"""Units that may be looked at, over all evaluations, by level; one takes some 40 ns."""
+
+_MOST_EVALUATIONS = (10_000, 10_000, 40_000, 1_000_000)
+_LEAST_EVALUATIONS = 200
+
+
+def evaluations_of_level(level: int, problem: PartitionProblem) -> int:
+    """Partitions that a strategy may evaluate at a level, so that the time hardly depends on N."""
+    affordable = _UNIT_EVALUATIONS[level] // max(problem.num_units, 1)
+    return max(min(affordable, _MOST_EVALUATIONS[level]), _LEAST_EVALUATIONS)

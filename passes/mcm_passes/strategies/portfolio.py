@@ -1,0 +1,114 @@
+"""The portfolio: several strategies one after the other, and the judge among their best."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    SearchMonitor,
+)
+from mcm_passes.strategies.named import strategy_of
+from mcm_passes.strategies.search import Search
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """Runs its members, keeps the best dozen partitions, and lets the simulator choose.
+
+    Each member gets all evaluations and deterministic effort of the budget, and the generator in
+    its first state, so that it does what it would do alone: the answer is never worse than any
+    member's, under the judge where there is one and `slack` allows, else under the fast model.
+    Time is shared. It ends early once a member's bound is met.
+
+    Attributes:
+        members: strategies, in the order in which they run; at least 1.
+        slack: how much longer than the best one's the period of a partition may be under the
+            fast model, as a share of it, for the simulator to choose it. At 0 only equals are
+            left to it.
+    """
+
+    name: ClassVar[str] = "portfolio"
+    summary: ClassVar[str] = "several strategies in turn; the simulator chooses among their best"
+
+    members: tuple[str, ...] = ("dp", "cpsat", "local_search")
+    slack: float = 5e-4
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise ValueError("members is empty")
+        if not self.slack >= 0:
+            raise ValueError(f"slack is {self.slack}, not at least 0")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Runs the members until the budget is spent or the bound is met."""
+        total = dataclasses.replace(budget, evaluations=budget.evaluations * len(self.members))
+        search = Search(problem, evaluate, total)
+        strategies = [strategy_of(text) for text in self.members]
+        reason = "the budget allows no evaluation"
+        bound: LowerBound | None = None
+        answers: list[Ints] = []
+        for k, strategy in enumerate(strategies):
+            if not search.left or (bound is not None and _meets(search, bound)):
+                break
+            part = search.share(
+                budget.evaluations,
+                SearchMonitor(on_best=search.offer, parent=budget.monitor),
+                time_share=1.0 / (len(strategies) - k),
+            )
+            outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
+            search.spend(outcome.evaluations)
+            if outcome.bound is not None and (
+                bound is None or outcome.bound.seconds > bound.seconds
+            ):
+                bound = outcome.bound
+            if outcome.chip_of is None:
+                reason = outcome.reason
+                continue
+            answers.append(outcome.chip_of)
+            for chip_of in (outcome.chip_of, *outcome.runners_up):
+                search.offer(chip_of, search.period_of(chip_of))
+        return self._chosen(search, budget, answers, search.outcome(reason, bound))
+
+    def _chosen(
+        self, search: Search, budget: Budget, answers: list[Ints], found: Outcome
+    ) -> Outcome:
+        """The outcome with the partition in front that the judge prefers.
+
+        Asked are the best partitions and the answers of all members; a member that has asked the
+        judge itself may prefer one that is not among the best under the fast model.
+        """
+        limit_s = search.best_period_s * (1.0 + self.slack)
+        known = search.kept() + [(search.period_of(row), row) for row in answers]
+        rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
+        if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:
+            return found
+        finalists = np.stack(list(rows.values()))
+        verdicts = budget.judge.judge(finalists)
+        runs = verdicts.verdict == Verdict.RUNS
+        if not runs.any():
+            return found
+        best: Ints = finalists[int(np.where(runs, verdicts.period_s, np.inf).argmin())]
+        others = tuple(row for _, row in search.kept() if not np.array_equal(row, best))
+        return Outcome(best, search.evaluations, bound=found.bound, runners_up=others)
+
+
+def _meets(search: Search, bound: LowerBound) -> bool:
+    return search.best_period_s <= bound.seconds * (1.0 + 1e-9)

@@ -1,0 +1,139 @@
+"""Exact strategies, bounds and their certificates against brute force on small problems."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.partition import Budget, LowerBound
+from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.cpsat import CpSat
+from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.exact.ideals import Ideals
+from mcm_passes.partitioning import bounds
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.solver.rule_graph import rule_graph
+from tests.property.test_partition_search import best_period, make_problem
+
+ARGUMENTS = (
+    bounds.heaviest_unit,
+    bounds.total_work,
+    bounds.host_transfers,
+    bounds.work_around_a_unit,
+    bounds.chain_of_units,
+    bounds.tensors_too_large_to_cross,
+    bounds.streamed_weights,
+)
+
+
+@st.composite
+def connected_problems(draw, max_units=7):
+    """Connected graphs on three chips, with everything that a problem can have."""
+    n = draw(st.integers(1, max_units))
+    compute = draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
+    edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
+    edges |= {(u, v) for v in range(n) for u in range(v) if draw(st.integers(0, 4)) == 0}
+    readers = [v for u, v in edges if u == 0]
+    clonable = [0] if len(readers) >= 2 and draw(st.booleans()) else []
+    weights = [
+        (
+            draw(st.integers(1, 900)),
+            sorted(draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=3))),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
+    fixed = [u for u in range(n) if u not in clonable]
+    pins = draw(st.just([]) | st.lists(st.tuples(st.sampled_from(fixed), st.integers(0, 2))))
+    return make_problem(
+        compute,
+        sorted(edges),
+        chips=3,
+        speeds=draw(st.sampled_from([(), (), (1.0, 2.0, 0.5)])),
+        stream=draw(st.sampled_from([0.0, 0.0, 1e8])),
+        routing=draw(st.sampled_from(["relay", "strict"])),
+        host_io=draw(st.sampled_from(["any", "ends"])),
+        clonable=clonable,
+        weights=weights,
+        sram=draw(st.sampled_from([2000, 40_000, (4000, 40_000, 1 << 20), 1 << 20])),
+        tensor_bytes=lambda i: sizes[i],
+        relay_us=draw(st.sampled_from([0.1, 3.0])),
+        pins=pins,
+    )
+
+
+def solved(strategy, problem):
+    outcome = strategy.solve(
+        problem, lambda f: period(problem, f), np.random.default_rng(0), Budget()
+    )
+    if outcome.chip_of is None:
+        return outcome, float("inf")
+    assert evaluate(problem, outcome.chip_of).valid
+    return outcome, period(problem, outcome.chip_of)
+
+
+@given(connected_problems())
+@settings(max_examples=60, deadline=None)
+def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
+    best = best_period(problem)
+    for strategy in (CpSat(ideals=0, tolerance=1e-6), CpSat()):
+        outcome, found = solved(strategy, problem)
+        if best == float("inf"):
+            assert outcome.chip_of is None
+            assert outcome.reason.startswith("none exists")
+            continue
+        room = 2.0 * strategy.tolerance
+        assert found == pytest.approx(best, rel=room)
+        assert best * (1 - room) <= outcome.bound.seconds <= best * (1 + 1e-9)
+
+    outcome, found = solved(Ideals(), problem)
+    if problem.routing == "relay":
+        assert (found == best) or found == pytest.approx(best, rel=1e-9)
+    assert found >= best * (1 - 1e-9)
+    if outcome.bound is not None:
+        assert outcome.bound.seconds <= best * (1 + 1e-9)
+    if outcome.chip_of is None and outcome.reason.startswith("none exists"):
+        assert best == float("inf")
+
+
+@given(connected_problems())
+@settings(max_examples=25, deadline=None)
+def test_bounds_hold_and_their_certificates_are_checked(problem):
+    best = best_period(problem)
+    graph = rule_graph(problem)
+    known = bounds.heaviest_unit(problem).seconds
+    claims = [dataclasses.replace(f(problem), proof=f.__name__) for f in ARGUMENTS]
+    claims += [
+        bounds.lower_bound(problem),
+        flow_bound(
+            problem, graph, work_around(problem, graph), chip_demands(problem, graph), known, 1.0
+        ),
+    ]
+    outcome, _ = solved(Ideals(), problem)
+    if outcome.bound is not None:
+        claims.append(outcome.bound)
+    for bound in claims:
+        assert bound.seconds <= best * (1 + 1e-9), bound
+        assert verify_bound(problem, bound), bound
+        if best < float("inf"):
+            for proof in (bound.proof, "ideals", "cpsat"):
+                assert not verify_bound(problem, LowerBound(best * 1.0001, "", proof)), bound
+
+
+@given(connected_problems())
+@settings(max_examples=40, deadline=None)
+def test_windows_hold_every_partition_within_the_period(problem):
+    outcome, found = solved(Ideals(), problem)
+    if outcome.chip_of is None:
+        return
+    graph = rule_graph(problem)
+    windows = chip_windows(problem, graph, work_around(problem, graph), found)
+    chips = outcome.chip_of[graph.units]
+    assert (windows.low <= chips).all()
+    assert (chips <= windows.high).all()

@@ -1,0 +1,78 @@
+"""The compiled verdict of the fast model against the one that explains itself."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.partition import Budget
+from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.fast_periods import CHUNK, FastPeriods
+from mcm_passes.strategies.annealing import Annealing
+from mcm_passes.strategies.local_search import LocalSearch
+from mcm_passes.strategies.portfolio import Portfolio
+from mcm_passes.strategies.random_search import RandomSearch
+
+_PATH = Path(__file__).with_name("test_partition_search.py")
+_SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+generators = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(generators)
+
+
+@given(generators.problems(), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_periods_are_those_of_the_fast_model(problem, random):
+    n, chips = problem.num_units, problem.num_chips
+    rows = np.array(
+        [sorted(random.randint(-1, chips) for _ in range(n)) for _ in range(6)]
+        + [[random.randint(0, chips - 1) for _ in range(n)] for _ in range(6)],
+        np.int32,
+    ).reshape(12, n)
+    expected = [period(problem, row) for row in rows]
+    fast = FastPeriods(problem)
+    assert fast.periods(rows).tolist() == expected
+    assert [fast(row) for row in rows] == expected
+
+
+@given(generators.problems())
+@settings(max_examples=20, deadline=None)
+def test_threads_change_nothing(problem):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, problem.num_chips, (3 * CHUNK, problem.num_units)).astype(np.int32)
+    rows.sort(axis=1)
+    fast = FastPeriods(problem)
+    assert fast.periods(rows).tolist() == [fast(row) for row in rows]
+
+
+def test_pins_count():
+    problem = generators.make_problem([1, 2, 3], [(0, 1), (1, 2)], pins=((1, 1),))
+    fast = FastPeriods(problem)
+    for row in ([0, 1, 1], [0, 0, 1], [0, 1, 2]):
+        chip_of = np.array(row, np.int32)
+        assert fast(chip_of) == period(problem, chip_of)
+    assert np.isfinite(fast(np.array([0, 1, 2], np.int32)))
+    assert np.isinf(fast(np.array([0, 0, 1], np.int32)))
+
+
+@given(generators.problems())
+@settings(max_examples=40, deadline=None)
+def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
+    bound = lower_bound(problem).seconds
+    members = Portfolio(("dp", "local_search"))
+    for strategy in (RandomSearch(), Annealing(), LocalSearch(round=20), members):
+        outcome = strategy.solve(
+            problem, FastPeriods(problem), np.random.default_rng(0), Budget(100)
+        )
+        if outcome.chip_of is None:
+            assert outcome.reason
+            continue
+        result = evaluate(problem, outcome.chip_of)
+        assert result.valid
+        assert result.period_s >= bound * (1 - 1e-9)

@@ -1,0 +1,90 @@
+"""SAMPLE and FIX never return an invalid partition.
+
+A quick share of the draws; `tools/bench/solver.py --draws 1000000` makes the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.ring_rules import find_violations
+from mcm_passes.solver.batch import BatchSolver
+from mcm_passes.solver.rule_graph import RuleGraph
+
+ROLLOUTS = 50
+
+
+@st.composite
+def graphs(draw):
+    """Rule graphs of up to 24 nodes on up to 12 chips, some nodes pinned."""
+    n = draw(st.integers(1, 24))
+    num_chips = draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    density = draw(st.floats(0.0, 0.5))
+    pairs = np.argwhere(np.triu(rng.random((n, n)) < density, 1))
+    low, high = np.zeros(n, np.int32), np.full(n, num_chips - 1, np.int32)
+    for u in draw(st.lists(st.integers(0, n - 1), max_size=2, unique=True)):
+        low[u] = high[u] = draw(st.integers(0, num_chips - 1))
+    for u, v in pairs:
+        low[v] = max(low[v], low[u])
+    for u, v in pairs[::-1]:
+        high[u] = min(high[u], high[v])
+    by_target = pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]
+
+    def ptr(rows):
+        return np.cumsum(np.bincount(rows + 1, minlength=n + 1)).astype(np.int64)
+
+    return RuleGraph(
+        np.arange(n, dtype=np.int32),
+        num_chips,
+        ptr(pairs[:, 0]),
+        pairs[:, 1].astype(np.int32),
+        ptr(by_target[:, 1]),
+        by_target[:, 0].astype(np.int32),
+        low,
+        high,
+    )
+
+
+ARGUMENTS = (
+    graphs(),
+    st.sampled_from(["relay", "strict"]),
+    st.integers(0, 1 << 30),
+    st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(*ARGUMENTS)
+def test_sample_and_fix_are_valid(graph, routing, seed, own_orders):
+    check_draws(graph, routing, seed, own_orders, ROLLOUTS)
+
+
+def check_draws(graph, routing, seed, own_orders, rollouts):
+    rng = np.random.default_rng(seed)
+    solver = BatchSolver.of(graph, routing)
+    n = graph.num_nodes
+    weights = (rng.random((rollouts, n, graph.num_chips)) ** 8).astype(np.float32)
+    weights[rng.random(weights.shape) < 0.3] = 0.0
+    proposals = rng.integers(-1, graph.num_chips + 1, (rollouts, n)).astype(np.int32)
+    orders = None
+    if own_orders:
+        orders = np.array([rng.permutation(n) for _ in range(rollouts)], np.int32)
+    drawn = np.concatenate(
+        [
+            solver.sample(rng, rollouts, weights, orders),
+            solver.fix(rng, proposals, weights, orders),
+        ]
+    )
+    source = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.next_ptr))
+    if solver.max_chips == 0:
+        assert (drawn == -1).all()
+        return
+    assert ((drawn >= graph.low) & (drawn <= graph.high)).all()
+    assert drawn.max() < solver.max_chips
+    for chip_of in np.unique(drawn, axis=0):
+        assert not find_violations(
+            chip_of, source, graph.next_nodes, num_chips=graph.num_chips, routing=routing
+        )

@@ -1,0 +1,179 @@
+"""Exact search on problems whose answers can be worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.partition import Budget, LowerBound, SearchMonitor
+from mcm_passes.exact import certificates
+from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.cpsat import CpSat
+from mcm_passes.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
+from mcm_passes.exact.ideals import Ideals
+from mcm_passes.exact.order_ideals import order_ideals
+from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.solver.rule_graph import rule_graph
+from tests.property.test_partition_search import make_problem
+
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+WIDE = [(u, 24) for u in range(24)]
+"""24 sources: 2^24 order ideals."""
+
+BESIDE = [(0, 1), (0, 3), (1, 2), (2, 3)]
+"""A skip connection over two units."""
+
+
+def solve(strategy, problem, **budget):
+    return strategy.solve(
+        problem, lambda f: period(problem, f), np.random.default_rng(0), Budget(**budget)
+    )
+
+
+@pytest.mark.parametrize("strategy", [Ideals(), CpSat(), CpSat(ideals=0), CpSat(0.01, 0, 2)])
+def test_a_chain_is_cut_where_it_must_be(strategy):
+    problem = make_problem([3, 3, 3, 9], CHAIN)
+    outcome = solve(strategy, problem)
+    assert period(problem, outcome.chip_of) == pytest.approx(9e-6)
+    assert outcome.bound.seconds == pytest.approx(9e-6, rel=1e-2)
+
+
+@pytest.mark.parametrize(("routing", "best_us"), [("relay", 6.0), ("strict", 8.0)])
+@pytest.mark.parametrize("strategy", [CpSat(), CpSat(ideals=0)])
+def test_a_skip_connection_costs_a_chip_under_the_strict_rule(strategy, routing, best_us):
+    # Relayed, the four units take three chips; else 1 and 2 must be with 0 or with 3.
+    problem = make_problem([4, 4, 4, 4], BESIDE, chips=4, relay_us=2.0, routing=routing)
+    outcome = solve(strategy, problem)
+    assert period(problem, outcome.chip_of) == pytest.approx(best_us * 1e-6)
+    assert outcome.bound.seconds == pytest.approx(best_us * 1e-6, rel=1e-3)
+
+
+def test_a_partition_that_is_not_adjacent_is_found_under_the_strict_rule():
+    # Branches 0 -> 1 -> 3 and 0 -> 2 -> 3 on chips 0, 1, 2 and 3: no dependency is direct beside
+    # a longer path, though two of them span two chips.
+    problem = make_problem(
+        [4, 4, 4, 4], [(0, 1), (0, 2), (1, 3), (2, 3)], chips=4, routing="strict"
+    )
+    outcome = solve(CpSat(), problem)
+    assert period(problem, outcome.chip_of) == pytest.approx(4e-6)
+    assert sorted(outcome.chip_of.tolist()) == [0, 1, 2, 3]
+    assert solve(Ideals(), problem).bound.seconds == pytest.approx(4e-6)
+
+
+def test_the_bound_says_how_it_was_proven():
+    problem = make_problem([4, 4, 4, 4], BESIDE, chips=4, relay_us=2.0)
+    by_ideals = solve(CpSat(), problem).bound
+    assert by_ideals.proof == "ideals"
+    assert "order ideals" in by_ideals.argument
+    by_solver = solve(CpSat(ideals=0), problem).bound
+    assert by_solver.proof == "cpsat"
+    assert "CP-SAT" in by_solver.argument
+    assert verify_bound(problem, by_ideals)
+    assert verify_bound(problem, by_solver)
+
+
+def test_a_bound_of_cpsat_that_nothing_else_shows_is_not_verified(monkeypatch):
+    monkeypatch.setattr(certificates, "MOST_WINDOWS", 1000)
+    problem = make_problem([4] * 25, WIDE, chips=25)
+    assert not verify_bound(problem, LowerBound(12e-6, "CP-SAT says so", "cpsat"))
+
+
+def test_units_around_a_heavy_one_leave_it_no_chip():
+    problem = make_problem([5, 5, 5, 5], CHAIN)
+    bound = lower_bound(problem)
+    assert bound.seconds == pytest.approx(10e-6, rel=1e-6)
+    assert verify_bound(problem, bound)
+    graph = rule_graph(problem)
+    windows = chip_windows(problem, graph, work_around(problem, graph), 10e-6)
+    assert windows.low.tolist() == [0, 0, 1, 1]
+    assert windows.high.tolist() == [1, 1, 2, 2]
+
+
+def test_weights_alone_leave_a_unit_no_chip():
+    weights = [(900, [u]) for u in range(4)]
+    problem = make_problem([1, 1, 1, 1], CHAIN, weights=weights, sram=1000)
+    graph = rule_graph(problem)
+    assert chip_windows(problem, graph, work_around(problem, graph), 1.0).empty
+
+
+def test_a_link_that_must_carry_too_much_bounds_the_period():
+    # Work forces a cut in the middle of the chain, and every tensor takes 20 us on a link.
+    problem = make_problem([9, 9, 9, 9], CHAIN, chips=2, tensor_bytes=20_000)
+    graph = rule_graph(problem)
+    around, demands = work_around(problem, graph), chip_demands(problem, graph)
+    bound = flow_bound(problem, graph, around, demands, 9e-6, 1e-3)
+    assert bound.proof == OF_LINKS
+    assert bound.seconds == pytest.approx(20e-6, rel=1e-6)
+    assert "19.5 KiB must cross the link after chip" in bound.argument
+    assert verify_bound(problem, bound)
+    assert not verify_bound(problem, LowerBound(20.1e-6, "", OF_LINKS))
+    assert flow_bound(problem, graph, around, None, 9e-6, 1e-3).proof == OF_WINDOWS
+
+
+@pytest.mark.parametrize("strategy", [Ideals(), CpSat(), CpSat(ideals=0)])
+def test_that_no_partition_exists_is_proven(strategy):
+    # Both ends are pinned to one chip, so that all is there, and its buffers do not fit.
+    problem = make_problem(
+        [1, 1, 1], [(0, 1), (1, 2)], chips=2, sram=3000, tensor_bytes=1000, pins=[(2, 0), (0, 0)]
+    )
+    outcome = solve(strategy, problem)
+    assert outcome.chip_of is None
+    assert outcome.reason.startswith("none exists")
+
+
+def test_what_a_limit_leaves_open_is_called_unproven():
+    # Eight chips that three weights each fill almost to the brim, in no order that is contiguous.
+    sizes = [20 + u for u in range(8)] + [40 + 3 * u % 8 for u in range(8)]
+    sizes += [110 - sizes[u] - sizes[8 + u] for u in range(8)]
+    weights = [(1000 * size, [u]) for u, size in enumerate(sizes)]
+    problem = make_problem([1] * 25, WIDE, chips=8, sram=118_000, weights=weights, tensor_bytes=64)
+    outcome = solve(CpSat(max_units=10), problem)
+    assert outcome.chip_of is None
+    assert "too many to prove" in outcome.reason
+    outcome = solve(CpSat(), problem, effort_s=1e-9)
+    assert outcome.chip_of is None
+    assert "could not prove" in outcome.reason
+
+
+def test_graphs_with_too_many_ideals_are_given_up_early():
+    problem = make_problem([1] * 25, WIDE)
+    assert order_ideals(rule_graph(problem), 1000) is None
+    outcome = solve(Ideals(1000), problem)
+    assert evaluate(problem, outcome.chip_of).valid
+    assert outcome.bound is None
+
+
+def test_the_same_seed_gives_the_same_partition():
+    problem = make_problem([2, 7, 1, 8, 2, 8, 1], [(0, 2), (0, 1), (1, 5), (2, 3), (3, 6), (4, 6)])
+    first, second = (solve(CpSat(1e-6, 0, 2), problem).chip_of.tolist() for _ in range(2))
+    assert first == second
+
+
+def test_callers_hear_of_each_best_and_can_stop_the_search():
+    problem = make_problem([3, 3, 3, 9], CHAIN)
+    heard = []
+    monitor = SearchMonitor(lambda chip_of, period_s: heard.append(period_s))
+    solve(CpSat(ideals=0), problem, monitor=monitor)
+    assert heard == sorted(heard, reverse=True)
+    assert heard[-1] == pytest.approx(9e-6)
+    monitor.cancel()
+    assert solve(CpSat(ideals=0), problem, monitor=monitor).evaluations > 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fault"),
+    [
+        (lambda: CpSat(tolerance=0.0), "tolerance is 0.0"),
+        (lambda: CpSat(ideals=-1), "ideals is -1"),
+        (lambda: CpSat(workers=0), "workers is 0"),
+        (lambda: CpSat(max_units=0), "max_units is 0"),
+        (lambda: Ideals(ideals=0), "ideals is 0"),
+        (lambda: Ideals(windows=0), "windows is 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(strategy, fault):
+    with pytest.raises(ValueError, match=fault):
+        strategy()

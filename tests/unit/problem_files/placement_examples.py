@@ -1,0 +1,68 @@
+"""Small placement problems, and all their placements."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.placement import PlacementProblem
+from mcm_compiler.placement_file import placement_from_json
+from mcm_passes.problem_files.device_loads import device_loads
+
+PUBLISHED = Path(__file__).parents[2] / "data" / "device_placement"
+
+
+def node(ident: int, time: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": ident,
+        "supportedOnFpga": 1,
+        "cpuLatency": 10.0 * time,
+        "fpgaLatency": time,
+        "isBackwardNode": 0,
+        "size": 1.0,
+        **fields,
+    }
+
+
+def problem_data(nodes: list[dict[str, Any]], edges: list[tuple[int, int, float]], **fields: Any):
+    return {
+        "maxSizePerFPGA": 100.0,
+        "maxFPGAs": 2,
+        "maxCPUs": 0,
+        "nodes": nodes,
+        "edges": [{"sourceId": u, "destId": v, "cost": cost} for u, v, cost in edges],
+        **fields,
+    }
+
+
+def example(nodes: list[dict[str, Any]], edges: list[tuple[int, int, float]], **fields: Any):
+    return placement_from_json(problem_data(nodes, edges, **fields), "example.json")
+
+
+def random_problem(rng: np.random.Generator, **fields: Any) -> PlacementProblem:
+    """Up to 7 operators with dependencies, of which some are free, share a color or need a CPU."""
+    n = int(rng.integers(2, 8))
+    cost = np.where(rng.random(n) < 0.3, 0.0, rng.integers(1, 5, n)).tolist()
+    pairs = [(u, v) for u, v in itertools.combinations(range(n), 2) if rng.random() < 0.4]
+    nodes = []
+    for v in range(n):
+        time = 0.0 if rng.random() < 0.3 else float(rng.integers(1, 9))
+        extra: dict[str, Any] = {"size": float(rng.integers(0, 4))}
+        if rng.random() < 0.3:
+            extra["colorClass"] = int(rng.integers(0, 2))
+        nodes.append(node(v, time, **extra))
+    return example(nodes, [(u, v, cost[u]) for u, v in pairs], **fields)
+
+
+def least_period(problem: PlacementProblem, rule: Any) -> float:
+    """By trying all placements; infinite where none is valid."""
+    devices = range(problem.max_accelerators + problem.max_cpus)
+    best = float("inf")
+    for placement in itertools.product(devices, repeat=problem.num_operators):
+        loads = device_loads(problem, np.array(placement, np.int32), rule)
+        if loads.period < best and not loads.violations:
+            best = loads.period
+    return best

@@ -1,0 +1,141 @@
+"""Sampling of whole problems, small and large, with clonable units and pins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ring_rules import find_partition_violations
+from mcm_compiler.target import PackageLimits
+from mcm_passes.solver import problem_sampling
+from mcm_passes.solver.linear_extensions import linear_extensions
+from mcm_passes.solver.problem_sampling import ProblemSampler
+from mcm_passes.solver.random_stream import streams
+from mcm_passes.solver.rule_graph import rule_graph
+
+
+def problem_of(edges, num_units, routing, clonable=(), pins=None, num_chips=4):
+    """Units of a second each; a tensor from each unit to all that read it."""
+    readers = [sorted(v for u, v in edges if u == unit) for unit in range(num_units)]
+    pinned = np.full(num_units, -1, np.int32)
+    for unit, chip in (pins or {}).items():
+        pinned[unit] = chip
+    names = tuple(f"u{i}" for i in range(num_units))
+    return PartitionProblem(
+        names=names,
+        members=tuple((name,) for name in names),
+        compute_s=np.ones(num_units),
+        clonable=np.isin(np.arange(num_units), clonable),
+        pinned_chip=pinned,
+        tensor_names=names,
+        tensor_bytes=np.ones(num_units, np.int64),
+        tensor_producer=np.arange(num_units, dtype=np.int32),
+        tensor_ptr=np.cumsum([0, *map(len, readers)]).astype(np.int64),
+        tensor_consumers=np.array([v for row in readers for v in row], np.int32),
+        tensor_to_host=np.array([not row for row in readers]),
+        relay_s=np.zeros(num_units),
+        weight_names=(),
+        weight_bytes=np.zeros(0, np.int64),
+        weight_ptr=np.zeros(1, np.int64),
+        weight_users=np.zeros(0, np.int32),
+        limits=limits(num_chips),
+        routing=routing,
+    )
+
+
+def limits(num_chips):
+    return PackageLimits(
+        num_chips=num_chips,
+        sram_bytes=(1 << 20,) * num_chips,
+        link_bytes_per_s=1e9,
+        hop_latency_s=1e-6,
+        host_bytes_per_s=1e9,
+        host_io="any",
+        channel_slots=2,
+    )
+
+
+# Unit 0 is a mask that units 1 and 4 read; 1 to 6 are a chain, and 7 hangs on 2.
+EDGES = [(0, 1), (0, 4), *((i, i + 1) for i in range(1, 6)), (2, 7)]
+
+
+@pytest.fixture(params=["whole", "along_orders"])
+def any_size(request, monkeypatch):
+    if request.param == "along_orders":
+        monkeypatch.setattr(problem_sampling, "MAX_CLOSURE_NODES", 2)
+    return request.param
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_draws_are_valid_and_clones_stand_with_their_first_reader(any_size, routing):
+    problem = problem_of(EDGES, 8, routing, clonable=(0,), pins={3: 1})
+    sampler = ProblemSampler.of(problem)
+    assert (sampler.batch is None) == (any_size == "along_orders")
+    rng = np.random.default_rng(1)
+    weights = rng.random((8, 4), np.float32)
+    proposals = rng.integers(0, 4, (40, 8)).astype(np.int32)
+    per_rollout = rng.random((40, 8, 4), np.float32)
+    for drawn in (
+        sampler.sample(rng, 70),
+        sampler.sample(rng, 70, weights),
+        sampler.sample(rng, 40, per_rollout),
+        sampler.fix(rng, proposals, weights),
+    ):
+        assert len(np.unique(drawn, axis=0)) > 5
+        for chip_of in drawn:
+            assert find_partition_violations(problem, chip_of) == []
+        assert (drawn[:, 0] == drawn[:, [1, 4]].min(axis=1)).all()
+
+
+def test_fix_keeps_what_is_valid(any_size):
+    problem = problem_of(EDGES, 8, "relay", clonable=(0,))
+    wish = np.array([0, 0, 0, 1, 1, 2, 3, 3], np.int32)
+    fixed = ProblemSampler.of(problem).fix(np.random.default_rng(2), np.tile(wish, (320, 1)))
+    if any_size == "whole":
+        assert (fixed == wish).all()
+    else:
+        # Along an order that has 7 before 5 the wish steps back.
+        assert (fixed != wish).sum(axis=1).max() <= 4
+        assert (fixed == wish).all(axis=1).any()
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_pins_that_contradict_the_order_leave_nothing(any_size, routing):
+    problem = problem_of(EDGES, 8, routing, pins={1: 2, 2: 1})
+    sampler = ProblemSampler.of(problem)
+    assert (sampler.sample(np.random.default_rng(3), 5) == -1).all()
+    if any_size == "whole":
+        assert "no partition keeps the pins" in sampler.note
+
+
+def test_a_far_reader_limits_the_chips_under_the_strict_rule():
+    edges = [*((i, i + 1) for i in range(19)), (0, 19)]
+    strict = ProblemSampler.of(problem_of(edges, 20, "strict", num_chips=8))
+    assert "reach 2 of 8 chips" in strict.note
+    assert strict.sample(np.random.default_rng(4), 200).max() == 1
+    relay = ProblemSampler.of(problem_of(edges, 20, "relay", num_chips=8))
+    assert relay.note == ""
+    assert relay.sample(np.random.default_rng(4), 200).max() == 7
+
+
+def test_linear_extensions_keep_sources_next_to_their_first_reader(graphs):
+    rng = np.random.default_rng(5)
+    for graph in graphs:
+        n = graph.num_nodes
+        orders = linear_extensions(graph, streams(rng, 30))
+        assert (np.sort(orders, axis=1) == np.arange(n)).all()
+        for order in orders:
+            position = np.argsort(order)
+            for u in range(n):
+                readers = graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]]
+                assert (position[readers] > position[u]).all()
+                if graph.before_ptr[u] == graph.before_ptr[u + 1] and readers.size:
+                    between = order[position[u] + 1 : position[readers].min()]
+                    assert (graph.before_ptr[between + 1] == graph.before_ptr[between]).all()
+
+
+def test_extensions_differ():
+    graph = rule_graph(problem_of([(0, 2), (1, 3), (2, 4), (3, 5)], 6, "relay"))
+    orders = linear_extensions(graph, streams(np.random.default_rng(6), 200))
+    assert len(np.unique(orders, axis=0)) > 4

@@ -1,0 +1,66 @@
+"""Strategies that ask the judge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.partition import Budget
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.strategies.corrected import Corrected
+from mcm_passes.strategies.judge_search import JudgeSearch
+from mcm_passes.strategies.local_search import LocalSearch
+from mcm_passes.strategies.portfolio import Portfolio
+
+
+@pytest.fixture
+def case(branches, true_times):
+    """A problem whose judge finds the units at odd places twice as slow."""
+    problem = branches()
+    return problem, true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
+
+
+def judged(judge, outcome):
+    return float(judge.judge(outcome.chip_of[None]).period_s[0])
+
+
+def run(strategy, problem, judge, evaluations=2000):
+    return strategy.solve(
+        problem,
+        FastPeriods(problem),
+        np.random.default_rng(0),
+        Budget(evaluations, effort_s=0.5, judge=judge),
+    )
+
+
+@pytest.mark.parametrize("strategy", [Corrected("dp"), JudgeSearch("corrected{solver=dp}")])
+def test_the_judge_likes_it_better_than_the_uncorrected_solution(case, strategy):
+    problem, judge = case
+    start = judged(judge, run(ContiguousDp(), problem, judge))
+    assert judged(judge, run(strategy, problem, judge)) < 0.97 * start
+
+
+def test_the_judge_chooses_among_the_members(case):
+    problem, judge = case
+    members = ("dp", 'corrected{solver="dp"}', "local_search")
+    chosen = judged(judge, run(Portfolio(members, slack=1.0), problem, judge))
+    assert chosen <= judged(judge, run(Corrected("dp"), problem, judge))
+    assert chosen < judged(judge, run(ContiguousDp(), problem, judge))
+
+
+def test_slack_bounds_what_the_judge_may_choose(case):
+    problem, judge = case
+    fast = FastPeriods(problem)
+    members = ("dp", 'corrected{solver="dp"}', "local_search")
+    best = min(fast(run(s, problem, judge).chip_of) for s in (ContiguousDp(), LocalSearch()))
+    chosen = run(Portfolio(members, slack=0.0), problem, judge)
+    assert fast(chosen.chip_of) <= best
+
+
+def test_without_a_judge_corrected_solves_once(branches):
+    problem = branches()
+    alone = run(ContiguousDp(), problem, None)
+    outcome = run(Corrected("dp"), problem, None)
+    assert outcome.evaluations == alone.evaluations
+    assert outcome.chip_of.tobytes() == alone.chip_of.tobytes()

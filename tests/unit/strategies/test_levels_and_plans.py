@@ -1,0 +1,127 @@
+"""Levels of effort, and limits of memory that follow the plans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.judging import Verdict, Verdicts
+from mcm_compiler.partition import Budget
+from mcm_compiler.registry import STRATEGIES
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.planned_memory import TIGHT, solve_with_plans
+from mcm_passes.partitioning.solve import solve
+from mcm_passes.strategies.lazy_judge import LazyJudge
+from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL, evaluations_of_level
+
+
+@pytest.mark.parametrize("text", STRATEGY_OF_LEVEL)
+def test_levels_name_registered_strategies(text):
+    spec = spec_text.parse_one(text)
+    strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+    for member in getattr(strategy, "members", ()):
+        part = spec_text.parse_one(member)
+        spec_text.instantiate(STRATEGIES.get(part.name), part)
+
+
+def test_large_problems_get_fewer_evaluations(branches):
+    small, large = branches(), branches(chains=100, length=100)
+    for level in range(4):
+        few, many = evaluations_of_level(level, large), evaluations_of_level(level, small)
+        assert 200 <= few <= many
+    assert evaluations_of_level(2, large) < evaluations_of_level(2, small)
+
+
+class Planner:
+    """A judge whose plans take `share` of the estimate on each chip."""
+
+    name = "planner"
+
+    def __init__(self, problem, share):
+        self.problem = problem
+        self.share = share
+        self.asked = 0
+
+    def judge(self, partitions):
+        self.asked += len(partitions)
+        limits = np.array(self.problem.limits.sram_bytes)
+        need = np.array(
+            [evaluate(self.problem, row).memory_bytes * self.share for row in partitions]
+        ).astype(np.int64)
+        verdict = np.where((need > limits).any(1), Verdict.OVERFLOWS, Verdict.RUNS).astype(np.int32)
+        zeros = np.zeros(need.shape)
+        return Verdicts(verdict, zeros[:, 0], zeros[:, 0], need, zeros, zeros)
+
+
+def solver(one):
+    return solve(
+        one,
+        ContiguousDp(),
+        np.random.default_rng(0),
+        Budget(),
+        strategy_text="dp",
+        cost_model="test",
+    )
+
+
+def test_estimates_far_from_the_limit_need_no_judge(branches):
+    problem = branches()
+    judge = Planner(problem, 2.0)
+    solve_with_plans(problem, solver, judge)
+    assert judge.asked == 0
+
+
+def tight(branches):
+    """The problem on chips that its best partition just fits."""
+    roomy = branches()
+    most = int(evaluate(roomy, solver(roomy).chip_of).memory_bytes.max())
+    return branches(sram=int(most / (TIGHT + 0.05)))
+
+
+def test_plans_that_overflow_tighten_the_limits(branches):
+    problem = tight(branches)
+    judge = Planner(problem, 1.15)
+    trusted, planned = solver(problem), solve_with_plans(problem, solver, judge)
+    assert judge.judge(trusted.chip_of[None]).verdict[0] == Verdict.OVERFLOWS
+    assert judge.judge(planned.chip_of[None]).verdict[0] == Verdict.RUNS
+    assert planned.bound == trusted.bound
+    assert planned.period_s == evaluate(problem, planned.chip_of).period_s
+
+
+def test_without_a_judge_estimates_are_trusted(branches):
+    problem = tight(branches)
+    first = solver(problem)
+    assert solve_with_plans(problem, solver, None).chip_of.tolist() == first.chip_of.tolist()
+
+
+def test_where_no_plan_fits_the_first_answer_stays_for_lowering_to_explain(branches):
+    problem = tight(branches)
+    found = solve_with_plans(problem, solver, Planner(problem, 50.0))
+    assert found.chip_of.tolist() == solver(problem).chip_of.tolist()
+
+
+def test_a_problem_without_a_solution_stays_an_error(branches):
+    def fails(_problem):
+        raise CompileError(Diagnostic("MCM-P008", "nothing", at="here"))
+
+    with pytest.raises(CompileError):
+        solve_with_plans(branches(), fails, None)
+
+
+def test_a_lazy_judge_is_built_once_and_late(branches):
+    problem = branches()
+    built = []
+
+    def build():
+        built.append(1)
+        return Planner(problem, 1.0)
+
+    judge = LazyJudge(build)
+    assert not built
+    rows = np.zeros((2, problem.num_units), np.int32)
+    assert len(judge.judge(rows).verdict) == 2
+    assert (judge.name, judge.judge(rows).verdict.tolist()) == ("planner", [0, 0])
+    assert len(built) == 1

@@ -1,0 +1,224 @@
+"""What all searching strategies promise: valid, deterministic, within budget, never worse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.partition import Budget, SearchMonitor
+from mcm_compiler.registry import STRATEGIES
+from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.fast_model import period
+from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.strategies.annealing import Annealing
+from mcm_passes.strategies.corrected import Corrected
+from mcm_passes.strategies.judge_search import JudgeSearch
+from mcm_passes.strategies.lns import Lns
+from mcm_passes.strategies.local_search import LocalSearch
+from mcm_passes.strategies.portfolio import Portfolio
+from mcm_passes.strategies.random_search import RandomSearch
+
+FROM_DP = [
+    LocalSearch(),
+    Portfolio(("dp", "local_search")),
+    Corrected("dp"),
+    JudgeSearch("corrected{solver=dp}"),
+]
+SEARCHES = [RandomSearch(), Annealing(), *FROM_DP]
+NAMES = [strategy.name for strategy in SEARCHES]
+
+
+def run(strategy, problem, evaluations=3000, seed=0, **budget):
+    return strategy.solve(
+        problem,
+        FastPeriods(problem),
+        np.random.default_rng(seed),
+        Budget(evaluations, effort_s=0.5, **budget),
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_registered_under_its_name(name):
+    strategy = STRATEGIES.get(name)
+    assert strategy.name == name
+    assert strategy.summary
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_answers_are_valid_and_no_better_than_the_bound(branches, strategy, routing):
+    problem = branches(routing, pins=((0, 0), (5, 1)))
+    outcome = run(strategy, problem)
+    assert outcome.chip_of is not None, outcome.reason
+    assert lower_bound(problem).seconds <= period(problem, outcome.chip_of) < np.inf
+    assert outcome.chip_of[[0, 5]].tolist() == [0, 1]
+    for row in outcome.runners_up:
+        assert np.isfinite(period(problem, row))
+
+
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_the_same_seed_gives_the_same_bytes(branches, true_times, strategy):
+    problem = branches()
+    judge = true_times(problem, 1.0 + 0.1 * np.sin(np.arange(problem.num_units)))
+    first, second = (run(strategy, problem, 700, seed=3, judge=judge) for _ in range(2))
+    assert first.chip_of.tobytes() == second.chip_of.tobytes()
+    assert [r.tobytes() for r in first.runners_up] == [r.tobytes() for r in second.runners_up]
+    assert first.evaluations == second.evaluations
+
+
+@pytest.mark.parametrize("evaluations", [1, 2, 300])
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_the_budget_of_evaluations_is_kept(branches, strategy, evaluations):
+    problem = branches()
+    fast = FastPeriods(problem)
+    asked = 0
+
+    def evaluate(chip_of):
+        nonlocal asked
+        asked += 1
+        return fast(chip_of)
+
+    outcome = strategy.solve(
+        problem, evaluate, np.random.default_rng(0), Budget(evaluations, effort_s=0.1)
+    )
+    # A portfolio gives as many to each member.
+    assert outcome.evaluations <= evaluations * len(getattr(strategy, "members", "1"))
+    assert asked <= outcome.evaluations + 40  # known partitions are looked up again
+
+
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_without_time_the_first_partitions_are_the_answer(branches, strategy):
+    outcome = run(strategy, branches(), 100_000, seconds=1e-9)
+    assert outcome.evaluations <= 256
+    assert outcome.chip_of is not None
+
+
+@pytest.mark.parametrize("strategy", SEARCHES[:4], ids=NAMES[:4])
+def test_a_search_that_is_cancelled_keeps_its_best(branches, strategy):
+    problem = branches()
+    seen = []
+
+    def note(chip_of, period_s):
+        seen.append((chip_of.copy(), period_s))
+        monitor.cancel()
+
+    monitor = SearchMonitor(note)
+    outcome = run(strategy, problem, 1_000_000, monitor=monitor)
+    assert outcome.evaluations < 1_000_000
+    assert seen
+    assert period(problem, outcome.chip_of) == min(period_s for _, period_s in seen)
+
+
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_progress_tells_of_ever_better_partitions(branches, strategy):
+    problem = branches()
+    seen = []
+    outcome = run(
+        strategy,
+        problem,
+        monitor=SearchMonitor(lambda chip_of, seconds: seen.append((seconds, chip_of.copy()))),
+    )
+    assert seen
+    periods = [seconds for seconds, _ in seen]
+    assert periods == [period(problem, chip_of) for _, chip_of in seen]
+    # Of equals, fewer chips are better.
+    assert periods == sorted(periods, reverse=True)
+    assert min(periods) == period(problem, outcome.chip_of)
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+@pytest.mark.parametrize("strategy", FROM_DP, ids=[s.name for s in FROM_DP])
+def test_never_worse_than_the_start(branches, strategy, routing):
+    problem = branches(routing)
+    start = period(problem, run(ContiguousDp(), problem).chip_of)
+    assert period(problem, run(strategy, problem).chip_of) <= start
+
+
+def test_local_search_beats_contiguous_cuts_where_chains_are_parallel(branches):
+    problem = branches(chips=7)
+    start = period(problem, run(ContiguousDp(), problem).chip_of)
+    assert period(problem, run(LocalSearch(), problem, 10_000).chip_of) < start
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_lns_improves_on_contiguous_cuts(branches, routing):
+    problem = branches(routing, chips=5, chains=3, length=5)
+    start = period(problem, run(ContiguousDp(), problem).chip_of)
+    first, second = (run(Lns(most_chips=4), problem) for _ in range(2))
+    assert period(problem, first.chip_of) < start
+    assert first.chip_of.tobytes() == second.chip_of.tobytes()
+    few = run(Lns(), problem, 6)
+    assert few.evaluations <= 6
+
+
+def test_lns_leaves_large_graphs_to_others(branches):
+    problem = branches()
+    alone = run(ContiguousDp(), problem)
+    outcome = run(Lns(max_units=3), problem)
+    assert outcome.chip_of.tolist() == alone.chip_of.tolist()
+
+
+def test_a_period_that_cannot_be_beaten_ends_the_search(branches):
+    problem = branches()
+    outcome = run(RandomSearch(), problem, 100_000, enough_s=1.0)
+    assert outcome.evaluations <= 256
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_the_default_portfolio_is_as_good_as_exact_search(branches, routing):
+    problem = branches(routing)
+    exact = run(STRATEGIES.get("cpsat")(), problem)
+    assert period(problem, run(Portfolio(), problem).chip_of) <= period(problem, exact.chip_of)
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_portfolio_is_never_worse_than_a_member(branches, routing, seed):
+    problem = branches(routing, chips=7)
+    members = ("greedy", "dp", "local_search", "random")
+    found = period(problem, run(Portfolio(members), problem, 2000, seed).chip_of)
+    for name in members:
+        outcome = run(STRATEGIES.get(name)(), problem, 2000, seed)
+        assert found <= period(problem, outcome.chip_of), name
+
+
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_what_does_not_fit_has_a_reason(branches, strategy):
+    outcome = run(strategy, branches(sram=5000), 200)
+    assert outcome.chip_of is None
+    assert outcome.reason
+
+
+@pytest.mark.parametrize("strategy", [RandomSearch(), Annealing()])
+def test_pins_that_contradict_each_other_leave_nothing_to_draw(branches, strategy):
+    outcome = run(strategy, branches(pins=((1, 3), (2, 1))), 200)
+    assert outcome.chip_of is None
+    assert "pins" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "random{batch=0}",
+        "annealing{share=0}",
+        "annealing{hot=0.1,cold=0.2}",
+        "annealing{chains=0}",
+        "local_search{walks=0}",
+        "local_search{round=0}",
+        "portfolio{slack=-1}",
+        'portfolio{members=""}',
+        "corrected{rounds=0}",
+        "lns{chips=1}",
+        "lns{step=0}",
+        "judge_search{batch=0}",
+        "judge_search{sieve=-1}",
+    ],
+)
+def test_options_out_of_range_are_refused(text):
+    spec = spec_text.parse_one(text)
+    with pytest.raises(CompileError) as caught:
+        spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+    assert caught.value.diagnostics[0].code == "MCM-U002"
