@@ -27,7 +27,10 @@ def is_deterministic(node: ir.Node) -> bool:
             return False
     elif node.domain not in ("com.microsoft", "ai.onnx.ml"):
         return False
-    return all(is_deterministic(inner) for graph in subgraphs(node) for inner in graph)
+    # Most ops have no attributes, and this is asked many times for each.
+    return not node.attributes or all(
+        is_deterministic(inner) for graph in subgraphs(node) for inner in graph
+    )
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
@@ -44,9 +47,10 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
     seen: dict[ir.Value, None] = {v: None for v in node.inputs if v is not None}
-    for graph in subgraphs(node):
-        for value in _captured(graph):
-            seen.setdefault(value)
+    if node.attributes:
+        for graph in subgraphs(node):
+            for value in _captured(graph):
+                seen.setdefault(value)
     return list(seen)
 
 

@@ -5,8 +5,8 @@ each, and reports how they correlate, what the judge rejects, and why the two di
 three populations: `uniform` is the paper's random search (uniform probabilities, SAMPLE, random
 node order); `uniform, roomy` is the same on chips with 1 GiB, so that all of them run; `near` is
 what search sees in the end: the default strategy's partition with units moved at random, repaired
-by FIX. Writes `tools/reproduce/data/calibration.json`, and with the extra `reproduce` the scatter
-as `docs/images/calibration.png`.
+by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/calibration.md`, and with the extra
+`reproduce` the scatter as `docs/images/calibration.png`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 from calibration_study.agreement import summary
 from calibration_study.measurement import POPULATIONS, measure
+from calibration_study.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tools" / "reproduce" / "data" / "calibration.json"
+PAGE = ROOT / "docs" / "calibration.md"
 PLOT = ROOT / "docs" / "images" / "calibration.png"
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx", "onnxruntime")
 
@@ -62,6 +64,7 @@ def main() -> int:
 
         DATA.parent.mkdir(parents=True, exist_ok=True)
         DATA.write_text(text + "\n", encoding="utf-8")
+        PAGE.write_text(page(result), encoding="utf-8")
         plot(drawn, PLOT)
     return 0
 

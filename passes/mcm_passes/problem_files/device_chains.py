@@ -121,8 +121,8 @@ class ChainSearch:
         """As `optimum`, among chains with a period up to `ceiling`."""
         problem = self._problem
         limits = ChainLimits(
-            problem.max_accelerators,
-            problem.max_cpus,
+            min(problem.max_accelerators, self._count),
+            min(problem.max_cpus, self._count),
             problem.memory_bytes * (1.0 + MEMORY_SLACK),
             reading == "relay",
             reading == "adjacent",

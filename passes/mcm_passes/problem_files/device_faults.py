@@ -65,11 +65,14 @@ def refuse_impossible(problem: PlacementProblem, groups: DeviceGroups) -> None:
         raise CompileError(faults)
 
 
-def not_found(problem: PlacementProblem, rule: Rule, reason: str) -> CompileError:
+def not_found(
+    problem: PlacementProblem, rule: Rule, reason: str, hint: str | None = None
+) -> CompileError:
     """MCM-F007."""
-    hint = "give more devices (--max-accelerators, --max-cpus)"
-    if rule == "strict":
-        hint = "give --rule relay or --rule none, or more devices (--max-accelerators)"
+    if hint is None:
+        hint = "give more devices (--max-accelerators, --max-cpus)"
+        if rule == "strict":
+            hint = "give --rule relay or --rule none, or more devices (--max-accelerators)"
     return CompileError(
         Diagnostic("MCM-F007", f"no valid placement: {reason}", at=problem.source, hint=hint)
     )

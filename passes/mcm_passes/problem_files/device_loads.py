@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Bools, Floats, Ints
 from mcm_compiler.placement import PlacementProblem, Rule
+from mcm_compiler.placement_file import find_cycle
 from mcm_compiler.ring_rules import MAX_REPORTED, find_violations
 
 MEMORY_SLACK = 1e-9
@@ -183,18 +184,16 @@ def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
 
 
 def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Ints) -> list[str]:
-    """Whether no order of the devices lets all data flow one way: Kahn's algorithm on devices."""
+    """Whether no order of the devices lets all data flow one way."""
     devices = problem.max_accelerators + problem.max_cpus
     codes = np.unique(device_of[source].astype(np.int64) * devices + device_of[target])
-    pairs = [divmod(code, devices) for code in codes.tolist() if code // devices != code % devices]
-    left = set(range(devices))
-    while left:
-        free = left - {b for a, b in pairs if a in left}
-        if not free:
-            shown = ", ".join(str(d) for d in sorted(left))
-            return [f"data flows in circles between the devices {shown}"]
-        left -= free
-    return []
+    before, behind = codes // devices, codes % devices
+    apart = before != behind
+    cycle = find_cycle(devices, before[apart].astype(np.int32), behind[apart].astype(np.int32))
+    if not cycle:
+        return []
+    shown = " -> ".join(str(device) for device in [*cycle[:MAX_REPORTED], cycle[0]])
+    return [f"data flows in circles between devices: {shown}"]
 
 
 def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +16,8 @@ from mcm_compiler.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.units import count_text
-from mcm_passes.problem_files.chain_ideals import all_ideals
+from mcm_passes.problem_files.chain_ideals import MOST_IDEALS, all_ideals
+from mcm_passes.problem_files.chain_sampling import MOST_IDEALS as MOST_SAMPLED_IDEALS
 from mcm_passes.problem_files.chain_sampling import sampled_chain
 from mcm_passes.problem_files.device_chains import ChainSearch, DeviceChain, Reading
 from mcm_passes.problem_files.device_faults import (
@@ -30,6 +32,9 @@ from mcm_passes.problem_files.free_operators import with_free
 
 MOST_SAMPLED_GROUPS = 4096
 """Groups up to which ideals are sampled; above, `dp` cuts orders of them."""
+
+MOST_STATES = 20_000_000
+"""Ideals times numbers of devices that a search may keep; 12 bytes each."""
 
 SLACK = 1e-9
 """Relative room for sums that are taken in another order."""
@@ -60,10 +65,14 @@ class DevicePlacement:
         found = _Search(problem, groups, request)
         if request.partitioner is not None:
             device_of, method = found.by_strategy(request.partitioner)
-        elif found.exact is None and groups.count > MOST_SAMPLED_GROUPS:
+        elif found.exact is None and not found.samples:
             if problem.max_cpus:
-                reason = f"{groups.count:,} groups of nodes are too many to search with CPUs"
-                raise not_found(problem, request.rule, reason)
+                reason = (
+                    f"{groups.count:,} groups of nodes and {problem.max_accelerators} accelerators "
+                    f"are too many to search with {count_text(problem.max_cpus, 'CPU')}"
+                )
+                hint = "give fewer devices (--max-cpus 0, --max-accelerators)"
+                raise not_found(problem, request.rule, reason, hint)
             device_of, method = found.by_strategy("dp")
         else:
             device_of, method = found.by_ideals()
@@ -105,7 +114,12 @@ class _Search:
         self, problem: PlacementProblem, groups: DeviceGroups, request: PlacementRequest
     ) -> None:
         self.problem, self.groups, self.request = problem, groups, request
-        members = all_ideals(groups)
+        kinds = (problem.max_accelerators, problem.max_cpus)
+        numbers = math.prod(min(devices, groups.count) + 1 for devices in kinds)
+        members = all_ideals(groups, min(MOST_IDEALS, MOST_STATES // numbers))
+        self.samples = (
+            groups.count <= MOST_SAMPLED_GROUPS and MOST_SAMPLED_IDEALS * numbers <= MOST_STATES
+        )
         self.exact = None if members is None else ChainSearch(problem, groups, members)
         self.ideals = 0 if members is None else len(members)
         self._known: dict[Reading, DeviceChain | None] = {}
@@ -185,7 +199,7 @@ class _Search:
 
     def period_without_rule(self) -> float | None:
         """Period of the best chain under the rule `none`; None where that is the rule."""
-        if self.request.rule == "none" or self.groups.count > MOST_SAMPLED_GROUPS:
+        if self.request.rule == "none" or (self.exact is None and not self.samples):
             return None
         chain = self._chain("none")
         return None if chain is None else chain.period

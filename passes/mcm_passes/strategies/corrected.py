@@ -38,6 +38,7 @@ class Corrected:
 
     name: ClassVar[str] = "corrected"
     summary: ClassVar[str] = "solves again with times corrected by what the simulator saw"
+    asks_judge: ClassVar[bool] = True
 
     solver: str = "cpsat"
     rounds: int = 30

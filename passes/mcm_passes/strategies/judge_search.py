@@ -38,6 +38,7 @@ class JudgeSearch:
 
     name: ClassVar[str] = "judge_search"
     summary: ClassVar[str] = "moves of units that the simulator accepts"
+    asks_judge: ClassVar[bool] = True
 
     start: str = "corrected"
     batch: int = 64

@@ -14,10 +14,10 @@ STRATEGY_OF_LEVEL = (
 EFFORT_S = (1.0, 1.0, 5.0, 60.0)
 """Deterministic seconds of exact solvers, by level."""
 
-_UNIT_EVALUATIONS = (10**8, 10**8, 2 * 10**7, 4 * 10**8)
+_UNIT_EVALUATIONS = (10**8, 10**8, 2 * 10**7, 6 * 10**7)
 """Units that may be looked at, over all evaluations, by level; one takes some 40 ns."""
 
-_MOST_EVALUATIONS = (10_000, 10_000, 40_000, 1_000_000)
+_MOST_EVALUATIONS = (10_000, 10_000, 40_000, 200_000)
 _LEAST_EVALUATIONS = 200
 
 

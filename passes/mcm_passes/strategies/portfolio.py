@@ -20,7 +20,7 @@ from mcm_compiler.partition import (
     SearchMonitor,
 )
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_passes.strategies.search import ENOUGH, Search
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Portfolio:
     Each member gets all evaluations and deterministic effort of the budget, and the generator in
     its first state, so that it does what it would do alone: the answer is never worse than any
     member's, under the judge where there is one and `slack` allows, else under the fast model.
-    Time is shared. It ends early once a member's bound is met.
+    Time is shared. Once a bound is met, only members that ask the judge still run.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -59,20 +59,27 @@ class Portfolio:
         budget: Budget,
     ) -> Outcome:
         """Runs the members until the budget is spent or the bound is met."""
-        total = dataclasses.replace(budget, evaluations=budget.evaluations * len(self.members))
+        # Where to stop depends on the member: a proven optimum is none for the judge.
+        total = dataclasses.replace(
+            budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
+        )
         search = Search(problem, evaluate, total)
         strategies = [strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
         bound: LowerBound | None = None
         answers: list[Ints] = []
         for k, strategy in enumerate(strategies):
-            if not search.left or (bound is not None and _meets(search, bound)):
+            if not search.left:
                 break
+            judges = budget.judge is not None and getattr(strategy, "asks_judge", False)
+            if not judges and _meets(search, budget.enough_s, bound):
+                continue
             part = search.share(
                 budget.evaluations,
                 SearchMonitor(on_best=search.offer, parent=budget.monitor),
                 time_share=1.0 / (len(strategies) - k),
             )
+            part = dataclasses.replace(part, enough_s=budget.enough_s)
             outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
             search.spend(outcome.evaluations)
             if outcome.bound is not None and (
@@ -110,5 +117,6 @@ class Portfolio:
         return Outcome(best, search.evaluations, bound=found.bound, runners_up=others)
 
 
-def _meets(search: Search, bound: LowerBound) -> bool:
-    return search.best_period_s <= bound.seconds * (1.0 + 1e-9)
+def _meets(search: Search, enough_s: float, bound: LowerBound | None) -> bool:
+    proven_s = max(enough_s, bound.seconds if bound is not None else 0.0)
+    return search.best_period_s <= proven_s * (1.0 + ENOUGH)

@@ -109,7 +109,7 @@ def test_every_option_reaches_the_compiler(calls: Calls) -> None:
     result = _invoke(
         *("compile", "zoo:bert", "--target", "mcm4", "-o", "out", "--force"),
         *("--passes", "simplify,fuse", "--partitioner", "dp{orders=2}", "--routing", "strict"),
-        *("--seed", "7", "--dim", "batch=2", "--dim", "seq=128", "--shape", "ids=1,128"),
+        *("-O3", "--seed", "7", "--dim", "batch=2", "--dim", "seq=128", "--shape", "ids=1,128"),
         *("--samples", "99", "--budget", "2m", "--inferences", "16", "--verify-seeds", "3"),
     )
     assert result.exit_code == 0, result.output
@@ -117,6 +117,7 @@ def test_every_option_reaches_the_compiler(calls: Calls) -> None:
     assert (call["target"], call["output"], call["force"]) == ("mcm4", Path("out"), True)
     assert call["options"] == CompileOptions(
         passes="simplify,fuse",
+        level=3,
         partitioner="dp{orders=2}",
         routing="strict",
         seed=7,

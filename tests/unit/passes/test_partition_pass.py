@@ -78,7 +78,7 @@ def test_the_pipeline_prints_and_parses():
 
 
 def test_the_three_passes_place_legalise_and_split(model):
-    run(model, "partition,legalize,split")
+    run(model, "partition,legalize,split", partitioner="dp")
     partition = PARTITION.get(model)
     assert partition.strategy == "dp"
     assert partition.cost_model == "one microsecond"
@@ -101,6 +101,14 @@ def test_the_strategy_comes_from_the_pass_or_the_options(model):
     assert PARTITION.get(model).strategy == "greedy"
     run(model, 'partition{strategy="dp{orders=1}"}', partitioner="greedy")
     assert PARTITION.get(model).strategy == "dp{orders=1}"
+
+
+@pytest.mark.parametrize(("level", "strategy"), [(0, "greedy"), (1, "dp"), (2, "portfolio")])
+def test_a_level_stands_for_a_strategy_unless_one_is_named(model, level, strategy):
+    run(model, "partition", level=level)
+    assert PARTITION.get(model).strategy == strategy
+    run(model, "partition", level=level, partitioner="local_search", samples=50)
+    assert PARTITION.get(model).strategy == "local_search"
 
 
 def test_the_routing_comes_from_the_options(model):

@@ -151,7 +151,7 @@ def test_a_backward_pass_returns_through_the_devices_of_the_forward_pass():
 def test_many_ideals_are_sampled(monkeypatch):
     problem = with_devices(read_placement(PUBLISHED / "op_bert3.json"), None, 0)
     monkeypatch.setattr(
-        device_placement, "all_ideals", lambda groups: chain_ideals.all_ideals(groups, most=100)
+        device_placement, "all_ideals", lambda groups, most: chain_ideals.all_ideals(groups, 100)
     )
     found = place(problem)
     assert found.method == "sampled-ideals"
@@ -178,7 +178,7 @@ def test_a_registered_strategy_searches_and_the_referee_judges():
 
 def test_graphs_beyond_sampling_are_cut_along_orders(monkeypatch):
     problem = with_devices(read_placement(PUBLISHED / "layer_resnet50.json"), None, 0)
-    monkeypatch.setattr(device_placement, "all_ideals", lambda groups: None)
+    monkeypatch.setattr(device_placement, "all_ideals", lambda groups, most: None)
     monkeypatch.setattr(device_placement, "MOST_SAMPLED_GROUPS", 10)
     found = place(problem)
     assert found.method == "dp"
@@ -186,6 +186,17 @@ def test_graphs_beyond_sampling_are_cut_along_orders(monkeypatch):
     with pytest.raises(CompileError) as caught:
         place(dataclasses.replace(problem, max_cpus=1))
     assert codes(caught) == ["MCM-F007"]
+
+
+def test_thousands_of_devices_take_no_table_of_all_numbers_of_both_kinds():
+    nodes = [node(v, 1.0) for v in range(12)]
+    few = place(example(nodes, [], maxFPGAs=4000, maxCPUs=4000)).period
+    assert few == 1.0
+    chain = [(v, v + 1, 0.0) for v in range(599)]
+    nodes = [node(v, 1.0) for v in range(600)]
+    with pytest.raises(CompileError, match="too many to search with 4,000 CPUs"):
+        place(example(nodes, chain, maxFPGAs=4000, maxCPUs=4000))
+    assert place(example(nodes, chain, maxFPGAs=4000)).period == 1.0
 
 
 def test_a_problem_where_all_is_free_has_period_zero():

@@ -64,3 +64,19 @@ def test_without_a_judge_corrected_solves_once(branches):
     outcome = run(Corrected("dp"), problem, None)
     assert outcome.evaluations == alone.evaluations
     assert outcome.chip_of.tobytes() == alone.chip_of.tobytes()
+
+
+def test_a_proven_optimum_does_not_keep_the_judge_from_choosing(branches, true_times):
+    """The period of `dp` is taken for proven, and the judge sees other times."""
+    problem = branches()
+    judge = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
+    portfolio = Portfolio(("dp", 'corrected{solver="dp"}'), slack=1.0)
+    enough_s = FastPeriods(problem)(run(ContiguousDp(), problem, None).chip_of)
+    outcome = portfolio.solve(
+        problem,
+        FastPeriods(problem),
+        np.random.default_rng(0),
+        Budget(2000, enough_s=enough_s, judge=judge),
+    )
+    assert judged(judge, outcome) <= judged(judge, run(Corrected("dp"), problem, judge))
+    assert outcome.evaluations > run(ContiguousDp(), problem, None).evaluations + 2
