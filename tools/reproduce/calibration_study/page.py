@@ -45,14 +45,14 @@ Correlations above 0.99 have a physical cause here, which the judge's own figure
 
 - **The busiest chip alone sets the period.** In every partition that runs, the resource that is
   busiest in the analytic model is a chip, and the judge's period is that chip's busy time to the
-  last digit: the share of waits in the period is {waits:.2f} %. Channels are double-buffered and the
-  ring has no cycles, so that a chip that is slower than all others never starves: its neighbours
-  run ahead until its buffers are full. Links carry at most 1.2 MiB per inference in the default
-  partition, 41 us of a period of 746 us.
+  last digit: the share of waits in the period is {waits:.2f} %. Channels are double-buffered and
+  the ring has no cycles, so that a chip that is slower than all others never starves: its
+  neighbours run ahead until its buffers are full. Links carry at most 1.2 MiB per inference in
+  the default partition, 41 us of a period of 746 us.
 - **Kernels are bound by the MAC array.** BERT-large's matrix products have inner dimensions of 64
   to 4096 on an array of 64 x 64, so that fill and drain, and operands that are read again for each
-  pass, add {kernels:.2f} % in the mean, and nearly the same share on every chip. A common factor does
-  not change a correlation.
+  pass, add {kernels:.2f} % in the mean, and nearly the same share on every chip. A common factor
+  does not change a correlation.
 
 What separates the two is elsewhere. On convolutional models with small inner dimensions single
 kernels take up to twice their analytic time (`docs/writing-a-target.md` tells what the cycle model
