@@ -36,7 +36,7 @@ def test_periods_are_those_of_the_fast_model(problem, random):
         np.int32,
     ).reshape(12, n)
     expected = [period(problem, row) for row in rows]
-    fast = FastPeriods(problem)
+    fast = FastPeriods(problem, few=0)
     assert fast.periods(rows).tolist() == expected
     assert [fast(row) for row in rows] == expected
 
@@ -47,13 +47,22 @@ def test_threads_change_nothing(problem):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, problem.num_chips, (3 * CHUNK, problem.num_units)).astype(np.int32)
     rows.sort(axis=1)
-    fast = FastPeriods(problem)
+    fast = FastPeriods(problem, few=0)
     assert fast.periods(rows).tolist() == [fast(row) for row in rows]
+
+
+def test_a_few_are_evaluated_in_full_with_the_same_result():
+    problem = generators.make_problem([1, 2, 3], [(0, 1), (1, 2)])
+    rows = np.array([[0, 1, 1], [0, 1, 2], [0, 0, 0]], np.int32)
+    fast = FastPeriods(problem, few=4)
+    first = fast.periods(rows).tolist()
+    assert fast.periods(rows).tolist() == first
+    assert first == [period(problem, row) for row in rows]
 
 
 def test_pins_count():
     problem = generators.make_problem([1, 2, 3], [(0, 1), (1, 2)], pins=((1, 1),))
-    fast = FastPeriods(problem)
+    fast = FastPeriods(problem, few=0)
     for row in ([0, 1, 1], [0, 0, 1], [0, 1, 2]):
         chip_of = np.array(row, np.int32)
         assert fast(chip_of) == period(problem, chip_of)
@@ -68,7 +77,7 @@ def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     members = Portfolio(("dp", "local_search"))
     for strategy in (RandomSearch(), Annealing(), LocalSearch(round=20), members):
         outcome = strategy.solve(
-            problem, FastPeriods(problem), np.random.default_rng(0), Budget(100)
+            problem, FastPeriods(problem, few=0), np.random.default_rng(0), Budget(100)
         )
         if outcome.chip_of is None:
             assert outcome.reason

@@ -15,9 +15,17 @@ from mcm_passes.partitioning.period_kernels import RuleArrays, periods_between
 CHUNK = 64
 """Partitions below which a second thread does not pay."""
 
+FEW = 256
+"""Partitions that are evaluated in full, before it pays to compile the lean kernel (seconds, once
+after installation); the numbers are the same."""
+
 
 class FastPeriods:
     """An `Evaluate` of one problem: the period in seconds, infinite where a rule is broken.
+
+    Args:
+        problem: the problem.
+        few: partitions that are evaluated in full; see `FEW`.
 
     Attributes:
         problem: the problem.
@@ -25,7 +33,8 @@ class FastPeriods:
         rules: its rules and package.
     """
 
-    def __init__(self, problem: PartitionProblem) -> None:
+    def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
+        self._in_full = few
         source, target = dependency_edges(problem)
         limits = problem.limits
         self.problem = problem
@@ -53,6 +62,10 @@ class FastPeriods:
     def periods(self, partitions: Ints) -> Floats:
         """`[B]`, the period of each row of `partitions[B, N]`."""
         rows = np.ascontiguousarray(partitions, np.int32)
+        if len(rows) <= self._in_full:
+            self._in_full -= len(rows)
+            return np.array([fast_model.period(self.problem, row) for row in rows])
+        self._in_full = 0
         periods = np.empty(len(rows))
         threads = min(os.cpu_count() or 1, len(rows) // CHUNK)
         if threads < 2:
