@@ -143,7 +143,7 @@ Change = Callable[[Figures], Figures]
         ),
         (
             lambda f: replace(f, options={**f.options, "samples": "5"}),
-            "option samples is '5', '10000' before",
+            "option samples is '5', 'none' before",
         ),
         (
             lambda f: replace(f, model_sha256="0", model_ops=9),

@@ -72,8 +72,16 @@ def test_an_interrupt_takes_the_child_with_it(monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
+    fork, children = os.fork, []
+
+    def remember():
+        children.append(fork())
+        return children[-1]
+
     monkeypatch.setattr("mcm_compiler.ir.bounded_child.select.select", interrupt)
+    monkeypatch.setattr("mcm_compiler.ir.bounded_child.os.fork", remember)
     with pytest.raises(KeyboardInterrupt):
         answer_of_child(sleep, GROWTH_BYTES)
+    # Gone, and waited for: there may be children of other tests.
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(children[0], os.WNOHANG)
