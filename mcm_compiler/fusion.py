@@ -40,6 +40,11 @@ class FusionPlan:
         """The group of each fused op, by node name."""
         return {node: group for group in self.groups for node in group.nodes}
 
+    @cached_property
+    def group_names(self) -> dict[str, str]:
+        """Name of the group of each fused op, by node name."""
+        return {node: group.name for node, group in self.group_of.items()}
+
 
 FUSION_PLAN: AnnotationKey[FusionPlan] = AnnotationKey("fusion_plan")
 """The fusion plan of the model."""

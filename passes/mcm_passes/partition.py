@@ -102,7 +102,7 @@ def _judge(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJu
     build = getattr(target, "batch_judge", None)
     if build is None:
         return None
-    groups = {name: group.name for name, group in FUSION_PLAN.get(model).group_of.items()}
+    groups = FUSION_PLAN.get(model).group_names
     return LazyJudge(lambda: build(model, problem, groups))
 
 

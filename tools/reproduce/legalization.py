@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
@@ -77,16 +78,14 @@ class Replacement:
 
     def _draw(self, model: ir.Model) -> Ints:
         problem = PARTITION_PROBLEM.get(model)
-        groups = {name: group.name for name, group in FUSION_PLAN.get(model).group_of.items()}
+        groups = FUSION_PLAN.get(model).group_names
         judge = load_target(self.target).batch_judge(model, problem, groups)
         graph = rule_graph(problem)
         solver = BatchSolver.of(graph, self.routing)
         rng = np.random.default_rng(self.seed)
         best = PARTITION.get(model).chip_of[graph.units]
         while True:
-            proposals = np.tile(best, (BATCH, 1))
-            moved = rng.random(proposals.shape) < MOVED_SHARE
-            proposals[moved] = rng.integers(0, problem.num_chips, int(moved.sum()))
+            proposals = with_moved_units(rng, best, problem.num_chips, BATCH, MOVED_SHARE)
             partitions = np.zeros((BATCH, problem.num_units), np.int32)
             partitions[:, graph.units] = solver.fix(rng, proposals)
             verdicts = judge.judge(partitions)

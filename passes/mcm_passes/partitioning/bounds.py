@@ -19,6 +19,7 @@ from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.units import bytes_text, seconds_text
 from mcm_passes.exact.chip_windows import work_around
 from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.partitioning.connected_parts import connected_parts
 from mcm_passes.partitioning.indivisible_work import indivisible_work
 from mcm_passes.partitioning.waists import waists_by_sweep
 from mcm_passes.solver.rule_graph import rule_graph
@@ -338,22 +339,9 @@ def _closure_work(source: Ints, target: Ints, work: Floats) -> Floats:
 
 @njit(cache=True)
 def _set_work(source: Ints, target: Ints, work: Floats) -> Floats:
-    """`[N]`, at the root of each set of connected units its work, 0 elsewhere."""
-    parent = np.arange(work.size)
-    for e in range(source.size):
-        a, b = source[e], target[e]
-        while parent[a] != a:
-            parent[a] = parent[parent[a]]
-            a = parent[a]
-        while parent[b] != b:
-            parent[b] = parent[parent[b]]
-            b = parent[b]
-        parent[max(a, b)] = min(a, b)
+    """`[N]`, at the first of each set of connected units its work, 0 elsewhere."""
+    part = connected_parts(source, target, work.size)
     total = np.zeros(work.size)
     for u in range(work.size):
-        root = u
-        while parent[root] != root:
-            parent[root] = parent[parent[root]]
-            root = parent[root]
-        total[root] += work[u]
+        total[part[u]] += work[u]
     return total

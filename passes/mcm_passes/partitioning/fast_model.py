@@ -109,6 +109,7 @@ class FastModel:
 
     def __init__(self, problem: PartitionProblem) -> None:
         self._problem = weakref.proxy(problem)
+        self._speed = problem.chip_speed
         self._arrays = problem_arrays(problem)
 
     def evaluate(self, chip_of: Ints) -> Evaluation:
@@ -133,7 +134,7 @@ class FastModel:
             streamed = np.where(over > 0, np.minimum(over + STREAM_SLOTS * largest, weights), 0)
             memory += np.where(over > 0, STREAM_SLOTS * largest - streamed, 0)
         stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
-        busy = busy / problem.chip_speed
+        busy = busy / self._speed
         link_busy = link_bytes[:-1] / limits.link_bytes_per_s
         host_in_busy = host_in / limits.host_bytes_per_s
         host_out_busy = host_out / limits.host_bytes_per_s

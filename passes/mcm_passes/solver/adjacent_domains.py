@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Ints, Longs
+from mcm_passes.partitioning.connected_parts import connected_parts
 from mcm_passes.solver.lanes import LANES, Bounds, narrow
 from mcm_passes.solver.rule_graph import RuleGraph
 
@@ -49,7 +50,7 @@ def near_graph(graph: RuleGraph) -> NearGraph:
     n = graph.num_nodes
     source = np.repeat(np.arange(n), np.diff(graph.next_ptr))
     target = graph.next_nodes.astype(np.int64)
-    roots = np.flatnonzero(_part(source, target, n) == np.arange(n))
+    roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
     a, b = roots[:-1], roots[1:]
     ties = np.concatenate([a, b]), np.concatenate([b, a])
     return NearGraph(
@@ -87,24 +88,6 @@ def _with_ties(
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=n), out=ptr[1:])
     return ptr, columns[np.argsort(rows, kind="stable")].astype(np.int32)
-
-
-@njit(cache=True, nogil=True)
-def _part(source: Longs, target: Longs, n: int) -> Longs:
-    """`[n]`, the lowest node that each is connected with."""
-    parent = np.arange(n)
-    for e in range(source.size):
-        a, b = source[e], target[e]
-        while parent[a] != a:
-            parent[a] = parent[parent[a]]
-            a = parent[a]
-        while parent[b] != b:
-            parent[b] = parent[parent[b]]
-            b = parent[b]
-        parent[max(a, b)] = min(a, b)
-    for u in range(n):
-        parent[u] = parent[parent[u]]
-    return parent
 
 
 @njit(cache=True, nogil=True)

@@ -112,7 +112,7 @@ class Road:
         model, _, _ = run_passes(self._source, target, self._options, after_pass=self._prepare)
         self.problem = PARTITION_PROBLEM.get(model)
         plan = FUSION_PLAN.get(model)
-        names = {name: group.name for name, group in plan.group_of.items()}
+        names = plan.group_names
         self.judge = target.batch_judge(model, self.problem, names)
 
     def _prepare(self, step, model):

@@ -59,7 +59,7 @@ def prepare(source: str, target: str = "mcm36") -> Case:
     package = load_target(target)
     model, _, _ = run_passes(source, package, CompileOptions(passes=TO_PARTITION))
     problem = PARTITION_PROBLEM.get(model)
-    groups = {name: group.name for name, group in FUSION_PLAN.get(model).group_of.items()}
+    groups = FUSION_PLAN.get(model).group_names
     start = time.perf_counter()
     judge = package.batch_judge(model, problem, groups)
     return Case(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
@@ -70,14 +71,13 @@ def measure(
     options = CompileOptions(passes=PASSES, routing=routing)
     compiled, _, _ = run_passes(model, package, options)
     problem = PARTITION_PROBLEM.get(compiled)
-    groups = {name: group.name for name, group in FUSION_PLAN.get(compiled).group_of.items()}
+    groups = FUSION_PLAN.get(compiled).group_names
     judge = package.batch_judge(compiled, problem, groups)
     graph = rule_graph(problem)
     solver, rng = BatchSolver.of(graph, routing), np.random.default_rng(seed)
     if population == "near":
-        proposals = np.tile(PARTITION.get(compiled).chip_of[graph.units], (count, 1))
-        moved = rng.random(proposals.shape) < MOVED_SHARE
-        proposals[moved] = rng.integers(0, problem.num_chips, int(moved.sum()))
+        best = PARTITION.get(compiled).chip_of[graph.units]
+        proposals = with_moved_units(rng, best, problem.num_chips, count, MOVED_SHARE)
         drawn = solver.fix(rng, proposals)
     else:
         drawn = solver.sample(rng, count)
