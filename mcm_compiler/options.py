@@ -18,7 +18,7 @@ DEFAULT_PIPELINE = (
 AUTO = "auto"
 """The partition strategy that follows from the level."""
 
-DEFAULT_LEVEL = 1
+DEFAULT_LEVEL = 2
 
 
 @dataclass(frozen=True)

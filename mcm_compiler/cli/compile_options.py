@@ -36,7 +36,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--passes", default=None, help="Pipeline, such as 'simplify,fuse{...},...'."),
     click.option(
         "-O", "level", type=click.IntRange(0, 3), default=None,
-        help="Effort of the search: 0 greedy, 1 dp (default), 2 portfolio, 3 long, with simulator.",
+        help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator.",
     ),
     click.option(
         "--partitioner", default=None,
