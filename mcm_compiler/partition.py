@@ -55,6 +55,7 @@ class PartitionProblem:
         weight_users: distinct units that use each weight, ascending.
         limits: numbers of the package.
         routing: the rule for long dependencies.
+        op_types: `[N]`, ONNX op type of the costliest op of each unit; empty where unknown.
     """
 
     names: tuple[str, ...]
@@ -75,6 +76,7 @@ class PartitionProblem:
     weight_users: Ints
     limits: PackageLimits
     routing: Routing
+    op_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -219,6 +221,7 @@ class Outcome:
         reason: why it found none, for the diagnostic; empty otherwise.
         bound: a lower bound that it proved on the way, or None.
         runners_up: other good partitions, best first, for a caller that has another judge.
+        infeasible: whether it proved that no valid partition exists; `reason` then says how.
     """
 
     chip_of: Ints | None
@@ -226,6 +229,7 @@ class Outcome:
     reason: str = ""
     bound: LowerBound | None = None
     runners_up: tuple[Ints, ...] = ()
+    infeasible: bool = False
 
 
 Evaluate = Callable[[Ints], float]

@@ -102,6 +102,7 @@ class Placement:
         lower_bound: no valid placement has a smaller period under the same cost and rule.
         argument: why the bound holds.
         method: what found it.
+        proof: name of the kind of argument; empty where the cost names none.
         price: what the ring's rule adds to the period, as a share of the best known period under
             the rule `none`; None under that rule, and where it is not known.
     """
@@ -113,6 +114,7 @@ class Placement:
     argument: str
     method: str
     price: float | None = None
+    proof: str = ""
 
     @property
     def gap(self) -> float:

@@ -125,6 +125,7 @@ def _data(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> 
         "period": found.period,
         "lower_bound": found.lower_bound,
         "argument": found.argument,
+        "proof": found.proof or None,
         "gap": gap if gap < float("inf") else None,
         "price": found.price,
         "method": found.method,
@@ -140,10 +141,14 @@ def _data(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> 
     }
 
 
+def _why(found: Placement) -> str:
+    return f"{found.argument} (proof {found.proof})" if found.proof else found.argument
+
+
 def _show(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> None:
     rows = [
         ["period", f"{found.period:.6g}", f"cost {cost}, rule {rule}, {found.method}"],
-        ["lower bound", f"{found.lower_bound:.6g}", found.argument],
+        ["lower bound", f"{found.lower_bound:.6g}", _why(found)],
         ["gap", f"{found.gap:.2%}", ""],
     ]
     if found.price is not None:

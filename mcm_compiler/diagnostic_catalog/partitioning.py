@@ -76,10 +76,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "the strategy found no valid partition",
         "The strategy found nothing that keeps all rules: dataflow in the direction of\n"
         "the ring, no skipped chip, no chip triangle (under `strict` routing), and the\n"
-        "memory of each chip. Another strategy may still find one; `dp` cuts several\n"
-        "orders of the ops.  Under `strict` routing a tensor that is read far away leaves\n"
-        "few partitions or none. `relay` routing passes such tensors on from chip to\n"
-        "chip.",
+        "memory of each chip. Another strategy may still find one, or prove that there is\n"
+        "none: `dp` cuts several orders of the ops, `cpsat` searches all partitions.  Under\n"
+        "`strict` routing a tensor that is read far away leaves few partitions or none.\n"
+        "`relay` routing passes such tensors on from chip to chip.",
     ),
     CatalogEntry(
         "MCM-P009",
@@ -88,6 +88,24 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "contradicts the lower bound that the strategy claims to have proven. This is a\n"
         "fault of the strategy, not of the model; built-in strategies are tested against\n"
         "it, plug-ins may not be.",
+    ),
+    CatalogEntry(
+        "MCM-P015",
+        "an op and its tensors exceed a chip's memory",
+        "A chip that runs an op holds the op's weights (or two buffers for the largest,\n"
+        "where weights can be streamed), buffers for what it sends to the host or gets from\n"
+        "there, and each other tensor that the op reads or makes: in buffers if it crosses a\n"
+        "link, else among the chip's activations. What is counted is the least that any\n"
+        "partition needs, so that this is a proof that there is none.  Choose a target with\n"
+        "more memory per chip or fewer channel slots, or a smaller batch or sequence.",
+    ),
+    CatalogEntry(
+        "MCM-P016",
+        "no valid partition exists",
+        "A search over all partitions found none that keeps the rules of the ring and the\n"
+        "memory of each chip, as far as the fast model estimates it, so that this is a proof.\n"
+        "Pins take partitions away, and so does `strict` routing. `relay` routing, more chips,\n"
+        "or more memory per chip allow more.",
     ),
     CatalogEntry(
         "MCM-P013",

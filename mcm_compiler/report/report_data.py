@@ -66,6 +66,7 @@ def build_report(result: CompileResult) -> Report:
         "cost_model": partition.cost_model if partition else None,
         "lower_bound_s": _finite(bound_s),
         "bound_argument": partition.bound.argument if partition else None,
+        "bound_proof": (partition.bound.proof or None) if partition else None,
         "gap": _gap(period_s, bound_s),
         "analytic_gap": _gap(analytic_s, bound_s),
         "steady_from": simulation.steady_from if simulation else None,

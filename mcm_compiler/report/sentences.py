@@ -19,11 +19,13 @@ def gap_sentence(report: dict[str, Any]) -> str:
 
 
 def bound_sentence(report: dict[str, Any]) -> str:
-    """The bound with its argument and the model that it is proven under."""
+    """The bound with its argument, the kind of proof, and the model that it is proven under."""
     if report["lower_bound_s"] is None:
         return "-"
     text = f"{seconds_text(report['lower_bound_s'])}: {report['bound_argument']}"
-    return f"{text} (cost model {report['cost_model']})"
+    proof = report.get("bound_proof")  # reports of the first release lack it
+    by = f"proof {proof}, " if proof else ""
+    return f"{text} ({by}cost model {report['cost_model']})"
 
 
 def judge_sentence(simulator: str, figures: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from mcm_models.zoo.convolution_layers import (
     max_pool,
     pooled_classifier,
 )
+from mcm_models.zoo.feature_maps import FeatureMaps, concat
 from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
 
@@ -31,7 +32,7 @@ class InceptionV3(ImageClassifier):
     image_size: int = 299
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = _stem(root, _Maps(image, 3))
+        maps = _stem(root, FeatureMaps(image, 3))
         for name, pool_width in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
             maps = _block_a(root.sub(name), maps, pool_width)
         maps = _block_b(root.sub("Mixed_6a"), maps)
@@ -48,17 +49,9 @@ class InceptionV3(ImageClassifier):
         return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
 
 
-@dataclass(frozen=True)
-class _Maps:
-    """Feature maps `[batch, channels, height, width]`."""
-
-    value: ir.Value
-    channels: int
-
-
 def _conv(
-    scope: Scope, maps: _Maps, width: int, kernel: Pair, *, stride: int = 1, padding: Pair = 0
-) -> _Maps:
+    scope: Scope, maps: FeatureMaps, width: int, kernel: Pair, *, stride: int = 1, padding: Pair = 0
+) -> FeatureMaps:
     """Convolution, normalisation and ReLU: `BasicConv2d`."""
     image = convolution(
         scope.sub("conv"),
@@ -70,22 +63,22 @@ def _conv(
         padding=padding,
     )
     image = batch_norm(scope.sub("bn"), image, width, _EPSILON)
-    return _Maps(scope.op("Relu", image), width)
+    return FeatureMaps(scope.op("Relu", image), width)
 
 
-def _row(scope: Scope, maps: _Maps, width: int, extent: int) -> _Maps:
+def _row(scope: Scope, maps: FeatureMaps, width: int, extent: int) -> FeatureMaps:
     return _conv(scope, maps, width, (1, extent), padding=(0, extent // 2))
 
 
-def _column(scope: Scope, maps: _Maps, width: int, extent: int) -> _Maps:
+def _column(scope: Scope, maps: FeatureMaps, width: int, extent: int) -> FeatureMaps:
     return _conv(scope, maps, width, (extent, 1), padding=(extent // 2, 0))
 
 
-def _reduce(scope: Scope, maps: _Maps) -> _Maps:
-    return _Maps(max_pool(scope, maps.value, 3, 2), maps.channels)
+def _reduce(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
+    return FeatureMaps(max_pool(scope, maps.value, 3, 2), maps.channels)
 
 
-def _pooled(scope: Scope, maps: _Maps, width: int) -> _Maps:
+def _pooled(scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:
     average = scope.op(
         "AveragePool",
         maps.value,
@@ -95,15 +88,10 @@ def _pooled(scope: Scope, maps: _Maps, width: int) -> _Maps:
         pads=[1, 1, 1, 1],
         strides=[1, 1],
     )
-    return _conv(scope.sub("branch_pool"), _Maps(average, maps.channels), width, 1)
+    return _conv(scope.sub("branch_pool"), FeatureMaps(average, maps.channels), width, 1)
 
 
-def _concat(scope: Scope, *branches: _Maps) -> _Maps:
-    joined = scope.op("Concat", *(branch.value for branch in branches), axis=1)
-    return _Maps(joined, sum(branch.channels for branch in branches))
-
-
-def _stem(root: Scope, maps: _Maps) -> _Maps:
+def _stem(root: Scope, maps: FeatureMaps) -> FeatureMaps:
     maps = _conv(root.sub("Conv2d_1a_3x3"), maps, 32, 3, stride=2)
     maps = _conv(root.sub("Conv2d_2a_3x3"), maps, 32, 3)
     maps = _conv(root.sub("Conv2d_2b_3x3"), maps, 64, 3, padding=1)
@@ -113,25 +101,25 @@ def _stem(root: Scope, maps: _Maps) -> _Maps:
     return _reduce(root.sub("maxpool2"), maps)
 
 
-def _block_a(scope: Scope, maps: _Maps, pool_width: int) -> _Maps:
+def _block_a(scope: Scope, maps: FeatureMaps, pool_width: int) -> FeatureMaps:
     single = _conv(scope.sub("branch1x1"), maps, 64, 1)
     five = _conv(scope.sub("branch5x5_1"), maps, 48, 1)
     five = _conv(scope.sub("branch5x5_2"), five, 64, 5, padding=2)
     double = _conv(scope.sub("branch3x3dbl_1"), maps, 64, 1)
     double = _conv(scope.sub("branch3x3dbl_2"), double, 96, 3, padding=1)
     double = _conv(scope.sub("branch3x3dbl_3"), double, 96, 3, padding=1)
-    return _concat(scope, single, five, double, _pooled(scope, maps, pool_width))
+    return concat(scope, single, five, double, _pooled(scope, maps, pool_width))
 
 
-def _block_b(scope: Scope, maps: _Maps) -> _Maps:
+def _block_b(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     three = _conv(scope.sub("branch3x3"), maps, 384, 3, stride=2)
     double = _conv(scope.sub("branch3x3dbl_1"), maps, 64, 1)
     double = _conv(scope.sub("branch3x3dbl_2"), double, 96, 3, padding=1)
     double = _conv(scope.sub("branch3x3dbl_3"), double, 96, 3, stride=2)
-    return _concat(scope, three, double, _reduce(scope, maps))
+    return concat(scope, three, double, _reduce(scope, maps))
 
 
-def _block_c(scope: Scope, maps: _Maps, width: int) -> _Maps:
+def _block_c(scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:
     single = _conv(scope.sub("branch1x1"), maps, 192, 1)
     seven = _conv(scope.sub("branch7x7_1"), maps, width, 1)
     seven = _row(scope.sub("branch7x7_2"), seven, width, 7)
@@ -141,32 +129,32 @@ def _block_c(scope: Scope, maps: _Maps, width: int) -> _Maps:
     double = _row(scope.sub("branch7x7dbl_3"), double, width, 7)
     double = _column(scope.sub("branch7x7dbl_4"), double, width, 7)
     double = _row(scope.sub("branch7x7dbl_5"), double, 192, 7)
-    return _concat(scope, single, seven, double, _pooled(scope, maps, 192))
+    return concat(scope, single, seven, double, _pooled(scope, maps, 192))
 
 
-def _block_d(scope: Scope, maps: _Maps) -> _Maps:
+def _block_d(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     three = _conv(scope.sub("branch3x3_1"), maps, 192, 1)
     three = _conv(scope.sub("branch3x3_2"), three, 320, 3, stride=2)
     seven = _conv(scope.sub("branch7x7x3_1"), maps, 192, 1)
     seven = _row(scope.sub("branch7x7x3_2"), seven, 192, 7)
     seven = _column(scope.sub("branch7x7x3_3"), seven, 192, 7)
     seven = _conv(scope.sub("branch7x7x3_4"), seven, 192, 3, stride=2)
-    return _concat(scope, three, seven, _reduce(scope, maps))
+    return concat(scope, three, seven, _reduce(scope, maps))
 
 
-def _block_e(scope: Scope, maps: _Maps) -> _Maps:
+def _block_e(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     single = _conv(scope.sub("branch1x1"), maps, 320, 1)
     three = _conv(scope.sub("branch3x3_1"), maps, 384, 1)
-    three = _concat(
+    three = concat(
         scope,
         _row(scope.sub("branch3x3_2a"), three, 384, 3),
         _column(scope.sub("branch3x3_2b"), three, 384, 3),
     )
     double = _conv(scope.sub("branch3x3dbl_1"), maps, 448, 1)
     double = _conv(scope.sub("branch3x3dbl_2"), double, 384, 3, padding=1)
-    double = _concat(
+    double = concat(
         scope,
         _row(scope.sub("branch3x3dbl_3a"), double, 384, 3),
         _column(scope.sub("branch3x3dbl_3b"), double, 384, 3),
     )
-    return _concat(scope, single, three, double, _pooled(scope, maps, 192))
+    return concat(scope, single, three, double, _pooled(scope, maps, 192))

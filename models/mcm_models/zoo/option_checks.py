@@ -33,3 +33,25 @@ def require_heads_divide(hidden: int, heads: int) -> None:
     """
     if hidden % heads:
         raise ValueError(f"hidden={hidden} is not a multiple of heads={heads}")
+
+
+def require_odd(**options: int) -> None:
+    """Refuses even kernel sizes: only an odd kernel keeps the image's size by equal padding.
+
+    Raises:
+        ValueError: names every option that is even, with its value.
+    """
+    even = [f"{name}={value}" for name, value in options.items() if value % 2 == 0]
+    if even:
+        raise ValueError(f"must be odd: {', '.join(even)}")
+
+
+def require_factor(**options: float) -> None:
+    """Refuses factors between stages that are not between 1 and 16, and NaN.
+
+    Raises:
+        ValueError: names every option out of range, with its value.
+    """
+    wrong = [f"{name}={value}" for name, value in options.items() if not 1.0 <= value <= 16.0]
+    if wrong:
+        raise ValueError(f"must be between 1 and 16: {', '.join(wrong)}")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_passes.exact.chain_check import chain_does_not_fit
 from mcm_passes.exact.ideal_check import IdealCheck
 from mcm_passes.exact.window_check import crosses_at_least, plain_windows
 from mcm_passes.partitioning.indivisible_check import units_do_not_pack
@@ -21,6 +22,10 @@ MARGIN = 1e-8
 
 MOST_WINDOWS = 500_000
 """Windows that a check over order ideals may weigh."""
+
+MOST_UNITS = 4000
+"""Units up to which all ancestors of all units are collected; all other checks are linear, or
+linear but for sorting."""
 
 
 def verify_bound(problem: PartitionProblem, bound: LowerBound) -> bool:
@@ -96,11 +101,45 @@ def _large_tensors(problem: PartitionProblem, period_s: float) -> bool:
     return max(work, default=0.0) / max(problem.chip_speed) >= period_s
 
 
+def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
+    """A unit, and k others that it reads from: wherever the last of these is, it is too busy."""
+    if problem.routing != "relay":
+        return False
+    room = period_s * max(problem.chip_speed)
+    relayed: dict[int, dict[int, list[float]]] = {}
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        if u >= 0 and not problem.clonable[u]:
+            for s in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
+                relayed.setdefault(int(s), {}).setdefault(u, []).append(float(problem.relay_s[t]))
+    for s, made in relayed.items():
+        by_work = sorted(made, key=lambda u: -problem.compute_s[u])
+        joined_s = float(problem.compute_s[s])
+        # More units than chips, no two of which share one, are ruled out before.
+        for k in range(2, min(len(by_work), problem.num_chips + 1) + 1):
+            *_, lighter, lightest = by_work[:k]
+            if problem.clonable[s] or problem.compute_s[[lighter, lightest]].sum() < room:
+                break
+            passed = [math.fsum(made[u]) for u in by_work[:k]]
+            load = [
+                float(problem.compute_s[u]) + min(joined_s, math.fsum(passed) - own)
+                for u, own in zip(by_work, passed, strict=False)
+            ]
+            if min(load) >= room:
+                return True
+    return False
+
+
 def _around_units(problem: PartitionProblem, period_s: float) -> bool:
-    return plain_windows(problem, period_s) is None
+    return problem.num_units <= MOST_UNITS and plain_windows(problem, period_s) is None
+
+
+def _chain(problem: PartitionProblem, period_s: float) -> bool:
+    return chain_does_not_fit(problem, period_s) or _around_units(problem, period_s)
 
 
 def _link_cuts(problem: PartitionProblem, period_s: float) -> bool:
+    if problem.num_units > MOST_UNITS:
+        return False
     windows = plain_windows(problem, period_s)
     if windows is None:
         return True
@@ -110,6 +149,8 @@ def _link_cuts(problem: PartitionProblem, period_s: float) -> bool:
 
 
 def _ideals(problem: PartitionProblem, period_s: float) -> bool:
+    if problem.num_units > MOST_UNITS:
+        return False
     return IdealCheck(problem, MOST_WINDOWS).none_below(period_s) is True
 
 
@@ -121,7 +162,8 @@ _CHECKS: dict[str, Callable[[PartitionProblem, float], bool]] = {
     "streamed_weights": _streamed_weights,
     "tensors_too_large_to_cross": _large_tensors,
     "work_around_a_unit": _around_units,
-    "chain_of_units": _around_units,
+    "outputs_passed_on": _outputs_passed_on,
+    "chain_of_units": _chain,
     "windows": _around_units,
     "link_cuts": _link_cuts,
     "ideals": _ideals,

@@ -67,5 +67,5 @@ class Incumbent:
         """The answer; `reason` says why there is no partition where there is none."""
         bound = self.bound if self.bound.seconds > 0.0 else None
         if self.chip_of is None:
-            return Outcome(None, self.evaluations, reason, bound)
+            return Outcome(None, self.evaluations, reason, bound, infeasible=self.exhausted)
         return Outcome(self.chip_of, self.evaluations, bound=bound)

@@ -1,6 +1,6 @@
 """A second, plain computation of chip windows and minimum cuts, to check what the first claims.
 
-Shares no code with the search: sets are Python sets, and flows are found path by path.
+Shares no code with the search: ancestors are rows of one matrix, and flows are found path by path.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.partition import Bools, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_passes.partitioning.fast_model import aligned
 
@@ -24,7 +24,7 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
     The argument is that of `chip_windows`: chips are filled from both ends, with all ancestors as
     sand, along paths, and past units that all other ancestors come before or after.
     """
-    above, below, edges = _closures(problem)
+    above, edges = _closure(problem)
     fixed = np.flatnonzero(~problem.clonable).tolist()
     work = problem.compute_s.tolist()
     room = [0.0] * problem.num_units
@@ -41,7 +41,7 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
     windows: PlainWindows = dict.fromkeys(fixed, (0, chips - 1))
     for own, capacity in ((work, seconds), (room, sram)):
         forward = _fill(fixed, edges, above, own, capacity, pins)
-        from_end = _fill(fixed[::-1], turned, below, own, capacity[::-1], backward)
+        from_end = _fill(fixed[::-1], turned, above.T, own, capacity[::-1], backward)
         for v in fixed:
             (low, load), (other, load_from_end) = forward[v], from_end[v]
             both = load + load_from_end - own[v]
@@ -118,7 +118,7 @@ def crosses_at_least(
 def _fill(
     order: list[int],
     edges: list[tuple[int, int]],
-    before: list[set[int]],
+    before: Bools,
     own: list[float],
     capacity: list[float],
     pins: list[int],
@@ -131,16 +131,23 @@ def _fill(
     for u, v in edges:
         leads[v].append(u)
     state: dict[int, tuple[int, float]] = {}
-    place = {v: i for i, v in enumerate(order)}
+    ordered = np.array(order, np.int64)
+    count = before.sum(axis=1)
+    amounts = np.array(own)
     for v in order:
-        total = math.fsum(own[u] for u in before[v])
-        best = max([_pour((0, 0.0), total, capacity), *(state[u] for u in leads[v])])
+        earlier = ordered[before[v, ordered]][::-1]
+        best = max(
+            [
+                _pour((0, 0.0), float(amounts[earlier].sum()), capacity),
+                *(state[u] for u in leads[v]),
+            ]
+        )
         # The nearest unit that all other ancestors come before or after.
-        earlier = sorted(before[v], key=place.__getitem__, reverse=True)
-        for i, u in enumerate(earlier):
-            if len(before[u]) == len(earlier) - 1 - i and all(u in before[w] for w in earlier[:i]):
-                between = math.fsum(own[w] for w in earlier[:i])
-                best = max(best, _pour(state[u], between, capacity))
+        left = earlier.size - 1 - np.arange(earlier.size)
+        for i in np.flatnonzero(count[earlier] == left).tolist():
+            if before[earlier[:i], earlier[i]].all():
+                between = float(amounts[earlier[:i]].sum())
+                best = max(best, _pour(state[int(earlier[i])], between, capacity))
                 break
         chip, load = max(best, (pins[v], 0.0))
         while chip < len(capacity) and load + own[v] >= capacity[chip] * (1.0 + 1e-12):
@@ -157,16 +164,12 @@ def _pour(start: tuple[int, float], amount: float, capacity: list[float]) -> tup
     return chip, load
 
 
-def _closures(
-    problem: PartitionProblem,
-) -> tuple[list[set[int]], list[set[int]], list[tuple[int, int]]]:
+def _closure(problem: PartitionProblem) -> tuple[Bools, list[tuple[int, int]]]:
+    """`[N, N]`, True where the second unit comes before the first; and the edges."""
     source, target = dependency_edges(problem)
     edges = sorted(set(zip(source.tolist(), target.tolist(), strict=True)), key=lambda e: e[::-1])
-    above: list[set[int]] = [set() for _ in range(problem.num_units)]
-    below: list[set[int]] = [set() for _ in range(problem.num_units)]
+    above = np.zeros((problem.num_units, problem.num_units), np.bool_)
     for u, v in edges:
-        above[v] |= above[u] | {u}
-    for v in range(problem.num_units):
-        for u in above[v]:
-            below[u].add(v)
-    return above, below, edges
+        above[v] |= above[u]
+        above[v, u] = True
+    return above, edges

@@ -1,8 +1,9 @@
 """Proven lower bounds on the period of every valid partition, under the fast model.
 
 Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All of
-them hold for every routing rule and whatever memory the chips have, since rules and limits only
-take partitions away. Where chips differ in speed, each counts as the fastest unless said otherwise.
+them hold whatever memory the chips have, and all but `outputs_passed_on`, which counts relays, for
+every routing rule, since rules and limits only take partitions away. Where chips differ in speed,
+each counts as the fastest unless said otherwise.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mcm_passes.exact.chip_windows import work_around
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.partitioning.connected_parts import connected_parts
 from mcm_passes.partitioning.indivisible_work import indivisible_work
+from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.partitioning.waists import waists_by_sweep
 from mcm_passes.solver.rule_graph import rule_graph
 
@@ -42,6 +44,7 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
         chain_of_units,
         tensors_too_large_to_cross,
         streamed_weights,
+        outputs_passed_on,
     ):
         bound = argument(problem)
         if bound.seconds > best.seconds:

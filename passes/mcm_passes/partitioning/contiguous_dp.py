@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, PartitionProblem
 from mcm_passes.partitioning.contiguous_kernels import chain_windows
 from mcm_passes.partitioning.contiguous_windows import Windows, windows_along
+from mcm_passes.partitioning.fast_model import aligned
 from mcm_passes.partitioning.greedy import chips_from_cuts
 from mcm_passes.partitioning.infeasibility import tightest_unit
+from mcm_passes.partitioning.strict_windows import StrictWindows
 from mcm_passes.partitioning.topological_orders import Order, topological_orders
 
 SLACK = 1e-9
 """Relative room for the rounding of running sums."""
 
 STREAM_SHARES = (0.0, 0.25, 1.0, 4.0)
-"""Bounds that are tried for what a chip may lack where weights can be streamed."""
+"""Bounds that are tried for what a chip may lack where weights can be streamed, as shares of its
+memory; all weights together are tried as well."""
+
+STREAM_UNITS = 5000
+"""Units up to which all sizes of streamed weights are tried, even if one has led to a partition."""
+
+STREAM_PARTS = (2, 4, 8)
+"""Weights of at most these parts of a chip's memory are streamed, one limit after the other."""
+
+STRICT_UNITS = 4000
+"""Units up to which cuts that are not adjacent are looked for under the strict rule."""
+
+STRICT_STEPS = 1_500_000
+"""Units that their windows are grown by, in all; a million takes some 8 s."""
+
+STRICT_TOLERANCE = 2e-3
+"""Relative width at which their bisection stops."""
+
+STRICT_GAP = 0.02
+"""Distance to the work's bound within which adjacent cuts are good enough."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +60,7 @@ class ContiguousDp:
     name: ClassVar[str] = "dp"
     summary: ClassVar[str] = "best contiguous cuts of several topological orders, by bisection"
 
-    orders: int = 5
+    orders: int = 6
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -58,14 +80,22 @@ class ContiguousDp:
         del rng
         search = _Search(problem, evaluate, budget, self.tolerance)
         orders = topological_orders(problem, self.orders)
-        shares = STREAM_SHARES if problem.streams else (0.0,)
-        for order in orders:
-            for share in shares:
-                search.cut(order, windows_along(problem, order.units, stream_share=share))
+        shares = _stream_shares(problem)
+        for most in _streamed_sizes(problem):
+            for order in orders:
+                for share in shares:
+                    windows = windows_along(
+                        problem, order.units, stream_share=share, stream_most=most
+                    )
+                    search.cut(order, windows)
+            if search.best is not None and problem.num_units > STREAM_UNITS:
+                break
         if search.best is None:
             # Activations are estimated from above along an order; the evaluation counts exactly.
             for order in orders:
                 search.cut(order, windows_along(problem, order.units, count_live=False))
+        if problem.routing == "strict" and problem.limits.host_io == "any":
+            search.cut_apart(orders)
         if search.best is not None:
             return Outcome(search.best, search.evaluations)
         rule = " under the strict rule" if problem.routing == "strict" else ""
@@ -76,6 +106,27 @@ class ContiguousDp:
             f"no contiguous cuts of {len(orders)} topological orders fit the memory{pins}{rule}; "
             + tightest_unit(problem, orders),
         )
+
+
+def _stream_shares(problem: PartitionProblem) -> tuple[float, ...]:
+    if not problem.streams:
+        return (0.0,)
+    everything = float(problem.weight_bytes.sum()) / max(problem.limits.sram_bytes)
+    return (*(share for share in STREAM_SHARES if share < everything), everything)
+
+
+def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
+    """Limits on the size of a streamed weight; None for no limit.
+
+    A chip that streams at all has two buffers for its largest weight, and it must not have a
+    weight that leaves no room for them.
+    """
+    if not problem.streams:
+        return [None]
+    sizes = aligned(problem.weight_bytes)
+    limits = [max(problem.limits.sram_bytes) // parts for parts in STREAM_PARTS]
+    largest = [int(sizes[sizes <= limit].max(initial=0)) for limit in limits]
+    return [None, *(size for size in dict.fromkeys(largest) if size)]
 
 
 class _Search:
@@ -111,13 +162,50 @@ class _Search:
             else:
                 low = middle
 
+    def cut_apart(self, orders: Sequence[Order]) -> None:
+        """Bisects along all orders with cuts that dependencies may pass chips by.
+
+        Under the strict rule, where adjacent cuts are far from what the work allows, or there are
+        none.
+        """
+        enough = max(self._least, self._budget.enough_s) * (1.0 + STRICT_GAP)
+        if self._problem.num_units > STRICT_UNITS or self.best_period <= enough:
+            return
+        steps = STRICT_STEPS
+        for order in orders:
+            windows = StrictWindows(self._problem, order.units)
+            low, found = self._least * (1.0 - SLACK), float("inf")
+            # The work's bound is tried first, then longer periods until one is long enough.
+            for period_s in (enough, *(enough * factor for factor in (1.5, 3.0, 12.0, 1e6))):
+                if period_s >= self.best_period or windows.steps >= steps or self._spent():
+                    break
+                found = self._try_apart(order, windows, period_s, steps)
+                if np.isfinite(found):
+                    break
+                low = period_s
+            while np.isfinite(found) and found - low > STRICT_TOLERANCE * found:
+                if windows.steps >= steps or self._spent():
+                    break
+                middle = 0.5 * (low + found)
+                shorter = self._try_apart(order, windows, middle, steps)
+                low, found = (low, shorter) if np.isfinite(shorter) else (middle, found)
+            steps -= windows.steps
+
+    def _try_apart(
+        self, order: Order, windows: StrictWindows, period_s: float, most_steps: int
+    ) -> float:
+        cuts = windows.cuts_within(period_s * (1.0 + SLACK), most_steps - windows.steps)
+        return self._offer(order, cuts) if cuts.size else float("inf")
+
     def _try(self, order: Order, windows: Windows, period_s: float) -> float:
         """The period of a partition within `period_s`, or infinity where there is none."""
         if self._spent():
             return float("inf")
         cuts = chain_windows(windows, period_s * (1.0 + SLACK))
-        if not cuts.size:
-            return float("inf")
+        return self._offer(order, cuts) if cuts.size else float("inf")
+
+    def _offer(self, order: Order, cuts: Longs) -> float:
+        """Evaluates the partition of some cuts and keeps it if it is the best; its period."""
         chip_of = chips_from_cuts(self._problem, order.units, cuts)
         self.evaluations += 1
         found = self._evaluate(chip_of)

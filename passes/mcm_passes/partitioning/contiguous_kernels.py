@@ -19,11 +19,12 @@ def _packed(w: Windows, live_bytes: Any) -> int:
 
 
 @njit(cache=True)
-def _streamable(w: Windows, period_s: float) -> int:
-    """Bytes of weights that a chip may read from off-package memory within the period."""
-    if w.stream_bytes_per_s == 0.0:
+def _streamable(w: Windows, start: Any, end: int, period_s: float) -> int:
+    """Bytes that a window may lack, because weights come from off-package memory in time."""
+    if w.stream_bytes_per_s == 0.0 or w.stiff[end] > w.stiff[start]:
         return 0
-    return int(min(w.stream_bytes_per_s * period_s, w.stream_limit_bytes))
+    in_time = w.stream_bytes_per_s * period_s - w.stream_buffer_bytes
+    return int(max(min(in_time, w.stream_limit_bytes), 0.0))
 
 
 @njit(cache=True)
@@ -49,8 +50,7 @@ def _longest_windows(
     memory_at = np.zeros(n + 1, dtype=np.int64)
     live_at = np.zeros(n + 1, dtype=np.int64)
     inside_at = np.zeros(n + 1, dtype=np.int64)
-    # What is streamed within the period need not fit.
-    most_sram = w.sram_bytes.max() + _streamable(w, period_s)
+    most_sram = w.sram_bytes.max()
     longest_s = period_s * w.speed.max()
     peaks = np.empty(n, dtype=np.int64)
     peak_head, peak_tail = 0, 0
@@ -85,7 +85,8 @@ def _longest_windows(
             or in_s > period_s
             or out_s > period_s
             or memory + _packed(w, min(w.live_bytes[peaks[peak_head]] - passing, inside))
-            > most_sram
+            # What is streamed within the period need not fit.
+            > most_sram + _streamable(w, j, i, period_s)
         ):
             seconds -= w.work_s[j]
             out_s -= w.out_s[j]
@@ -134,10 +135,10 @@ def _latest_starts(w: Windows) -> Longs:
 
 
 @njit(cache=True)
-def _room(w: Windows, period_s: float, sram_bytes: int, i: int) -> int:
+def _room(w: Windows, sram_bytes: int, i: int) -> int:
     """Memory of a chip that ends at cut i, without the buffers of what leaves it."""
     leaving = w.slots * w.cross_bytes[i] if i < w.work_s.size else w.exit_bytes
-    return sram_bytes + _streamable(w, period_s) - leaving
+    return sram_bytes - leaving
 
 
 @njit(cache=True)
@@ -185,12 +186,13 @@ def _earliest_starts(
     longest_s = period_s * w.speed.max()
     most_sram = w.sram_bytes.max()
     for i in range(1, w.work_s.size + 1):
-        room = _room(w, period_s, most_sram, i)
+        room = _room(w, most_sram, i)
         at = lo[i]
         seconds, memory = seconds_at[i], memory_at[i]
         live, inside = live_at[i], inside_at[i]
         while at <= latest[i] and (
-            seconds > longest_s or _needed(w, at, memory, live, inside) > room
+            seconds > longest_s
+            or _needed(w, at, memory, live, inside) > room + _streamable(w, at, i, period_s)
         ):
             seconds, memory, live, inside = _without_first(w, at, i, seconds, memory, live, inside)
             at += 1
@@ -232,7 +234,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                 bound_by_pin = i
             if i < n and w.link_s[i] > period_s:
                 continue
-            room = _room(w, period_s, w.sram_bytes[k - 1], i)
+            room = _room(w, w.sram_bytes[k - 1], i)
             longest_s = period_s * w.speed[k - 1]
             at = lo[i]
             seconds, memory = seconds_at[i], memory_at[i]
@@ -244,7 +246,8 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                         w, at, i, seconds, memory, live, inside
                     )
                     at += 1
-                if seconds <= longest_s and _needed(w, start, memory, live, inside) <= room:
+                most = room + _streamable(w, start, i, period_s)
+                if seconds <= longest_s and _needed(w, start, memory, live, inside) <= most:
                     start_of[k, i] = start
                     break
                 start = following[start + 1]

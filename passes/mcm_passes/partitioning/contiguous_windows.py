@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import PACKING, aligned
+from mcm_passes.partitioning.fast_model import PACKING, STREAM_SLOTS, aligned
 
 
 class Windows(NamedTuple):
@@ -50,8 +50,10 @@ class Windows(NamedTuple):
         sram_bytes: `[C]`.
         speed: `[C]`, clocks relative to those that `work_s` speaks of.
         stream_bytes_per_s: rate at which weights beyond `sram_bytes` may be streamed, or 0.
-        stream_limit_bytes: most that a chip may lack; how much can be streamed depends on the
-            sizes of a chip's weights, which windows do not tell.
+        stream_limit_bytes: most that a chip may lack.
+        stiff: `[n + 1]`, positions before each cut that use a weight too large to be streamed. A
+            window with one streams nothing.
+        stream_buffer_bytes: buffers of streamed weights, however little is streamed.
         slots: buffers of an arriving tensor, and of a leaving one.
         strict: whether a dependency may span at most one chip.
     """
@@ -86,12 +88,19 @@ class Windows(NamedTuple):
     speed: Floats
     stream_bytes_per_s: float
     stream_limit_bytes: float
+    stiff: Longs
+    stream_buffer_bytes: int
     slots: int
     strict: bool
 
 
 def windows_along(
-    problem: PartitionProblem, order: Ints, *, count_live: bool = True, stream_share: float = 0.0
+    problem: PartitionProblem,
+    order: Ints,
+    *,
+    count_live: bool = True,
+    stream_share: float = 0.0,
+    stream_most: int | None = None,
 ) -> Windows:
     """The windows of `problem` along `order`.
 
@@ -104,6 +113,7 @@ def windows_along(
         order: `[n]`, the units that are not clonable in a topological order.
         count_live: whether activations count.
         stream_share: most that a chip may lack, as a share of the largest chip's memory.
+        stream_most: bytes of the largest weight that may be streamed, or None for any.
     """
     n = order.size
     limits = problem.limits
@@ -176,9 +186,27 @@ def windows_along(
         speed=problem.chip_speed,
         stream_bytes_per_s=limits.stream_bytes_per_s,
         stream_limit_bytes=stream_share * max(limits.sram_bytes),
+        stiff=_stiff_positions(problem, users, n, stream_most),
+        stream_buffer_bytes=STREAM_SLOTS * _largest_streamed(problem, stream_most),
         slots=limits.channel_slots,
         strict=problem.routing == "strict",
     )
+
+
+def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
+    sizes = aligned(problem.weight_bytes)
+    return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
+
+
+def _stiff_positions(
+    problem: PartitionProblem, users: list[npt.NDArray[np.int64]], n: int, most: int | None
+) -> Longs:
+    counts = np.zeros(n + 1, dtype=np.int64)
+    if most is not None:
+        for w in np.flatnonzero(aligned(problem.weight_bytes) > most).tolist():
+            readers = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
+            counts[_union(users, readers) + 1] += 1
+    return np.cumsum(counts)
 
 
 def _reading_positions(problem: PartitionProblem, position: Longs) -> list[npt.NDArray[np.int64]]:

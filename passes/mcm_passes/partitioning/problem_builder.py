@@ -83,6 +83,7 @@ def build_problem(
         weight_users=weight_users,
         limits=limits,
         routing=routing,
+        op_types=tuple(_op_type(unit, cost_model) for unit in units),
     )
 
 
@@ -142,6 +143,12 @@ def _kernel_seconds(nodes: Sequence[ir.Node], cost_model: CostModel) -> float:
         return cost_model.group_cost(nodes).seconds
     cost = NODE_COST.find(nodes[0])
     return (cost if cost is not None else cost_model.node_cost(nodes[0])).seconds
+
+
+def _op_type(unit: Unit, cost_model: CostModel) -> str:
+    if len(unit.nodes) == 1:
+        return unit.nodes[0].op_type
+    return max(unit.nodes, key=lambda node: _kernel_seconds([node], cost_model)).op_type
 
 
 def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.partition import (
     Budget,
+    Outcome,
     Partition,
     PartitionProblem,
     PartitionStrategy,
@@ -41,10 +42,10 @@ def solve(
         cost_model: name of the model that the problem's costs come from.
 
     Raises:
-        CompileError: MCM-P002 if nothing is to be placed, MCM-P005 if a unit alone exceeds every
-            chip's memory, MCM-P004 if all weights together exceed all memory, MCM-P007 if a pin
-            can't be kept, MCM-P008 if the strategy finds nothing, MCM-P009 if what it returns
-            breaks a rule.
+        CompileError: MCM-P002 if nothing is to be placed, MCM-P005 or P015 if a unit alone exceeds
+            every chip's memory, MCM-P004 if all weights together exceed all memory, MCM-P007 if a
+            pin can't be kept, MCM-P016 if the strategy proves that there is nothing, MCM-P008 if
+            it finds nothing, MCM-P009 if what it returns breaks a rule.
     """
     faults = impossible(problem)
     if faults:
@@ -53,7 +54,7 @@ def solve(
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
     outcome = strategy.solve(problem, FastPeriods(problem), rng, budget)
     if outcome.chip_of is None:
-        raise CompileError(_not_found(problem, strategy_text, outcome.reason))
+        raise CompileError(_not_found(problem, strategy_text, outcome))
     result = evaluate(problem, outcome.chip_of)
     if not result.valid:
         raise CompileError(
@@ -141,7 +142,7 @@ def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
     )
 
 
-def _not_found(problem: PartitionProblem, strategy_text: str, reason: str) -> Diagnostic:
+def _not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -> Diagnostic:
     weights = int(aligned(problem.weight_bytes).sum())
     memory = sum(problem.limits.sram_bytes)
     hints = ["choose a target with more memory"]
@@ -149,10 +150,21 @@ def _not_found(problem: PartitionProblem, strategy_text: str, reason: str) -> Di
         hints.insert(0, "allow relays (--routing relay)")
     if strategy_text.startswith("greedy"):
         hints.insert(0, "search harder (--partitioner dp)")
+    total = (
+        f"weights need {bytes_text(weights)} of {bytes_text(memory)} on {problem.num_chips} chips"
+    )
+    if outcome.infeasible:
+        code = "MCM-P016"
+        text = f"strategy '{strategy_text}' proved that no partition is valid: {outcome.reason}"
+    else:
+        code = "MCM-P008"
+        text = (
+            f"strategy '{strategy_text}' found no valid partition, which is no proof that there "
+            f"is none: {outcome.reason}"
+        )
     return Diagnostic(
-        "MCM-P008",
-        f"strategy '{strategy_text}' found no valid partition: {reason}; weights need "
-        f"{bytes_text(weights)} of {bytes_text(memory)} on {problem.num_chips} chips",
+        code,
+        f"{text}; {total}",
         at=f"weight {heaviest_weight(problem)}"
         if weights
         else f"all {count_text(len(problem.names), 'unit')} of ops",

@@ -4,7 +4,8 @@ Which order is best depends on the graph (tried out on real exports): late order
 sources next to their readers, depth-first orders keep branches together, and orders by weight
 locality keep users of the same weights together, which decides where memory is tight. Recurrences
 through several layers (attention between the steps of a decoder) need the weights of all of them
-at once: they want an order by the weights that a chip has room for.
+at once: they want an order by the weights that a chip has room for. Where the layers of each
+recurrence fit, an order that does one recurrence after the other brings every weight in once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numba import njit
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.partitioning.weight_components import by_weight_components
 
 RESIDENT_SHARE = 0.75
 """Share of a chip's memory that an order by resident weights counts on; the rest is for tensors."""
@@ -36,9 +38,9 @@ class Order:
 
 
 def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
-    """The first `count` of: given, late, depth-first, weight locality, resident weights.
+    """The first `count` of: given, late, depth-first, weight locality, resident weights, components.
 
-    Duplicates are left out, and the last two where no weight is shared. Clonable units have no
+    Duplicates are left out, and the last three where no weight is shared. Clonable units have no
     position: they go where they are read.
     """
     units = np.flatnonzero(~problem.clonable).astype(np.int32)
@@ -71,6 +73,9 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
                 int(RESIDENT_SHARE * min(problem.limits.sram_bytes)),
             )
             orders.append(Order("resident", units[by_room]))
+        if count > 5:
+            by_component = by_weight_components(problem, units, source, target)
+            orders.append(Order("components", units[by_component]))
     distinct: dict[bytes, Order] = {}
     for order in orders:
         distinct.setdefault(order.units.tobytes(), order)

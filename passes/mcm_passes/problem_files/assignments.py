@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from mcm_compiler.units import count_text
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
 from mcm_passes.problem_files.nearest import nearest_valid
+
+if TYPE_CHECKING:
+    from mcm_passes.exact.nearest_model import Nearest
 
 MAX_FAULTS = 10
 """Faults of one kind that are spelled out."""
@@ -131,14 +135,16 @@ def refuse_invalid(
     if not violations:
         return chip_of, []
     nearest = nearest_valid(problem, chip_of, np.random.default_rng(seed))
-    if nearest is not None and repair:
+    if nearest.chip_of is not None and repair:
         message = (
             f"the assignment breaks {count_text(len(violations), 'rule')} "
             f"({violations[0].message}); {_moves(problem, chip_of, nearest)}"
         )
         note = Diagnostic("MCM-F015", message, at=source, severity=Severity.WARNING)
-        return nearest, [note]
-    if nearest is None:
+        return nearest.chip_of, [note]
+    if nearest.chip_of is None and nearest.proven:
+        hint = "no assignment of this model is valid, by proof; choose another package or rule"
+    elif nearest.chip_of is None:
         hint = "no valid assignment was found near it; leave it out to let the compiler choose"
     else:
         hint = f"{_moves(problem, chip_of, nearest)}; --repair-assignment takes that one"
@@ -155,11 +161,11 @@ def refuse_invalid(
     )
 
 
-def _moves(problem: PartitionProblem, chip_of: Ints, nearest: Ints) -> str:
-    moved = np.flatnonzero((chip_of != nearest) & ~problem.clonable).tolist()
-    shown = [f"{quote(problem.names[u])} to chip {nearest[u]}" for u in moved[:MAX_MOVES]]
+def _moves(problem: PartitionProblem, chip_of: Ints, nearest: Nearest) -> str:
+    assert nearest.chip_of is not None
+    moved = np.flatnonzero((chip_of != nearest.chip_of) & ~problem.clonable).tolist()
+    shown = [f"{quote(problem.names[u])} to chip {nearest.chip_of[u]}" for u in moved[:MAX_MOVES]]
     more = f" and {len(moved) - MAX_MOVES:,} more" if len(moved) > MAX_MOVES else ""
-    return (
-        f"the nearest valid assignment that was found moves {count_text(len(moved), 'unit')} of "
-        f"{problem.num_units:,}: {', '.join(shown)}{more}"
-    )
+    units = f"{count_text(len(moved), 'unit')} of {problem.num_units:,}"
+    how = f"moves {units}, proven nearest" if nearest.proven else f"moves at most {units}"
+    return f"the nearest valid assignment {how}: {', '.join(shown)}{more}"

@@ -44,6 +44,7 @@ SLACK = 1e-9
 class _Bound:
     period: float
     argument: str
+    proof: str
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class DevicePlacement:
                 bound.period if bound.period < loads.period * (1.0 - SLACK) else loads.period
             ),
             argument=bound.argument,
+            proof=bound.proof,
             method=method,
             price=price,
         )
@@ -188,14 +190,15 @@ class _Search:
                 f"{count_text(groups.count, 'group')} on {count_text(devices, 'device')} is "
                 f"faster{relaxed}"
             )
-            return _Bound(float("inf") if chain is None else chain.period, text)
+            return _Bound(float("inf") if chain is None else chain.period, text, "ideals")
         least = groups.accelerator_time
         if problem.max_cpus:
             least = np.minimum(least, groups.cpu_time)
         shared, heaviest = float(least.sum()) / devices, float(least.max())
         if heaviest > shared:
-            return _Bound(heaviest, "the group of nodes that takes longest")
-        return _Bound(shared, f"all time of all nodes on {count_text(devices, 'device')}")
+            return _Bound(heaviest, "the group of nodes that takes longest", "heaviest_unit")
+        text = f"all time of all nodes on {count_text(devices, 'device')}"
+        return _Bound(shared, text, "total_work")
 
     def period_without_rule(self) -> float | None:
         """Period of the best chain under the rule `none`; None where that is the rule."""

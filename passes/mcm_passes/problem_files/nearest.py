@@ -1,6 +1,8 @@
-"""A valid partition that differs little from one that is not."""
+"""A valid partition near one that is not, proven to be the nearest where that is within reach."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,22 +11,41 @@ from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.solver.batch import BatchSolver
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, rule_graph
 
+if TYPE_CHECKING:
+    from mcm_passes.exact.nearest_model import Nearest
+
 ROLLOUTS = 256
 """Orders in which proposals are kept; each ends at another valid partition."""
 
 
-def nearest_valid(
-    problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
-) -> Ints | None:
-    """The valid partition with the fewest moved units among those that FIX finds (MCM, Alg. 2).
+EFFORT_S = 10.0
+"""Deterministic seconds of CP-SAT for the proof that none is nearer."""
 
-    FIX keeps what the rules allow in the order in which it decides; we try many orders, among them
-    that of the graph from both ends. Not the nearest for certain: that is an integer program.
+
+def nearest_valid(
+    problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator, effort_s: float = EFFORT_S
+) -> Nearest:
+    """The valid partition with the fewest moved units.
+
+    CP-SAT starts from what FIX finds in many orders, which is the answer where it runs out of
+    effort.
 
     Args:
         problem: the problem.
         chip_of: `[N]`, chips in and out of range; entries of clonable units are not looked at.
         rng: source of randomness.
+        effort_s: deterministic seconds of CP-SAT, twice.
+    """
+    from mcm_passes.exact.nearest_model import nearest_partition
+
+    return nearest_partition(problem, chip_of, _by_fix(problem, chip_of, rng), effort_s)
+
+
+def _by_fix(problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator) -> Ints | None:
+    """The valid partition with the fewest moved units among those that FIX finds (MCM, Alg. 2).
+
+    FIX keeps what the rules allow in the order in which it decides; we try many orders, among them
+    that of the graph from both ends.
 
     Returns:
         `[N]`, or None where FIX finds nothing that fits the memory.

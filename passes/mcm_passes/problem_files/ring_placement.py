@@ -75,5 +75,6 @@ class RingPlacement:
             period=found.period_s,
             lower_bound=found.bound.seconds,
             argument=found.bound.argument,
+            proof=found.bound.proof,
             method=text,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -20,6 +20,10 @@ _MOST_FOR_ACTIVATIONS = 0.25
 
 _MOST_FOR_RELAYS = 0.75
 """Share of the SRAM that activations may claim beside one piece of an operator."""
+
+_MOST_FOR_STREAMED = 0.5
+"""Share of what is left for weights that one operator may claim where chips have to stream: a chip
+that does has two buffers for its largest weight."""
 
 
 @dataclass(frozen=True)
@@ -61,27 +65,38 @@ def weight_demand(
 
     An operator counts as too large if its weights take more than `fraction` of the SRAM less the
     buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
-    One that cannot be cut, but whose weights alone fit, is left to the memory plan.
+    One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
+    package can stream weights and has to, half of that is too large.
     """
     constants = constant_values(graph)
+    nodes = placeable_nodes(graph)
     sizes: dict[ir.Value, int] = {}
-    oversized: list[Oversized] = []
-    for node in placeable_nodes(graph):
-        read = consumed_values(node)
-        weights = [value for value in read if value in constants]
-        for value in weights:
-            if value not in sizes:
+    for node in nodes:
+        for value in consumed_values(node):
+            if value in constants and value not in sizes:
                 sizes[value] = cost_model.storage_bytes(value)
+    weights_of = [[v for v in consumed_values(node) if v in constants] for node in nodes]
+    # Slices of a weight that two operators read are stored for both.
+    stored = sum(sizes[value] for weights in weights_of for value in weights)
+    streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
+    part = _MOST_FOR_STREAMED if streams else 1.0
+    oversized: list[Oversized] = []
+    for node, weights in zip(nodes, weights_of, strict=True):
         demand = sum(sizes[value] for value in weights)
-        if demand <= (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes):
+        if demand <= part * (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes):
             continue
-        inputs = sum(cost_model.storage_bytes(v) for v in read if v not in constants)
+        read = [value for value in consumed_values(node) if value not in constants]
+        inputs = sum(cost_model.storage_bytes(v) for v in read)
         outputs = sum(cost_model.storage_bytes(v) for v in node.outputs if v.name)
-        room = _Room(inputs, outputs, limits, fraction)
+        room = _Room(inputs, outputs, limits, fraction, part)
         if demand <= room.beside_whole():
             continue
         largest = max(weights, key=lambda value: sizes[value])
-        found = _cut(node, largest, [sizes[v] for v in weights], constants, room)
+        own = [sizes[v] for v in weights]
+        found = _cut(node, largest, own, constants, room)
+        whole = replace(room, part=1.0)
+        if found is None and demand > whole.beside_whole():
+            found = _cut(node, largest, own, constants, whole)
         if found is not None:
             cut, pieces = found
             oversized.append(Oversized(node, largest, demand, cut, pieces))
@@ -96,6 +111,7 @@ class _Room:
     outputs: int
     limits: PackageLimits
     fraction: float
+    part: float
 
     def beside_whole(self) -> float:
         """Bytes for the weights of the operator as it is."""
@@ -116,7 +132,8 @@ class _Room:
 
     def _left(self, activations: float, most: float) -> float:
         sram = max(self.limits.sram_bytes)
-        return self.fraction * sram - min(self.limits.channel_slots * activations, most * sram)
+        left = self.fraction * sram - min(self.limits.channel_slots * activations, most * sram)
+        return self.part * left
 
 
 def _cut(
@@ -140,7 +157,9 @@ def _cut(
     extent = shape[cut.axis]
     rest = sum(sizes) - max(sizes)
     candidates: list[tuple[float, tuple[tuple[int, int], ...]]] = []
-    for count in range(2, min(extent, room.limits.num_chips) + 1):
+    # Pieces that are small enough to be streamed may share a chip.
+    most = round(room.limits.num_chips / room.part)
+    for count in range(2, min(extent, most) + 1):
         bounds = piece_bounds(extent, count)
         extents = [stop - start for start, stop in bounds]
         if min(extents) < cut.min_extent:

@@ -206,6 +206,7 @@ def spread(
         level: `[n]`, room.
         room: `[2, 2 n + 2]`, room.
     """
+    floor = -127 if rows.itemsize == 1 else -32767
     here, size, following = 0, 1, 0
     room[0, 0] = u
     level[u] = 0
@@ -233,8 +234,8 @@ def spread(
                     room[here, size] = v
                     size += 1
         for lane in range(LANES):
-            # Nothing is below -127, and no bound lies there.
-            base[lane] = max(base[lane] - 1, -127)
+            # No bound is as low as this, and nothing is lower.
+            base[lane] = max(base[lane] - 1, floor)
         for i in range(size):
             x = room[here, i]
             if level[x] < distance:

@@ -8,23 +8,46 @@ exists the domains can be completed (two matched nodes in the wrong order can be
 an ancestor has the smaller bounds), so that with this test a decision is never regretted.
 
 The closure tells the intervals after a decision before anything is propagated, and one matching
-is kept as witness, so that nearly all decisions are tested in a few dozen steps.
+is kept as witness, so that nearly all decisions are tested in a few dozen steps. Where it breaks,
+a chip takes a spare node, or another chip passes its own on (augmenting paths; Kuhn 1955, *The
+Hungarian Method for the Assignment Problem*).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.partition import Ints
-from mcm_passes.solver.lanes import Bounds, Words
+from mcm_passes.solver.lanes import LANES, Bounds, Words
+from mcm_passes.solver.node_bits import has, lowest_position
 
-# The matching of a group of rollouts is kept in plain arrays, here called by these names:
-#   vacant: `[LANES, C]`, chips without decided nodes, the first `num_vacant[lane]` of each row;
-#   place_of: `[LANES, C]`, where a chip stands in `vacant`, or -1;
-#   witness: `[LANES, C]`, the node that the matching gives to a vacant chip, or -1;
-#   top: `[LANES]`, the highest lower bound.
+
+class Cover(NamedTuple):
+    """The matchings of a group of rollouts.
+
+    Attributes:
+        vacant: `[LANES, C]`, chips without decided nodes, the first `num_vacant[lane]` of each row.
+        num_vacant: `[LANES]`.
+        place_of: `[LANES, C]`, where a chip stands in `vacant`, or -1.
+        witness: `[LANES, C]`, the node that the matching gives to a vacant chip, or -1.
+        open_bits: `[W]`, W = ceil(n / 64), nodes that may be undecided in some lane.
+        lowest: `[W, LANES]`, no open node of a word of 64 has a lower bound below it.
+        minus_highest: `[W, LANES]`, likewise for the negatives of upper bounds.
+        shrunk_at: `[W]`, the step at which both were last computed.
+    """
+
+    vacant: Ints
+    num_vacant: Ints
+    place_of: Ints
+    witness: Ints
+    open_bits: Words
+    lowest: Bounds
+    minus_highest: Bounds
+    shrunk_at: Ints
 
 
 @njit(cache=True, nogil=True)
@@ -43,123 +66,188 @@ def hold(
 
 
 @njit(cache=True, nogil=True)
-def keep_cover(
+def still_covered(
     vacant: Ints,
     num_vacant: Ints,
-    place_of: Ints,
     witness: Ints,
-    highest: int,
     low: Bounds,
     minus_high: Bounds,
     lane: int,
+    top: int,
     u: int,
     chip: int,
     ancestors: Words,
     descendants: Words,
-    open_bits: Words,
-) -> int:
-    """Mends the matching of a lane for `u` on `chip`, which is in its domain.
+) -> bool:
+    """Whether the matching of a lane holds with `u` on `chip`, which is in its domain.
 
     Args:
-        vacant: the matching, as above.
+        vacant: as in `Cover`; likewise those that follow.
         num_vacant: likewise.
-        place_of: likewise.
         witness: likewise.
-        highest: `top[lane]`.
         low: `[n, LANES]`, before the decision.
         minus_high: `[n, LANES]`, negatives of the upper bounds, likewise.
         lane: the lane.
+        top: the highest lower bound, or `chip` if that is higher.
         u: the node to be decided.
         chip: the chip for it.
-        ancestors: `[ceil(n / 64)]`, of `u`.
-        descendants: `[ceil(n / 64)]`, of `u`.
-        open_bits: `[ceil(n / 64)]`, nodes that may be undecided in some lane.
+        ancestors: `[n, W]`.
+        descendants: `[n, W]`.
+    """
+    for i in range(num_vacant[lane]):
+        k = vacant[lane, i]
+        if k <= top and k != chip:
+            s = witness[lane, k]
+            if s < 0 or s == u or not low[s, lane] <= k <= -minus_high[s, lane]:
+                return False
+            moved = descendants if k < chip else ancestors
+            if (moved[u, s >> 6] >> np.uint64(s & 63)) & np.uint64(1):
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def mend(
+    cover: Cover,
+    low: Bounds,
+    minus_high: Bounds,
+    lane: int,
+    top: int,
+    u: int,
+    chip: int,
+    ancestors: Words,
+    descendants: Words,
+    step: int,
+    asks_why: bool,
+) -> int:
+    """Mends the matching of a lane for `u` on `chip`, where it does not hold.
+
+    Args:
+        cover: the matchings; as it was where the answer is not -1.
+        low: as for `still_covered`; likewise those that follow.
+        minus_high: likewise.
+        lane: likewise.
+        top: likewise.
+        u: likewise.
+        chip: likewise.
+        ancestors: `[W]`, of `u`.
+        descendants: `[W]`, of `u`.
+        step: number of the decision.
+        asks_why: whether the answer matters where it is not -1.
 
     Returns:
         -1 if every chip is covered. Otherwise `chip` is impossible: a chip k below `chip` is
         returned as k, where nothing above k is possible either; a chip k above it is returned as
         k, where nothing below k is possible; and `chip` itself where nothing more is known.
     """
-    top = max(highest, chip)
-    vacancies = num_vacant[lane]
-    lost = -1
-    for i in range(vacancies):
-        k = vacant[lane, i]
-        if k <= top and k != chip:
-            s = witness[lane, k]
-            moved = descendants if k < chip else ancestors
-            if s < 0 or s == u or _has(moved, s) or not low[s, lane] <= k <= -minus_high[s, lane]:
-                lost = k
-                break
-    if lost < 0:
-        return -1
-    # Nodes that no witness is; bits of `spare` stay right while witnesses change.
-    spare = open_bits.copy()
-    spare[u >> 6] &= ~(np.uint64(1) << np.uint64(u & 63))
-    for i in range(vacancies):
-        s = witness[lane, vacant[lane, i]]
-        if s >= 0:
-            spare[s >> 6] &= ~(np.uint64(1) << np.uint64(s & 63))
-    any_lost = False
+    num_chips = cover.witness.shape[1]
+    # The matching as it would be.
+    mine = np.full(num_chips, -1, np.int32)
+    spare = cover.open_bits.copy()
+    _clear(spare, u)
+    lost = np.empty(num_chips, np.int32)
+    num_lost = 0
     for k in range(top + 1):
-        if k == chip or place_of[lane, k] < 0:
+        if k == chip or cover.place_of[lane, k] < 0:
             continue
+        s = cover.witness[lane, k]
         moved = descendants if k < chip else ancestors
-        s = witness[lane, k]
-        if s >= 0 and s != u and not _has(moved, s) and low[s, lane] <= k <= -minus_high[s, lane]:
+        if s < 0 or s == u or has(moved, s) or not low[s, lane] <= k <= -minus_high[s, lane]:
+            lost[num_lost] = k
+            num_lost += 1
+        else:
+            mine[k] = s
+            _clear(spare, s)
+    left = 0
+    for i in range(num_lost):
+        k = lost[i]
+        moved = descendants if k < chip else ancestors
+        s = _spare_node(cover, low, minus_high, lane, u, k, moved, spare, step)
+        if s >= 0:
+            mine[k] = s
+            _clear(spare, s)
             continue
-        if s >= 0 and s != u:
-            spare[s >> 6] |= open_bits[s >> 6] & (np.uint64(1) << np.uint64(s & 63))
-        found = _spare_node(low, minus_high, lane, u, k, moved, spare)
-        witness[lane, k] = found
-        if found >= 0:
-            spare[found >> 6] &= ~(np.uint64(1) << np.uint64(found & 63))
-            continue
-        any_lost = True
         possible = False
-        for i in range(vacancies):
-            s = witness[lane, vacant[lane, i]]
-            if s >= 0 and s != u and not _has(moved, s):
-                possible |= low[s, lane] <= k <= -minus_high[s, lane]
+        for y in range(top + 1):
+            s = mine[y]
+            if s >= 0 and low[s, lane] <= k <= -minus_high[s, lane] and not has(moved, s):
+                possible = True
+                break
         if not possible:
             return k
+        lost[left] = k
+        left += 1
+    if left == 0:
+        cover.witness[lane] = mine
+        return -1
+    # Domains of these nodes if the decision were taken.
+    would_low, would_high = np.full(num_chips, 1, np.int32), np.zeros(num_chips, np.int32)
+    for k in range(top + 1):
+        if mine[k] >= 0:
+            _bounds_of(
+                low,
+                minus_high,
+                lane,
+                mine[k],
+                chip,
+                ancestors,
+                descendants,
+                would_low,
+                would_high,
+                k,
+            )
+    # No spare node for some: other chips have to pass theirs on, found by search in breadth.
+    reached = np.zeros(num_chips, np.bool_)
+    towards, queue = np.empty(num_chips, np.int32), np.empty(num_chips, np.int32)
+    any_lost = False
+    for i in range(left):
+        k = lost[i]
+        reached[k] = True
+        towards[k] = -1
+        queue[0] = k
+        done, size, node, x = 0, 1, -1, k
+        while done < size and node < 0:
+            x = queue[done]
+            done += 1
+            for y in range(top + 1):
+                if reached[y] or not would_low[y] <= x <= would_high[y]:
+                    continue
+                reached[y] = True
+                towards[y] = x
+                moved = descendants if y < chip else ancestors
+                node = _spare_node(cover, low, minus_high, lane, u, y, moved, spare, step)
+                if node >= 0:
+                    x = y
+                    break
+                queue[size] = y
+                size += 1
+        if node < 0:
+            if not asks_why:
+                return chip
+            any_lost = True
+            continue
+        _clear(spare, node)
+        for j in range(size):
+            reached[queue[j]] = False
+        reached[x] = False
+        while x >= 0:
+            passed = mine[x]
+            mine[x] = node
+            _bounds_of(
+                low, minus_high, lane, node, chip, ancestors, descendants, would_low, would_high, x
+            )
+            node, x = passed, towards[x]
     if not any_lost:
+        cover.witness[lane] = mine
         return -1
-    # No spare node for some chip: match all chips anew, with the domains as they would be.
-    num_chips = witness.shape[1]
-    needed = np.zeros(num_chips, np.bool_)
-    for i in range(vacancies):
-        k = vacant[lane, i]
-        needed[k] = k <= top and k != chip
-    below, above = needed[:chip].any(), needed[chip:].any()
-    nodes = np.empty(low.shape[0], np.int32)
-    would_low, would_high = np.empty(nodes.size, np.int32), np.empty(nodes.size, np.int32)
+    # What was reached in vain has too few nodes, which serve no other chip.
     count = 0
-    for w in range(open_bits.size):
-        bits = open_bits[w]
-        # What the decision moves to one side of `chip` is of no use on the other.
-        if not above:
-            bits &= ~descendants[w]
-        if not below:
-            bits &= ~ancestors[w]
-        while bits:
-            lowest = bits & (~bits + np.uint64(1))
-            bits ^= lowest
-            v = (w << 6) + _position(lowest)
-            nodes[count] = v
-            would_low[count] = low[v, lane]
-            would_high[count] = -minus_high[v, lane]
-            if descendants[w] & lowest:
-                would_low[count] = max(would_low[count], chip)
-            elif ancestors[w] & lowest:
-                would_high[count] = min(would_high[count], chip)
-            count += v != u
-    nodes = nodes[:count]
-    chosen = np.empty(num_chips, np.int32)
-    failed = match(nodes, would_low, would_high, needed, chosen)
-    if failed < 0:
-        witness[lane] = chosen
-        return -1
+    for k in range(top + 1):
+        if reached[k] and mine[k] >= 0:
+            mine[count] = mine[k]
+            would_low[count], would_high[count] = would_low[k], would_high[k]
+            count += 1
+    failed = match(mine[:count], would_low, would_high, reached, towards)
     # Chips up to `failed` cannot all be covered, wherever above them `u` goes.
     if failed < chip:
         return failed
@@ -167,8 +255,34 @@ def keep_cover(
     last = num_chips - 1
     for i in range(count):
         would_low[i], would_high[i] = last - would_high[i], last - would_low[i]
-    failed = last - match(nodes, would_low, would_high, needed[::-1].copy(), chosen)
+    failed = last - match(mine[:count], would_low, would_high, reached[::-1].copy(), towards)
     return max(failed, chip)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _clear(bits: Words, node: int) -> None:
+    bits[node >> 6] &= ~(np.uint64(1) << np.uint64(node & 63))
+
+
+@njit(cache=True, nogil=True)
+def _bounds_of(
+    low: Bounds,
+    minus_high: Bounds,
+    lane: int,
+    node: int,
+    chip: int,
+    ancestors: Words,
+    descendants: Words,
+    would_low: Ints,
+    would_high: Ints,
+    k: int,
+) -> None:
+    """Notes for chip k the domain of its `node` if the decision for `chip` were taken."""
+    would_low[k], would_high[k] = low[node, lane], -minus_high[node, lane]
+    if has(descendants, node):
+        would_low[k] = max(would_low[k], chip)
+    elif has(ancestors, node):
+        would_high[k] = min(would_high[k], chip)
 
 
 @njit(cache=True, nogil=True)
@@ -214,40 +328,57 @@ def match(nodes: Ints, low: Ints, high: Ints, needed: npt.NDArray[np.bool_], cho
     return -1
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _has(bits: Words, node: int) -> bool:
-    return bool((bits[node >> 6] >> np.uint64(node & 63)) & np.uint64(1))
-
-
 @njit(cache=True, nogil=True)
 def _spare_node(
-    low: Bounds, minus_high: Bounds, lane: int, u: int, k: int, moved: Words, spare: Words
+    cover: Cover,
+    low: Bounds,
+    minus_high: Bounds,
+    lane: int,
+    u: int,
+    k: int,
+    moved: Words,
+    spare: Words,
+    step: int,
 ) -> int:
     """One of the nodes `spare` that may be on chip k and are not `moved`, near `u`; -1 if none."""
     words = spare.size
     at = u >> 6
-    for step in range(2 * words):
+    for turn in range(2 * words):
         # Outwards, in turns.
-        w = at + (step + 1) // 2 if step & 1 else at - step // 2
-        if not 0 <= w < words:
+        w = at + (turn + 1) // 2 if turn & 1 else at - turn // 2
+        if not 0 <= w < words or not cover.lowest[w, lane] <= k <= -cover.minus_highest[w, lane]:
             continue
         bits = spare[w] & ~moved[w]
+        tried = 0
         while bits:
             lowest = bits & (~bits + np.uint64(1))
             bits ^= lowest
-            v = (w << 6) + _position(lowest)
+            v = (w << 6) + lowest_position(lowest)
             if low[v, lane] <= k <= -minus_high[v, lane]:
                 return v
+            tried += 1
+        if tried > _WORTH_SHRINKING and cover.shrunk_at[w] != step:
+            cover.shrunk_at[w] = step
+            _least_of(low, cover.open_bits[w], w, cover.lowest[w])
+            _least_of(minus_high, cover.open_bits[w], w, cover.minus_highest[w])
     return -1
 
 
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITIONS = np.zeros(64, np.int64)
-for _bit in range(64):
-    _POSITIONS[((1 << _bit) * int(_DE_BRUIJN) % (1 << 64)) >> 58] = _bit
+_WORTH_SHRINKING = 8
+"""Nodes of a word that must have been tried in vain before its bounds are computed anew."""
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _position(power: int) -> int:
-    """Position of the only bit that is set (Leiserson, Prokop and Randall 1998)."""
-    return _POSITIONS[(np.uint64(power) * _DE_BRUIJN) >> np.uint64(58)]
+@njit(cache=True, nogil=True)
+def _least_of(rows: Bounds, bits: np.uint64, w: int, least: Bounds) -> None:
+    """Sets `least` to the least of the rows of the nodes `bits` of word w, in each lane."""
+    first = True
+    while bits:
+        lowest = bits & (~bits + np.uint64(1))
+        bits ^= lowest
+        v = (w << 6) + lowest_position(lowest)
+        if first:
+            least[:] = rows[v]
+            first = False
+        else:
+            for lane in range(LANES):
+                least[lane] = min(least[lane], rows[v, lane])

@@ -9,7 +9,7 @@ from mcm_compiler.partition import Ints, Longs
 from mcm_passes.solver.adjacent_domains import spread
 from mcm_passes.solver.lanes import LANES, Bounds, Singles, Words, draw, raise_rows
 from mcm_passes.solver.random_stream import shuffle
-from mcm_passes.solver.relay_domains import hold, keep_cover
+from mcm_passes.solver.relay_domains import Cover, hold, mend, still_covered
 
 
 @njit(cache=True, nogil=True)
@@ -63,8 +63,14 @@ def solve_relay(
     place_of = np.empty((LANES, num_chips), np.int32)
     witness = np.empty((LANES, num_chips), np.int32)
     num_vacant = np.empty(LANES, np.int32)
+    words = (n + 63) // 64
+    open_bits, shrunk_at = np.empty(words, np.uint64), np.empty(words, np.int32)
+    lowest = np.empty((words, LANES), first_low.dtype)
+    minus_highest = np.empty((words, LANES), first_low.dtype)
+    cover = Cover(
+        vacant, num_vacant, place_of, witness, open_bits, lowest, minus_highest, shrunk_at
+    )
     top = np.empty(LANES, np.int32)
-    open_bits = np.empty((n + 63) // 64, np.uint64)
     order, stack = np.empty(n, np.int32), np.empty(n + 1, np.int32)
     none_excluded = np.zeros(0, np.bool_)
     for group in range(groups.size - 1):
@@ -78,10 +84,13 @@ def solve_relay(
             place_of[:, k] = k
             witness[:, k] = first_witness[k]
         num_vacant[:] = num_chips
-        top[:] = first_low.max()
         open_bits[:] = ~np.uint64(0)
         if n & 63:
             open_bits[n >> 6] = (np.uint64(1) << np.uint64(n & 63)) - np.uint64(1)
+        lowest[:] = 0
+        minus_highest[:] = 1 - num_chips
+        shrunk_at[:] = -1
+        top[:] = first_low.max()
         if orders.shape[0]:
             order[:] = orders[min(group, orders.shape[0] - 1)]
         else:
@@ -89,7 +98,7 @@ def solve_relay(
             shuffle(order, group_streams, group)
         for keeps in range(1 if proposals.shape[0] else 0, -1, -1):
             for i in range(n):
-                u = order[i]
+                u, step = order[i], keeps * n + i
                 raises, lowers = False, False
                 for lane in range(count):
                     least, most = int(low[u, lane]), -int(minus_high[u, lane])
@@ -98,49 +107,71 @@ def solve_relay(
                             hold(vacant, num_vacant, place_of, witness, lane, least)
                         continue
                     b = begin + lane
-                    chip = -1
                     if keeps:
                         want = int(proposals[b, u])
-                        if (
-                            least <= want <= most
-                            and keep_cover(
-                                vacant,
-                                num_vacant,
-                                place_of,
-                                witness,
-                                top[lane],
+                        if not least <= want <= most:
+                            continue
+                        if not still_covered(
+                            vacant,
+                            num_vacant,
+                            witness,
+                            low,
+                            minus_high,
+                            lane,
+                            max(top[lane], want),
+                            u,
+                            want,
+                            ancestors,
+                            descendants,
+                        ):
+                            answer = mend(
+                                cover,
                                 low,
                                 minus_high,
                                 lane,
+                                max(top[lane], want),
                                 u,
                                 want,
                                 ancestors[u],
                                 descendants[u],
-                                open_bits,
+                                step,
+                                False,
                             )
-                            == -1
-                        ):
-                            chip = want
+                            if answer != -1:
+                                continue
+                        chip = want
                     else:
                         bottom, ceiling = least, most
                         which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
                         excluded = none_excluded
                         while True:
                             chip = draw(bottom, ceiling, excluded, weights, which, u, streams, b)
-                            answer = keep_cover(
+                            if still_covered(
                                 vacant,
                                 num_vacant,
-                                place_of,
                                 witness,
-                                top[lane],
                                 low,
                                 minus_high,
                                 lane,
+                                max(top[lane], chip),
+                                u,
+                                chip,
+                                ancestors,
+                                descendants,
+                            ):
+                                break
+                            answer = mend(
+                                cover,
+                                low,
+                                minus_high,
+                                lane,
+                                max(top[lane], chip),
                                 u,
                                 chip,
                                 ancestors[u],
                                 descendants[u],
-                                open_bits,
+                                step,
+                                True,
                             )
                             if answer == -1:
                                 break
@@ -152,8 +183,6 @@ def solve_relay(
                                 if excluded.size == 0:
                                     excluded = np.zeros(num_chips, np.bool_)
                                 excluded[chip] = True
-                    if chip < 0:
-                        continue
                     hold(vacant, num_vacant, place_of, witness, lane, chip)
                     top[lane] = max(top[lane], chip)
                     raises |= chip > least

@@ -88,6 +88,49 @@ def likeliest_staircase(log_p: Floats) -> Ints:
 
 
 @njit(cache=True, nogil=True)
+def staircase_marginals(log_p: Floats) -> Floats:
+    """Marginals of the distribution that `sample_staircases` draws from (forward-backward).
+
+    Args:
+        log_p: as for `sample_staircases`.
+
+    Returns:
+        `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
+        throughout where no staircase is possible.
+    """
+    n, chips = log_p.shape
+    joint = _forward(log_p)
+    backward = np.zeros(chips)
+    for i in range(n - 1, -1, -1):
+        if i < n - 1:
+            for c in range(chips):
+                # In place: the entry of the next chip is still that of the position after.
+                stay = log_p[i + 1, c] + backward[c]
+                step = _NEVER
+                if c + 1 < chips:
+                    step = log_p[i + 1, c + 1] + backward[c + 1]
+                backward[c] = _log_sum(stay, step)
+        most = _NEVER
+        for c in range(chips):
+            joint[i, c] += backward[c]
+            most = max(most, joint[i, c])
+        if most == _NEVER:
+            continue
+        total = 0.0
+        for c in range(chips):
+            total += np.exp(joint[i, c] - most)
+        for c in range(chips):
+            joint[i, c] -= most + np.log(total)
+    return joint
+
+
+@njit(cache=True, nogil=True)
+def _log_sum(first: float, second: float) -> float:
+    high, low = max(first, second), min(first, second)
+    return high if low == _NEVER else high + np.log1p(np.exp(low - high))
+
+
+@njit(cache=True, nogil=True)
 def _forward(log_p: Floats) -> Floats:
     """`[n, C]`, log-weight of all staircases that end at each position and chip."""
     n, chips = log_p.shape

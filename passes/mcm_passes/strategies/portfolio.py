@@ -86,6 +86,8 @@ class Portfolio:
                 bound is None or outcome.bound.seconds > bound.seconds
             ):
                 bound = outcome.bound
+            if outcome.infeasible:
+                return dataclasses.replace(outcome, evaluations=search.evaluations)
             if outcome.chip_of is None:
                 reason = outcome.reason
                 continue

@@ -37,6 +37,7 @@ def test_json_holds_the_answer_and_its_certificate() -> None:
     assert data["method"] == "ideals"
     assert (data["cost"], data["rule"]) == ("device-placement", "none")
     assert "order ideals" in data["argument"]
+    assert data["proof"] == "ideals"
     problem = with_devices(read_placement(Path(PROBLEM)), None, 0)
     assert [row["id"] for row in data["assignment"]] == list(problem.ids)
     device_of = np.array([row["device"] for row in data["assignment"]], np.int32)

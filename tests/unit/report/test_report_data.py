@@ -68,6 +68,7 @@ def test_numbers_of_the_whole() -> None:
     assert report["gap"] == pytest.approx(125 / 110 - 1)
     assert report["analytic_gap"] == pytest.approx(121 / 110 - 1)
     assert report["bound_argument"] == "total work / 3 chips"
+    assert report["bound_proof"] == "total_work"
     assert report["period_model"] == "ring-events"
     assert report["cost_model"] == "roofline"
     assert report["chips_used"] == 3

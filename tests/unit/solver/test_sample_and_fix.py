@@ -128,6 +128,35 @@ def test_a_long_chain_in_any_order(graph_of, order):
     assert ((steps == 0) | (steps == 1)).all()
 
 
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_more_chips_than_a_byte_counts(graph_of, routing):
+    n, chips = 300, 200
+    graph = graph_of(n, [(i, i + 1) for i in range(n - 1)], chips, {n - 1: chips - 1})
+    solver = BatchSolver.of(graph, routing)
+    rng = np.random.default_rng(4)
+    along = np.arange(n, dtype=np.int32)
+    wish = np.sort(rng.integers(0, chips, (40, n)).astype(np.int32), axis=1)
+    for drawn in (solver.sample(rng, 40), solver.fix(rng, wish, orders=along)):
+        assert (drawn[:, 0] == 0).all()
+        assert (drawn[:, -1] == chips - 1).all()
+        steps = np.diff(drawn, axis=1)
+        assert ((steps == 0) | (steps == 1)).all()
+
+
+def test_a_chip_passes_its_node_on_where_no_spare_one_is_left(graph_of, all_valid):
+    """A star whose leaves are pinned but for one, so that one node has to serve in turn."""
+    edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4)]
+    graph = graph_of(5, edges, 4, {4: 3})
+    partitions = all_valid(graph)
+    every = np.array(partitions, np.int32)
+    rng = np.random.default_rng(8)
+    solver = BatchSolver.of(graph)
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 3, 1, 4]):
+        orders = np.array(order, np.int32)
+        assert (solver.fix(rng, every, orders=orders) == every).all()
+        assert set(map(tuple, solver.sample(rng, 600, orders=orders).tolist())) == set(partitions)
+
+
 def test_parts_without_a_connection_are_tied_together(graph_of, all_valid):
     graph = graph_of(6, [(0, 2), (2, 4), (1, 3), (3, 5)], 3)
     drawn = BatchSolver.of(graph, "strict").sample(np.random.default_rng(6), 2000)

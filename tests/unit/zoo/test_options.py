@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.conv_rnn import ConvRnn
+from mcm_models.zoo.ensemble_cnn import EnsembleCnn
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.inception_v3 import InceptionV3
 from mcm_models.zoo.lstm_lm import LstmLm
 from mcm_models.zoo.nmt import Nmt
+from mcm_models.zoo.plain_cnn import PlainCnn
+from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.resnet50 import ResNet50
+from mcm_models.zoo.stacked_rnn import StackedRnn
 from mcm_models.zoo.t5 import T5
+from mcm_models.zoo.unet_cnn import UnetCnn
 
 
 @pytest.mark.parametrize(
@@ -29,6 +35,18 @@ from mcm_models.zoo.t5 import T5
         (Gpt2, {"hidden": 10, "heads": 4}, "hidden=10 is not a multiple of heads=4"),
         (T5, {"decoder_layers": 0}, "at least 1: decoder_layers=0"),
         (T5, {"buckets": 5}, "buckets=5 is odd"),
+        (PlainCnn, {"kernel": 4}, "odd: kernel=4"),
+        (PlainCnn, {"image_size": 15, "stages": 5}, "at least 16: image_size=15"),
+        (ResidualCnn, {"width": 6, "groups": 4}, "a width of 6 is not a multiple of groups=4"),
+        (ResidualCnn, {"width": 8, "groups": 4}, "groups=4 needs block=bottleneck"),
+        (ResidualCnn, {"width": 48, "groups": 48, "widen": 1.5, "block": "bottleneck"}, "of 72 is"),
+        (PlainCnn, {"widen": 0.5}, "between 1 and 16: widen=0.5"),
+        (PlainCnn, {"widen": float("nan")}, "between 1 and 16: widen=nan"),
+        (EnsembleCnn, {"members": 1}, "at least 2: members=1"),
+        (UnetCnn, {"stages": 1}, "at least 2: stages=1"),
+        (UnetCnn, {"stages": 4, "image_size": 20}, "image_size=20 is not a multiple of 8"),
+        (StackedRnn, {"steps": 0, "hidden": 0}, "at least 1: steps=0, hidden=0"),
+        (ConvRnn, {"stages": 4, "height": 15}, "at least 16: height=15"),
         (T5, {"max_distance": 31}, "at least 32: max_distance=31"),
     ],
 )

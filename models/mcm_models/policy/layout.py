@@ -1,0 +1,127 @@
+"""The policy's shape: hyperparameters, and the names and shapes of its weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_models.policy.features import COLUMNS, FEATURES_VERSION, NUM_OP_CLASSES
+
+Singles = npt.NDArray[np.float32]
+Weights = dict[str, Singles]
+"""Weights by name, as checkpoints hold them; `PolicyLayout.shapes` lists the names."""
+
+NEIGHBOR_COLUMNS = 5
+"""What a node sees of choices before: latest and mean of producers, earliest and mean of
+consumers, and whether there are any choices yet."""
+
+
+NORM_EPSILON = 1e-6
+"""Added to the mean square that a layer divides by."""
+
+
+@dataclass(frozen=True)
+class PolicyLayout:
+    """Hyperparameters that decide which weights there are; defaults of MCM, section 5.1.
+
+    Attributes:
+        layers: GraphSAGE layers.
+        width: features of a node between them.
+        head_width: width of the head's two hidden layers.
+        knots: places along the ring that the head scores. For as many chips they are the chips, as
+            published; for other packages scores are interpolated between them (ours), so that
+            one policy serves all.
+        iterations: T of Eq. 7, rounds of decoding.
+        op_width: width of the embedding of op classes.
+        features_version: `FEATURES_VERSION` of what it reads.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+
+    layers: int = 8
+    width: int = 128
+    head_width: int = 128
+    knots: int = 36
+    iterations: int = 1
+    op_width: int = 16
+    features_version: int = FEATURES_VERSION
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "head_width", "iterations", "op_width"):
+            if not 1 <= getattr(self, name) <= 4096:
+                raise ValueError(f"{name} is {getattr(self, name)}, not from 1 to 4096")
+        if not 2 <= self.knots <= 4096:
+            raise ValueError(f"knots is {self.knots}, not from 2 to 4096")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every weight; matrices are `[inputs, outputs]`."""
+        width, head = self.width, self.head_width
+        shapes: dict[str, tuple[int, ...]] = {
+            "embed/op": (NUM_OP_CLASSES, self.op_width),
+            "embed/kernel": (self.op_width + len(COLUMNS), width),
+            "embed/bias": (width,),
+        }
+        for k in range(self.layers):
+            shapes[f"sage/{k}/own"] = (width, width)
+            shapes[f"sage/{k}/producers"] = (width, width)
+            shapes[f"sage/{k}/consumers"] = (width, width)
+            shapes[f"sage/{k}/bias"] = (width,)
+            shapes[f"sage/{k}/scale"] = (width,)
+        shapes["head/node"] = (width, head)
+        # The row after the last is for 'no choice yet'.
+        shapes["head/own_choice"] = (self.knots + 1, head)
+        shapes["head/neighbors"] = (NEIGHBOR_COLUMNS, head)
+        shapes["head/bias0"] = (head,)
+        shapes["head/hidden"] = (head, head)
+        shapes["head/bias1"] = (head,)
+        shapes["head/scores"] = (head, self.knots)
+        shapes["head/bias2"] = (self.knots,)
+        return shapes
+
+
+def initial_weights(layout: PolicyLayout, seed: int) -> Weights:
+    """Random weights; the last layer starts small, so that the policy starts near uniform.
+
+    Args:
+        layout: which weights there are.
+        seed: same seed, same bytes.
+    """
+    rng = np.random.default_rng(seed)
+    weights: Weights = {}
+    for name, shape in layout.shapes().items():
+        if name.endswith("/scale"):
+            weights[name] = np.ones(shape, np.float32)
+        elif len(shape) == 1:
+            weights[name] = np.zeros(shape, np.float32)
+        else:
+            # He et al. 2015 for ReLU; three sums meet in a GraphSAGE layer.
+            deviation = math.sqrt((2.0 / 3.0 if name.startswith("sage") else 2.0) / shape[0])
+            if name in {"head/scores", "head/own_choice", "head/neighbors"}:
+                deviation = 0.01
+            weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
+    return weights
+
+
+def knot_mixture(knots: int, num_chips: int) -> Singles:
+    """`[knots, C]`, linear interpolation from scores of knots to scores of chips.
+
+    Knots and chips both stand in the middle of equal parts of the ring; the identity where there
+    are as many of one as of the other.
+    """
+    places = np.clip((np.arange(num_chips) + 0.5) * knots / num_chips - 0.5, 0, knots - 1)
+    low = np.minimum(places.astype(np.int64), knots - 2)
+    share = places - low
+    mixture = np.zeros((knots, num_chips), np.float32)
+    chips = np.arange(num_chips)
+    mixture[low, chips] = 1.0 - share
+    mixture[low + 1, chips] += share
+    return mixture
+
+
+def knot_of_chip(knots: int, num_chips: int) -> npt.NDArray[np.int32]:
+    """`[C]`, the knot next to each chip."""
+    return ((np.arange(num_chips) + 0.5) * knots / num_chips).astype(np.int32)

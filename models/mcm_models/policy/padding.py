@@ -1,0 +1,97 @@
+"""Graphs in arrays of few sizes, so that JAX compiles few programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_models.policy.features import GraphFeatures, Singles
+
+Ints = npt.NDArray[np.int32]
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+EDGES_PER_NODE = 2
+MIN_NODES = 64
+
+
+class PaddedGraph(NamedTuple):
+    """One graph, padded to a bucket; a pytree of arrays for JAX.
+
+    The last node is a stand-in that padded edges lead from and to.
+
+    Attributes:
+        op_class: `[P]`.
+        values: `[P, F]`.
+        source: `[Q]`, edges sorted by `target`.
+        target: `[Q]`.
+        by_source: `[Q]`, the same edges sorted by `source`: positions in the above.
+        in_share: `[P]`, one over the number of producers, 0 where there are none.
+        out_share: `[P]`, one over the number of consumers, likewise.
+        real: `[P]`, 1 for nodes, 0 for padding.
+    """
+
+    op_class: Ints
+    values: Singles
+    source: Ints
+    target: Ints
+    by_source: Ints
+    in_share: Singles
+    out_share: Singles
+    real: Singles
+
+
+@dataclass(frozen=True, order=True)
+class Bucket:
+    """A padded size: P nodes (one of them the stand-in) and Q edges."""
+
+    nodes: int
+    edges: int
+
+
+def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
+    """The smallest bucket that holds a graph: 64 nodes times powers of the square root of 2."""
+    needed = max(num_nodes + 1, -(-num_edges // EDGES_PER_NODE), MIN_NODES)
+    nodes = MIN_NODES
+    k = 0
+    while nodes < needed:
+        k += 1
+        # Multiples of 16 suit vector units.
+        nodes = round(MIN_NODES * 2 ** (k / 2) / 16) * 16
+    return Bucket(nodes, nodes * EDGES_PER_NODE)
+
+
+def pad_graph(features: GraphFeatures) -> PaddedGraph:
+    """Pads a graph to its bucket."""
+    n, e = features.num_nodes, features.source.size
+    bucket = bucket_of(n, e)
+    stand_in = bucket.nodes - 1
+    source = np.full(bucket.edges, stand_in, np.int32)
+    target = np.full(bucket.edges, stand_in, np.int32)
+    source[:e], target[:e] = features.source, features.target
+    return PaddedGraph(
+        op_class=pad_rows(features.op_class, bucket.nodes),
+        values=pad_rows(features.values, bucket.nodes),
+        source=source,
+        target=target,
+        by_source=np.argsort(source, kind="stable").astype(np.int32),
+        in_share=_shares(features.target, n, bucket.nodes),
+        out_share=_shares(features.source, n, bucket.nodes),
+        real=pad_rows(np.ones(n, np.float32), bucket.nodes),
+    )
+
+
+def pad_rows(rows: npt.NDArray[_Number], nodes: int, axis: int = 0) -> npt.NDArray[_Number]:
+    """Zeros after the rows of real nodes along an axis."""
+    widths = [(0, 0)] * rows.ndim
+    widths[axis] = (0, nodes - rows.shape[axis])
+    return np.pad(rows, widths)
+
+
+def _shares(ends: Ints, num_nodes: int, padded: int) -> Singles:
+    degree = np.bincount(ends, minlength=num_nodes)
+    share = np.divide(1.0, degree, out=np.zeros(num_nodes), where=degree > 0)
+    return pad_rows(share.astype(np.float32), padded)

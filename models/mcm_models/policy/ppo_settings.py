@@ -1,0 +1,40 @@
+"""Settings of proximal policy optimisation; no JAX here, so that compiles can read recipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PpoSettings:
+    """Settings of one update.
+
+    Attributes:
+        epochs: passes over the rollouts (MCM, section 5.1: 10).
+        minibatches: parts that the rollouts are divided into (MCM, section 5.1: 4).
+        learning_rate: of Adam (Kingma and Ba 2015); ours, the paper names none.
+        clip: largest change of a node's probability ratio that earns anything (Schulman et al.
+            2017, Eq. 7, with its value).
+        entropy: weight of the mean entropy of p; ours.
+        max_gradient: norm that gradients are cut to; ours.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+
+    epochs: int = 10
+    minibatches: int = 4
+    learning_rate: float = 3e-4
+    clip: float = 0.2
+    entropy: float = 1e-3
+    max_gradient: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
+        for name in ("learning_rate", "clip", "max_gradient"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
+        if not self.entropy >= 0:
+            raise ValueError(f"entropy is {self.entropy}, not at least 0")
