@@ -131,6 +131,7 @@ class Partition:
         strategy: text form of the strategy that found it.
         routing: the rule it is valid under.
         cost_model: name of the model that `period_s` and `bound` come from.
+        found_by: the member of a portfolio that found it; empty where there is none.
     """
 
     chip_of: Ints
@@ -139,6 +140,7 @@ class Partition:
     strategy: str
     routing: Routing
     cost_model: str
+    found_by: str = ""
 
     @property
     def gap(self) -> float:
@@ -200,6 +202,8 @@ class Budget:
         enough_s: a period that cannot be beaten, so that a search which has it may stop; 0 where
             none is known.
         judge: the simulator for search, where the caller has one for this problem.
+        known: `[N]` each, partitions that the caller has evaluated, best first, for strategies
+            that can start from them.
         monitor: how the caller watches and cancels.
     """
 
@@ -208,6 +212,7 @@ class Budget:
     effort_s: float = 5.0
     enough_s: float = 0.0
     judge: BatchJudge | None = field(default=None, compare=False)
+    known: tuple[Ints, ...] = field(default=(), compare=False)
     monitor: SearchMonitor = field(default_factory=SearchMonitor, compare=False)
 
 
@@ -222,6 +227,7 @@ class Outcome:
         bound: a lower bound that it proved on the way, or None.
         runners_up: other good partitions, best first, for a caller that has another judge.
         infeasible: whether it proved that no valid partition exists; `reason` then says how.
+        found_by: the member of a portfolio that found it; empty where there is none.
     """
 
     chip_of: Ints | None
@@ -230,6 +236,7 @@ class Outcome:
     bound: LowerBound | None = None
     runners_up: tuple[Ints, ...] = ()
     infeasible: bool = False
+    found_by: str = ""
 
 
 Evaluate = Callable[[Ints], float]

@@ -130,6 +130,7 @@ TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "targe
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")
 COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
+TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 
 _current_plugin: str | None = None

@@ -60,7 +60,9 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
         tolerance = rounding * (ratio + latest)
         if not improve(graph, ratio, value, policy, tolerance):
             return ratio, critical
-        ratio, critical = _evaluate(graph, ratio, critical, value, policy)
+        ratio, slowest = _evaluate(graph, ratio, value, policy)
+        if slowest >= 0:
+            critical = slowest
         sweeps += 1
         if sweeps % (activities + 100) == 0:
             # Rounding errors chase each other around a cycle.
@@ -100,15 +102,18 @@ def improve(
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(
-    graph: EventGraph, ratio: float, critical: int, value: Floats, policy: Longs
-) -> tuple[float, int]:
-    """Raises the ratio to that of the policy's slowest cycle, and sets the values by it."""
+def _evaluate(graph: EventGraph, ratio: float, value: Floats, policy: Longs) -> tuple[float, int]:
+    """Raises the ratio to that of the policy's slowest cycle, and sets the values by it.
+
+    Returns:
+        The ratio, and an activity on the cycle that raised it or -1.
+    """
     activities = len(policy)
     path = np.empty(activities, np.int64)
     # 0: not seen; n: on the n-th walk, or settled by an earlier one.
     seen = np.zeros(activities, np.int64)
     walk = 0
+    slowest = -1
     for root in range(activities):
         if seen[root] > 0:
             continue
@@ -120,7 +125,7 @@ def _evaluate(
         if seen[a] == walk and policy[a] != _NONE:
             around = _cycle_ratio(graph, policy, a)
             if around > ratio:
-                ratio, critical = around, a
+                ratio, slowest = around, a
     seen[:] = 0
     walk = 0
     for root in range(activities):
@@ -142,7 +147,7 @@ def _evaluate(
             if b != a:
                 source, seconds, lag = _arc(graph, policy, b)
                 value[b] = value[source] + seconds - ratio * lag
-    return ratio, critical
+    return ratio, slowest
 
 
 @njit(cache=True, nogil=True)

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_hardware.plain_numbers import variable
 from mcm_hardware.program_arrays import (
     ENGINE,
     HOST_IN,
@@ -192,7 +193,7 @@ def _waits(
         np.empty(room, np.bool_),
     )
     ptr = np.empty(activities + 1, np.int64)
-    w = 0
+    w = variable(0)
     for a in range(kernels):
         ptr[a] = w
         for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
@@ -248,7 +249,7 @@ def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffe
     return w + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
     """`[T]` each: the kernel that makes a transfer's tensor and the last that reads it, or -1."""
     writer = np.full(len(program.source), -1, np.int64)
@@ -261,7 +262,7 @@ def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
     return writer, last_reader
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _passed_on(after: Longs) -> tuple[Longs, Longs]:
     """CSR of the transfers that pass each transfer on."""
     ptr = np.zeros(len(after) + 1, np.int64)
@@ -279,7 +280,7 @@ def _passed_on(after: Longs) -> tuple[Longs, Longs]:
     return ptr, passed
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _finals(program: ProgramArrays, hop_ptr: Longs) -> Longs:
     """Activities that end an inference."""
     finals = np.empty(max(len(program.source), len(program.chip)), np.int64)

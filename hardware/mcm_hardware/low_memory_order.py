@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_hardware.plain_numbers import variable
 from mcm_hardware.stable_order import numbered
 
 Longs = npt.NDArray[np.int64]
@@ -194,7 +195,7 @@ def _greedy_from_start(
         waits[kernel] += 1
     heap_key: Longs = np.empty(num_kernels + num_values, np.int64)
     heap_item: Longs = np.empty(num_kernels + num_values, np.int64)
-    count = 0
+    count = variable(0)
     for kernel in range(num_kernels):
         if waits[kernel] == 0:
             count = _push(heap_key, heap_item, count, int(grows[kernel]), kernel)
@@ -258,7 +259,7 @@ def _greedy_from_end(
     waits: Longs = np.empty(num_kernels, np.int64)
     heap_key: Longs = np.empty(num_kernels + len(readers), np.int64)
     heap_item: Longs = np.empty(num_kernels + len(readers), np.int64)
-    count = 0
+    count = variable(0)
     for kernel in range(num_kernels):
         waits[kernel] = succ_ptr[kernel + 1] - succ_ptr[kernel]
         if waits[kernel] == 0:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_hardware.low_memory_order import max_live_bytes
+from mcm_hardware.plain_numbers import variable
 from mcm_hardware.stable_order import ascending, negated, numbered
 from mcm_hardware.sweep_allocation import sweep_offsets
 
@@ -60,7 +61,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     steps = MAX_STEPS
     order = best = by_size
     offsets = found = np.empty(0, np.int64)
-    high = top = -1
+    high = top = variable(-1)
     for attempt in range(3 + REPAIRS):
         if attempt == 1:
             order = ascending(by_size, _fullest_step(sizes, first, last))
@@ -157,7 +158,7 @@ def _place(
 def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     """For each buffer, the rank of the fullest step that it lives in; the fullest has rank 0."""
     count = len(sizes)
-    num_steps = 0
+    num_steps = variable(0)
     for item in range(count):
         num_steps = max(num_steps, int(last[item]) + 1)
     live: Longs = np.zeros(num_steps + 1, np.int64)

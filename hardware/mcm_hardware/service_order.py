@@ -33,7 +33,7 @@ class Waits(NamedTuple):
     for_buffer: npt.NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def ready_order(
     num_kernels: int, resource: Longs, busy_s: Floats, wait_ptr: Longs, waits: Waits
 ) -> Longs:
@@ -139,7 +139,7 @@ def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
     heap[place] = a
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def serve_in_order(order: Longs, resource: Longs, num_resources: int) -> tuple[Longs, Longs]:
     """What each resource serves before each activity, if all of them follow one order.
 

@@ -11,6 +11,7 @@ from numba import njit
 from mcm_hardware.cycle_ratio import improve
 from mcm_hardware.event_graph import EventGraph
 from mcm_hardware.max_plus import play_inference
+from mcm_hardware.plain_numbers import variable
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -71,7 +72,7 @@ def steady_state(
     streak = np.zeros(MAX_CYCLICITY + 1, np.int64)
     suspect = np.zeros(MAX_CYCLICITY + 1, np.int64)
     cycle, since = 0, -1
-    played = 0
+    played = variable(0)
     tolerance = 0.0
     while played < least or (cycle == 0 and played < most):
         i = played

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_hardware.plain_numbers import variable
 from mcm_hardware.stable_order import ascending
 
 Longs = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def sweep_offsets(
     # Gaps below `top`, ascending and apart from each other.
     gap_at: Longs = np.empty(count + 1, np.int64)
     gap_size: Longs = np.empty(count + 1, np.int64)
-    gaps, ended = 0, 0
+    gaps, ended = variable(0), 0
     top = high = base
     for item in begins:
         while last[ends[ended]] < first[item]:
@@ -57,7 +58,7 @@ def sweep_offsets(
             top = int(gap_at[gaps])
         if sizes[item] == 0:
             continue
-        best = -1
+        best = variable(-1)
         for gap in range(min(gaps, GAPS_SEEN)):
             if gap_size[gap] >= sizes[item] and (best < 0 or gap_size[gap] < gap_size[best]):
                 best = gap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 from numba import types
 
@@ -10,7 +10,7 @@ from mcm_hardware.event_graph import event_graph
 from mcm_hardware.low_memory_order import low_memory_order
 from mcm_hardware.offset_assignment import plan_offsets
 from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import LinkArrays, ProgramArrays
+from mcm_hardware.program_arrays import Floats, LinkArrays, Longs, ProgramArrays
 from mcm_hardware.stall_times import stall_times
 from mcm_hardware.steady_state import steady_state
 
@@ -18,7 +18,7 @@ LONGS = types.Array(types.int64, 1, "C")
 FLOATS = types.Array(types.float64, 1, "C")
 BOOLS = types.Array(types.boolean, 1, "C")
 
-_TYPES = {"Longs": LONGS, "Floats": FLOATS, "int": types.int64, "bool": types.boolean}
+_TYPES: dict[Any, Any] = {Longs: LONGS, Floats: FLOATS, int: types.int64, bool: types.boolean}
 
 
 def warm_up() -> None:
@@ -38,7 +38,8 @@ def warm_up() -> None:
 
 def _tuple_type(named: Any) -> types.NamedTuple:
     """What numba takes a named tuple for whose fields are plain arrays and numbers."""
-    fields = [_TYPES[named.__annotations__[field]] for field in named._fields]
+    hints = get_type_hints(named)
+    fields = [_TYPES[hints[field]] for field in named._fields]
     return types.NamedTuple(tuple(fields), named)
 
 

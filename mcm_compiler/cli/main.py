@@ -28,6 +28,7 @@ VERBS = {
     "passes": "List the passes and their options.",
     "partition": "Place the operators of a problem file on devices.",
     "strategies": "List the partition strategies.",
+    "train": "Train what the compiler learns, such as the partitioning policy.",
     "opt": "Run passes on a model and print what they made of it.",
     "zoo": "List the models of the zoo, or write one to a file.",
     "explain": "Explain a diagnostic code.",

@@ -14,6 +14,7 @@ def catalog() -> dict[str, CatalogEntry]:
     from mcm_compiler.diagnostic_catalog import (
         artifacts,
         importing,
+        learning,
         partitioning,
         passes,
         problem_files,
@@ -25,6 +26,7 @@ def catalog() -> dict[str, CatalogEntry]:
     families = (
         artifacts,
         importing,
+        learning,
         partitioning,
         passes,
         problem_files,

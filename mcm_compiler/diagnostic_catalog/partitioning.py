@@ -130,6 +130,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "value_info with type and shape lets them be distributed.",
     ),
     CatalogEntry(
+        "MCM-P017",
+        "graph partitioner not installed",
+        "The strategies metis and kahip are baselines that call METIS and KaHIP, which are not\n"
+        "part of the compiler's own requirements. Install the extra 'baselines', or take another\n"
+        "strategy: mcmc strategies lists them.",
+    ),
+    CatalogEntry(
         "MCM-P020",
         "memory plan does not fit",
         "Partitioning estimates the memory of each chip, and lowering then plans it with\n"

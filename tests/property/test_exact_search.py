@@ -18,6 +18,7 @@ from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.exact.ideals import Ideals
 from mcm_passes.partitioning import bounds
 from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.solver.rule_graph import rule_graph
 from tests.property.test_partition_search import best_period, make_problem
 
@@ -29,6 +30,7 @@ ARGUMENTS = (
     bounds.chain_of_units,
     bounds.tensors_too_large_to_cross,
     bounds.streamed_weights,
+    outputs_passed_on,
 )
 
 

@@ -40,7 +40,10 @@ def make_problem(
 ):
     """One output tensor per unit; units without producers read a graph input each."""
     n = len(compute_us)
-    consumers = [sorted({v for u, v in edges if u == w}) for w in range(n)]
+    readers: list[set[int]] = [set() for _ in range(n)]
+    for u, v in edges:
+        readers[u].add(v)
+    consumers = [sorted(mine) for mine in readers]
     reads = {v for _, v in edges}
     names, producer, to_host, rows = [], [], [], []
     for u in range(n):
@@ -192,18 +195,21 @@ def test_dp_is_optimal_on_chains(problem):
 @settings(max_examples=60, deadline=None)
 def test_dp_finds_the_best_cuts_of_its_orders_where_memory_is_ample(problem):
     assume(min(problem.limits.sram_bytes) >= 1 << 20)
-    best = float("inf")
-    for order in topological_orders(problem, 4):
+    best, least = float("inf"), float("inf")
+    for order in topological_orders(problem, ContiguousDp().orders):
         n = order.units.size
         for k in range(min(problem.num_chips, n)):
             for inner in itertools.combinations(range(1, n), k):
                 chip_of = chips_from_cuts(problem, order.units, np.array([0, *inner, n]))
-                if problem.routing == "strict" and not spans_one_chip(problem, chip_of):
-                    continue
-                best = min(best, period(problem, chip_of))
+                period_s = period(problem, chip_of)
+                least = min(least, period_s)
+                if problem.routing != "strict" or spans_one_chip(problem, chip_of):
+                    best = min(best, period_s)
     found = ContiguousDp().solve(problem, lambda f: period(problem, f), RNG, Budget())
     found_s = period(problem, found.chip_of) if found.chip_of is not None else float("inf")
-    np.testing.assert_allclose(found_s, best, rtol=2e-6)
+    # Under the strict rule cuts that are not adjacent are tried where those that are do not do.
+    assert found_s <= best * (1 + 2e-6)
+    assert found_s >= least * (1 - 2e-6)
 
 
 def spans_one_chip(problem, chip_of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,3 +251,23 @@ def test_random_streams_depend_on_seed_and_purpose_alone() -> None:
     assert draw(1, "a") != draw(1, "b")
     assert draw(1, "a") != draw(2, "a")
     assert isinstance(_context([]).rng("a"), np.random.Generator)
+
+
+def test_the_imported_graph_is_kept_from_the_collector_while_passes_run(model: ir.Model) -> None:
+    seen: list[int] = []
+    manager = PassManager([Give()], after=lambda _step, _model: seen.append(gc.get_freeze_count()))
+    manager.run(model, _context([]))
+    assert seen[0] > 0
+    assert gc.get_freeze_count() == 0
+    with pytest.raises(CompileError):
+        PassManager([Break("raise")]).run(model, _context([]))
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_others_keep_from_the_collector_stays_so(model: ir.Model) -> None:
+    gc.freeze()
+    try:
+        PassManager([Give()]).run(model, _context([]))
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -1,98 +1,159 @@
 """How good the partitions of every strategy are, and what they cost.
 
-Each cell is one strategy on one problem with the deterministic effort of `-O2`, in a process of
-its own. `*_gap` is the gap of the default portfolio on the roomy package, by the rule.
-`portfolio_losses` counts strategies that beat the portfolio although it has them as members, at
-the same seed and effort. `--update` writes the table to
+Each cell of the table is one strategy on one problem, in a process of its own with a time limit:
+models on a roomy package and on tight ones with the effort of `-O2`, some of them again with the
+judge in the loop, and the inputs of the device-placement paper. Cells are kept in a file as they
+come, and a later run measures those that are missing. `--update` writes what is there to
 tools/bench/data/partitioning.json and docs/partitioning-results.md.
+
+The exit status is 1 where a member of the portfolio beats it at the same seed and effort.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from harness.bars import Bar, context, median_bar
-from harness.command_line import Settings, run_script
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from partition_cases.cases import Case
-    from partition_cases.cells import Cell
+    from partition_cases.isolation import Job, Record
+    from partition_cases.plan import Plan
+    from partition_cases.records import Records
 
-GAP_BARS = {
-    ("ResNet-50", "relay"): 0.001,
-    ("ResNet-50", "strict"): 0.001,
-    ("Inception-V3", "relay"): 0.001,
-    ("Inception-V3", "strict"): 0.001,
-    ("BERT-large", "relay"): 0.001,
-    ("BERT-large", "strict"): 0.001,
-    ("NMT unrolled", "relay"): 0.005,
-}
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tools" / "bench" / "data" / "partitioning.json"
+PAGE = ROOT / "docs" / "partitioning-results.md"
+INPUTS = ROOT / "tests" / "data" / "device_placement"
+CELLS = ROOT / "build" / "partitioning-cells.jsonl"
 
-PORTFOLIO = "portfolio"
+COMMAND = "python tools/bench/partitioning.py --update"
+QUICK_STRATEGIES = ("cpsat", "dp", "greedy", "local_search", "portfolio")
 
 
-def measure(settings: Settings) -> list[Bar]:
-    """All bars; over one small model where `settings.quick`."""
-    from partition_cases.cases import MODELS, QUICK, cases_of
-    from partition_cases.cells import run_cells, strategies, warm_up
-    from partition_cases.table import as_data, write
-
-    names = strategies()
-    results: list[tuple[Case, list[Cell]]] = []
-    warm = False
-    for model in QUICK if settings.quick else MODELS:
-        for case in cases_of(model):
-            if not warm:
-                warm_up(case, names)
-                warm = True
-            start = time.perf_counter()
-            cells = run_cells(case, names)
-            results.append((case, cells))
-            seconds = time.perf_counter() - start
-            print(f"{case.model}, {case.package}, {case.routing}: {seconds:.0f} s", file=sys.stderr)
-    if settings.update:
-        write(as_data(results, context()))
-    return [*_gaps(results), _losses(results)]
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures what is missing and shows the bars."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.quick and (asked.update or asked.render):
+        parser.error("--quick measures too little to be written")
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(asked, Path(folder) / "cells.jsonl" if asked.quick else asked.cells)
 
 
-def _gaps(results: Sequence[tuple[Case, Sequence[Cell]]]) -> list[Bar]:
-    bars: list[Bar] = []
-    for case, cells in results:
-        bar = GAP_BARS.get((case.model, case.routing))
-        if bar is None or case.package != "mcm36":
-            continue
-        bound_s = max(cell.bound_s for cell in cells)
-        gaps = [c.period_s / bound_s - 1.0 for c in cells if c.strategy == PORTFOLIO]
-        if gaps:
-            name = f"{case.model.lower().replace(' ', '_')}_{case.routing}_gap"
-            bars.append(median_bar(name, gaps, bar))
-    return bars
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quick", action="store_true", help="only a part, in less than 50 s")
+    parser.add_argument("--update", action="store_true", help="write data and page")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write both")
+    parser.add_argument("--only", metavar="PATTERN", default="", help="measure cells with this")
+    parser.add_argument("--fresh", action="store_true", help="again what older code measured")
+    parser.add_argument("--cells", type=Path, default=CELLS, help="file that keeps the cells")
+    parser.add_argument("--workers", type=int, default=1, help="cells at a time (default: 1)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of -O3; 0: leave out")
+    parser.add_argument(
+        "--device-placement", type=Path, default=INPUTS, metavar="FOLDER", help="placement problems"
+    )
+    parser.add_argument("--note", default="", help="a remark for the page")
+    return parser
 
 
-def _losses(results: Sequence[tuple[Case, Sequence[Cell]]]) -> Bar:
-    """Members are compared at the portfolio's seed; 5e-4 is its slack for the simulator."""
-    from mcm_passes.strategies.portfolio import Portfolio
+def _run(asked: argparse.Namespace, cells_file: Path) -> int:
+    from harness.bars import as_json, as_table, context
+    from partition_cases.checks import bars
+    from partition_cases.records import Records
+    from partition_cases.table import render
+    from partition_cases.table_data import as_data
 
-    allowed = 1.0 + Portfolio().slack + 1e-9
-    members = {text.partition("{")[0] for text in Portfolio().members}
-    lost = 0
-    for case, cells in results:
-        chosen = next((c for c in cells if c.strategy == PORTFOLIO), None)
-        if chosen is None:
-            continue
-        rivals = [c for c in cells if c.strategy in members and c.seed == chosen.seed]
-        for rival in rivals:
-            if rival.period_s * allowed < chosen.period_s:
-                print(
-                    f"{case.model}, {case.package}, {case.routing}: {rival.strategy} beats it",
-                    file=sys.stderr,
-                )
-                lost += 1
-    return median_bar("portfolio_losses", [float(lost)], 1.0)
+    plan = _plan(asked)
+    records = Records(cells_file)
+    tightness = plan.tightness()
+    _measure(asked, tightness, records)
+    found = {
+        str(job.head["model"]): record
+        for job in tightness
+        if (record := records.find(job.key)) is not None
+    }
+    cells = plan.cells(plan.specs(found))
+    _measure(asked, cells, records, plan)
+    details: dict[str, Any] = {
+        "command": COMMAND,
+        "seeds": list(plan.seeds),
+        "budget_s": plan.budget_s,
+        "workers": asked.workers,
+        "note": asked.note,
+    }
+    data = as_data(tightness, cells, records, context() | details)
+    if asked.update or asked.render:
+        DATA.parent.mkdir(exist_ok=True)
+        text = json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False)
+        DATA.write_text(text + "\n", encoding="utf-8")
+        PAGE.write_text(render(data), encoding="utf-8")
+    held = bars(data)
+    print(as_json(held, quick=asked.quick) if asked.json else as_table(held))
+    return 0 if all(bar.holds for bar in held if bar.name == "portfolio_losses") else 1
+
+
+def _plan(asked: argparse.Namespace) -> Plan:
+    from partition_cases.cells import strategies
+    from partition_cases.packages import MODELS, QUICK
+    from partition_cases.plan import Plan
+
+    if asked.quick:
+        texts = [text for text in strategies() if text in QUICK_STRATEGIES]
+        return Plan({QUICK: MODELS[QUICK]}, texts, (0,), 0.0, ())
+    return Plan(
+        models=MODELS,
+        strategies=strategies(),
+        seeds=tuple(range(asked.seeds)),
+        budget_s=asked.budget,
+        placements=sorted(asked.device_placement.glob("*.json")),
+    )
+
+
+def _measure(
+    asked: argparse.Namespace, jobs: Sequence[Job], records: Records, plan: Plan | None = None
+) -> None:
+    """Measures jobs that have no record yet."""
+    from partition_cases.cases import CaseSpec
+    from partition_cases.cells import warm_up
+    from partition_cases.isolation import run_jobs
+    from partition_cases.packages import MODELS, QUICK
+
+    if asked.render:
+        return
+    missing = [
+        job
+        for job in jobs
+        if asked.only in job.key and records.find(job.key, fresh=asked.fresh) is None
+    ]
+    if not missing:
+        return
+    if plan is not None:
+        small = CaseSpec(QUICK, MODELS[QUICK], "roomy", "relay")
+        warm_up(plan.cases.get(small), list(plan.strategies), next(iter(plan.placements), None))
+    start, done = time.monotonic(), 0
+
+    def keep(record: Record) -> None:
+        nonlocal done
+        done += 1
+        records.keep(record)
+        seconds = record.get("wall_s", 0.0)
+        print(
+            f"{time.monotonic() - start:6.0f} s {done}/{len(missing)} {record['key']}: "
+            f"{record['status']} in {seconds:.1f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    run_jobs(missing, asked.workers, keep)
 
 
 if __name__ == "__main__":
-    sys.exit(run_script(__doc__, measure, can_update=True))
+    sys.exit(main())

@@ -3,11 +3,12 @@
 `*_per_s` are for 36 chips and two cores that do nothing else: partitions over half the processor
 time of the call, so that other load on the machine counts little. `sample` draws by uniform
 weights in random node orders, `fix` repairs uniformly random proposals; `topological` decides along
-the graph. `bert_large_ops` has a unit for every op, `bert_large` and `resnet50` are fused. Strict
-means that every dependency spans at most one chip, after cloning. `nodes_10000` is a random graph
-of two predecessors a node, nearly all within 50 nodes.
+the graph, `reverse` against it. `bert_large_ops` has a unit for every op, `bert_large` and
+`resnet50` are fused. Strict means that every dependency spans at most one chip, after cloning.
+`nodes_10000` is a random graph of two predecessors a node, nearly all within 50 nodes.
 `--update` writes tools/bench/data/solver.json; `--draws N` checks N draws of Hypothesis's choice
-instead, with `--update` also into that file.
+instead, and `--authority` asks CP-SAT for some partition and for the nearest one to a valid
+partition of which ten nodes are astray; with `--update` both also go into that file.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from mcm_compiler.target import Routing
 from mcm_hardware.builtin_targets import mcm36
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.solver.batch import BatchSolver
+from mcm_passes.solver.cp_sat import RingAuthority
 from mcm_passes.solver.rule_graph import RuleGraph, from_edges, rule_graph
 
 DATA = Path(__file__).with_name("data") / "solver.json"
@@ -39,6 +41,7 @@ PROPERTY = Path(__file__).parents[2] / "tests" / "property" / "test_solver_valid
 CORES = 2
 CHIPS = 36
 ROLLOUTS_PER_EXAMPLE = 250
+AUTHORITY_S = 10.0
 
 
 def measure(settings: Settings) -> list[Bar]:
@@ -51,8 +54,8 @@ def measure(settings: Settings) -> list[Bar]:
         bars += _rates("nodes_10000", graph, "relay", 2000.0, 128, settings)
         bars += _rates("nodes_10000", graph, "strict", 1000.0, 128, settings)
     if settings.update:
-        kept = json.loads(DATA.read_text("utf-8")).get("draws") if DATA.exists() else None
-        data = json.loads(as_json(bars)) | ({"draws": kept} if kept else {})
+        data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
+        data |= json.loads(as_json(bars))
         DATA.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
     return bars
 
@@ -70,14 +73,18 @@ def _zoo(
     name: str, model_name: str, bars: dict[Routing, float], settings: Settings
 ) -> Iterator[Bar]:
     for routing, bar in bars.items():
-        ops = name.endswith("_ops")
-        passes = "annotate_cost" if ops else "simplify,fuse,annotate_cost"
-        target = mcm36()
-        source = f"zoo:{model_name}{{shape_only=true}}"
-        model, _, _ = run_passes(source, target, CompileOptions(passes=passes))
-        plan = FusionPlan(()) if ops else FUSION_PLAN.get(model)
-        graph = rule_graph(build_problem(model, target, routing, plan))
+        graph = zoo_graph(model_name, routing, ops=name.endswith("_ops"))
         yield from _rates(name, graph, routing, bar, 512, settings)
+
+
+def zoo_graph(model_name: str, routing: Routing, ops: bool) -> RuleGraph:
+    """The rule graph of a zoo model on `mcm36`, with a node for every op or fused."""
+    passes = "annotate_cost" if ops else "simplify,fuse,annotate_cost"
+    target = mcm36()
+    source = f"zoo:{model_name}{{shape_only=true}}"
+    model, _, _ = run_passes(source, target, CompileOptions(passes=passes))
+    plan = FusionPlan(()) if ops else FUSION_PLAN.get(model)
+    return rule_graph(build_problem(model, target, routing, plan))
 
 
 def _rates(
@@ -93,6 +100,7 @@ def _rates(
         "sample_topological": lambda: solver.sample(rng, count, orders=along),
         "fix_topological": lambda: solver.fix(rng, proposals, orders=along),
         "sample_reverse": lambda: solver.sample(rng, count, orders=along[::-1]),
+        "fix_reverse": lambda: solver.fix(rng, proposals, orders=along[::-1]),
     }
     bars: list[Bar] = []
     for way, draw in ways.items():
@@ -106,6 +114,53 @@ def _rate(draw: Callable[[], Ints]) -> float:
     begin = time.process_time()
     drawn = draw()
     return len(drawn) * CORES / (time.process_time() - begin)
+
+
+def ask_authority(update: bool) -> int:
+    """CPU-seconds of CP-SAT on BERT-large, and whether its answers are proven."""
+    found: dict[str, dict[str, float | bool]] = {}
+    for ops in (False, True):
+        for routing in ("relay", "strict"):
+            graph = zoo_graph("bert-large", routing, ops)
+            name = f"bert_large_{'ops_' if ops else ''}{routing}"
+            found[name] = _questions(graph, routing)
+            print(name, json.dumps(found[name]), flush=True)
+            if update:
+                _keep("authority", found)
+    return 0
+
+
+def _questions(graph: RuleGraph, routing: Routing) -> dict[str, float | bool]:
+    rng = np.random.default_rng(3)
+    solver = BatchSolver.of(graph, routing)
+    wish = solver.sample(rng, 1)[0]
+    astray = rng.choice(graph.num_nodes, 10, replace=False)
+    wish[astray] = rng.integers(0, CHIPS, 10)
+    fixed = solver.fix(rng, np.tile(wish, (256, 1)))
+    known = fixed[(fixed != wish).sum(axis=1).argmin()]
+    times = [time.process_time()]
+    authority = RingAuthority(graph, routing, deterministic_seconds=AUTHORITY_S)
+    times.append(time.process_time())
+    some = authority.find_any()
+    times.append(time.process_time())
+    near = authority.nearest(wish, None, known)
+    times.append(time.process_time())
+    build_s, find_any_s, nearest_s = np.diff(times).tolist()
+    return {
+        "nodes": graph.num_nodes,
+        "build_s": build_s,
+        "find_any_s": find_any_s,
+        "found": some.chips is not None,
+        "nearest_s": nearest_s,
+        "moved_by_fix": int((known != wish).sum()),
+        "moved": near.distance,
+        "proven": near.proven,
+    }
+
+
+def _keep(key: str, value: object) -> None:
+    data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
+    DATA.write_text(json.dumps(data | {key: value}, indent=2) + "\n", "utf-8")
 
 
 def check(draws: int, update: bool) -> int:
@@ -137,8 +192,7 @@ def check(draws: int, update: bool) -> int:
     found = {"draws": done, "examples": examples, "invalid": 0}
     print(json.dumps(found))
     if update:
-        data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
-        DATA.write_text(json.dumps(data | {"draws": found}, indent=2) + "\n", "utf-8")
+        _keep("draws", found)
     return 0
 
 
@@ -146,9 +200,12 @@ def main() -> int:
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--draws", type=int)
+    parser.add_argument("--authority", action="store_true")
     chosen, others = parser.parse_known_args()
     if chosen.draws is not None:
         return check(chosen.draws, "--update" in others)
+    if chosen.authority:
+        return ask_authority("--update" in others)
     return run_script(__doc__, measure, can_update=True)
 
 

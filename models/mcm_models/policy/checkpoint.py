@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mcm_compiler.bounded_json import UnreadableError, parse_json
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import PolicyLayout, Weights
@@ -103,6 +104,9 @@ def parse_checkpoint(data: bytes, place: str) -> tuple[Weights, PolicyCard]:
 def _bytes_of(path: Path) -> bytes:
     try:
         size = path.stat().st_size
+        # A pipe without a writer would be waited for.
+        if not path.is_file():
+            raise _error("MCM-L001", "the policy checkpoint is not a regular file", str(path))
         if size > MAX_BYTES:
             raise _error(
                 "MCM-L001", f"it has {size} bytes, and at most {MAX_BYTES} are read", str(path)
@@ -123,11 +127,11 @@ def _card_of(data: bytes) -> PolicyCard:
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > len(data) - 8:
         raise ValueError("its header is cut off")
-    header = json.loads(data[8 : 8 + length])
+    header = _parsed(data[8 : 8 + length].decode())
     metadata = header["__metadata__"] if isinstance(header, dict) else None
     if not isinstance(metadata, dict):
         raise ValueError("it has no card")
-    card = json.loads(cast("dict[str, str]", metadata)[CARD_KEY])
+    card = _parsed(str(cast("dict[str, Any]", metadata)[CARD_KEY]))
     if not isinstance(card, dict):
         raise ValueError("its card is no object")
     fields = cast("dict[str, Any]", card)
@@ -151,6 +155,13 @@ def _card_of(data: bytes) -> PolicyCard:
         str(fields.get("sampler", "staircase")),
         cast("dict[str, Any]", trained_on),
     )
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except UnreadableError as error:
+        raise ValueError(str(error)) from error
 
 
 def _faults(weights: Weights, layout: PolicyLayout) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_models.policy.features import GraphFeatures, Singles
 
 Ints = npt.NDArray[np.int32]
@@ -16,6 +17,10 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 EDGES_PER_NODE = 2
 MIN_NODES = 64
+
+MOST_NODES = 65_535
+"""Nodes of the largest graph that a bucket is made for; what learning keeps of it stays below a
+gigabyte."""
 
 
 class PaddedGraph(NamedTuple):
@@ -53,7 +58,22 @@ class Bucket:
 
 
 def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
-    """The smallest bucket that holds a graph: 64 nodes times powers of the square root of 2."""
+    """The smallest bucket that holds a graph: 64 nodes times powers of the square root of 2.
+
+    Raises:
+        CompileError: MCM-L005 for more than `MOST_NODES` nodes, or `EDGES_PER_NODE` times as many
+            edges.
+    """
+    if num_nodes > MOST_NODES or num_edges > MOST_NODES * EDGES_PER_NODE:
+        raise CompileError(
+            Diagnostic(
+                "MCM-L005",
+                f"a graph of {num_nodes} nodes and {num_edges} edges is too large to learn on: "
+                f"{MOST_NODES} nodes and {MOST_NODES * EDGES_PER_NODE} edges are the most",
+                at="the policy",
+                hint="search with a classical strategy, such as portfolio",
+            )
+        )
     needed = max(num_nodes + 1, -(-num_edges // EDGES_PER_NODE), MIN_NODES)
     nodes = MIN_NODES
     k = 0

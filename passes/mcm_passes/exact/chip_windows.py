@@ -105,7 +105,9 @@ def chip_windows(
     # From the other end: numbering nodes and chips backwards turns the ring round.
     last = problem.num_chips - 1
     after_ptr, after = _reversed_adjacency(graph.next_ptr, graph.next_nodes)
-    gate_after = np.where(around.gate_after < 0, -1, graph.num_nodes - 1 - around.gate_after)[::-1]
+    gate_after = np.where(around.gate_after < 0, -1, graph.num_nodes - 1 - around.gate_after)
+    # A copy, as numba compiles a kernel once more for an array that runs backwards.
+    gate_after = gate_after[::-1].copy()
     low, from_end = graph.low, (last - graph.high[::-1]).astype(np.int32)
     full = np.zeros(graph.num_nodes, np.bool_)
     for own, above, below, capacity in (

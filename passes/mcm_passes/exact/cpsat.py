@@ -14,6 +14,7 @@ from mcm_passes.exact.chip_windows import chip_windows, work_around
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.exact.incumbent import Incumbent
+from mcm_passes.exact.packing_bound import packing_bound
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import aligned
 from mcm_passes.partitioning.fast_model import evaluate as evaluate_partition
@@ -113,6 +114,10 @@ class CpSat:
                 problem, graph, around, demands, known.bound.seconds, min(known.period_s, most_s)
             )
         )
+        if not known.closed(self.tolerance):
+            known.prove(
+                packing_bound(problem, graph, known.bound.seconds, min(known.period_s, most_s))
+            )
         effort_s = budget.effort_s
         memory = _memory_is_tight(known, problem)
         for _ in range(ROUNDS):

@@ -40,8 +40,16 @@ class _Item:
     in_bytes: int
 
 
+_Sources = tuple[tuple[int, int], ...]
+"""Under the strict rule, for each chip that is still read from: the bits of the units there whose
+tensors are, and those of such units on chips that lead to it."""
+
+
 class IdealCheck:
     """Asks whether a chain of order ideals is below a period.
+
+    A chain says which units are on which chip, so that all rules are asked for, the whole triangle
+    rule as well.
 
     Attributes:
         windows: windows that were weighed.
@@ -82,23 +90,53 @@ class IdealCheck:
             and not (self._problem.pinned_chip >= 0).any()
             and not self._ends
         )
-        reached = {0}
-        seen = {0}
+        reached: dict[int, set[_Sources]] = {0: {()}}
+        seen: set[tuple[int, _Sources]] = set()
         for chip in range(chips):
-            further: set[int] = set()
-            # Where chips are alike, a set that fewer chips reach need not be reached by more.
-            known = seen if alike else further
+            further: dict[int, set[_Sources]] = {}
             for held in sorted(reached):
+                arriving = self._crossing(held)
                 for grown in self._chips_from(held, chip, period_s):
-                    if grown not in known:
-                        further.add(grown)
+                    self.windows += len(reached[held]) - 1
+                    for sources in sorted(reached[held]):
+                        after = self._sources_after(sources, arriving, held, grown)
+                        # Where chips are alike, what fewer chips reach need not be reached by more.
+                        if after is not None and not (alike and (grown, after) in seen):
+                            further.setdefault(grown, set()).add(after)
                 if self.windows > self._most_windows:
                     return None
             if self._all in further:
                 return False
-            seen |= further
+            seen |= {(held, one) for held, many in further.items() for one in many}
             reached = further
         return True
+
+    def _sources_after(
+        self, sources: _Sources, arriving: list[_Tensor], held: int, grown: int
+    ) -> _Sources | None:
+        """The sources once a window is on a chip; None where that closes a triangle.
+
+        It does if one of the chips that the window reads from leads to another one.
+        """
+        if self._problem.routing != "strict":
+            return ()
+        inside = grown & ~held
+        read = 0
+        for t in arriving:
+            read |= t.producer if t.readers & inside else 0
+        from_chips = [(made, before) for made, before in sources if made & read]
+        before = 0
+        for made, leading in from_chips:
+            if any(other & leading for other, _ in from_chips):
+                return None
+            before |= made | leading
+        wanted = 0
+        for t in self._crossing(grown):
+            wanted |= t.producer if t.readers & ~grown else 0
+        after = [
+            (made & wanted, leading & wanted) for made, leading in (*sources, (inside, before))
+        ]
+        return tuple(sorted(one for one in after if one[0]))
 
     def _host_s(self) -> float:
         p = self._problem

@@ -121,8 +121,10 @@ def _crossing(members: Words, read_by: Words, d: ChipDemands) -> tuple[Longs, In
             made = d.producer[t] < 0 or _holds(members, i, d.producer[t])
             if made and ((d.ends and d.to_host[t]) or _read_beyond(members, i, read_by, t)):
                 if found == tensors.size:
+                    # In a loop, as slices of arrays take seconds to compile.
                     grown = np.empty(2 * found, np.int32)
-                    grown[:found] = tensors
+                    for k in range(found):
+                        grown[k] = tensors[k]
                     tensors = grown
                 tensors[found] = t
                 found += 1
@@ -162,7 +164,6 @@ class _Cost(NamedTuple):
     largest_weight: int
 
 
-@njit(cache=True)
 def ideal_windows(
     d: ChipDemands,
     cuts: Cuts,
@@ -190,10 +191,31 @@ def ideal_windows(
     Returns:
         The windows, and whether they are all.
     """
+    ptr, end, seconds, sizes, complete = _windows(
+        d, cuts, cover_ptr, covers, cover_node, ancestors, descendants, packing, limits
+    )
+    # Apart in the order of `IdealWindows`, and without the room for more.
+    columns = (np.ascontiguousarray(column) for column in sizes.T)
+    return IdealWindows(ptr, end.copy(), seconds.copy(), *columns), complete
+
+
+@njit(cache=True)
+def _windows(
+    d: ChipDemands,
+    cuts: Cuts,
+    cover_ptr: Longs,
+    covers: Ints,
+    cover_node: Ints,
+    ancestors: Words,
+    descendants: Words,
+    packing: PackingRatio,
+    limits: WindowLimits,
+) -> tuple[Longs, Ints, Floats, Longs, bool]:
+    """`ptr`, `end` and `seconds` of the windows, `[P, 5]` what else `IdealWindows` has."""
     count, words = cuts.members.shape
     ptr = np.zeros(count + 1, np.int64)
     end = np.empty(1024, np.int32)
-    spent = np.empty((1024, 1), np.float64)
+    seconds = np.empty(1024, np.float64)
     sizes = np.empty((1024, 5), np.int64)
     found = 0
     seen = np.full(count, -1, np.int64)
@@ -236,11 +258,17 @@ def ideal_windows(
                         complete = False
                         break
                     if found == end.size:
-                        end = np.concatenate((end, np.empty_like(end)))
-                        spent = np.concatenate((spent, np.empty_like(spent)))
-                        sizes = np.concatenate((sizes, np.empty_like(sizes)))
+                        more_end = np.empty(2 * found, np.int32)
+                        more_seconds = np.empty(2 * found, np.float64)
+                        more_sizes = np.empty((2 * found, 5), np.int64)
+                        for p in range(found):
+                            more_end[p] = end[p]
+                            more_seconds[p] = seconds[p]
+                            for column in range(5):
+                                more_sizes[p, column] = sizes[p, column]
+                        end, seconds, sizes = more_end, more_seconds, more_sizes
                     end[found] = j
-                    spent[found, 0] = cost.seconds + cost.relay_s
+                    seconds[found] = cost.seconds + cost.relay_s
                     sizes[found, 0] = cost.in_bytes
                     sizes[found, 1] = cost.out_bytes
                     sizes[found, 2] = cost.room
@@ -256,17 +284,7 @@ def ideal_windows(
                         queue[tail] = larger
                         tail += 1
     ptr[count] = found
-    windows = IdealWindows(
-        ptr,
-        end[:found].copy(),
-        spent[:found, 0].copy(),
-        sizes[:found, 0].copy(),
-        sizes[:found, 1].copy(),
-        sizes[:found, 2].copy(),
-        sizes[:found, 3].copy(),
-        sizes[:found, 4].copy(),
-    )
-    return windows, complete
+    return ptr, end[:found], seconds[:found], sizes[:found], complete
 
 
 @njit(cache=True)

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, PartitionProblem
+from mcm_compiler.units import count_text
 from mcm_passes.partitioning.contiguous_kernels import chain_windows
 from mcm_passes.partitioning.contiguous_windows import Windows, windows_along
 from mcm_passes.partitioning.fast_model import aligned
@@ -34,8 +35,8 @@ STREAM_PARTS = (2, 4, 8)
 STRICT_UNITS = 4000
 """Units up to which cuts that are not adjacent are looked for under the strict rule."""
 
-STRICT_STEPS = 1_500_000
-"""Units that their windows are grown by, in all; a million takes some 8 s."""
+STRICT_STEPS = 4_000_000
+"""Units and tensors that are looked at for them in all; a million takes about a second."""
 
 STRICT_TOLERANCE = 2e-3
 """Relative width at which their bisection stops."""
@@ -60,7 +61,7 @@ class ContiguousDp:
     name: ClassVar[str] = "dp"
     summary: ClassVar[str] = "best contiguous cuts of several topological orders, by bisection"
 
-    orders: int = 6
+    orders: int = 7
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -103,8 +104,8 @@ class ContiguousDp:
         return Outcome(
             None,
             search.evaluations,
-            f"no contiguous cuts of {len(orders)} topological orders fit the memory{pins}{rule}; "
-            + tightest_unit(problem, orders),
+            f"no contiguous cuts of {count_text(len(orders), 'topological order')} fit the "
+            f"memory{pins}{rule}; " + tightest_unit(problem, orders),
         )
 
 

@@ -11,25 +11,40 @@ from mcm_compiler.partition import Floats, Longs
 from mcm_passes.partitioning.contiguous_windows import Windows
 from mcm_passes.partitioning.fast_model import ALIGNMENT
 
+# Kernels that are called at one place are inlined before they are typed, as each kernel that numba
+# compiles by itself is optimized once more in whatever calls it.
+
 
 @njit(cache=True)
-def _packed(w: Windows, live_bytes: Any) -> int:
+def _packed(packing: float, live_bytes: Any) -> int:
     """Memory for activations whose live bytes peak at `live_bytes`."""
-    return int(np.ceil(live_bytes * w.packing / ALIGNMENT)) * ALIGNMENT
+    return int(np.ceil(live_bytes * packing / ALIGNMENT)) * ALIGNMENT
 
 
-@njit(cache=True)
-def _streamable(w: Windows, start: Any, end: int, period_s: float) -> int:
-    """Bytes that a window may lack, because weights come from off-package memory in time."""
-    if w.stream_bytes_per_s == 0.0 or w.stiff[end] > w.stiff[start]:
+@njit(inline="always")
+def _in_time(w: Windows, period_s: float) -> int:
+    """Bytes that a window may lack, because weights come from off-package memory in time.
+
+    This holds for windows that hold no stiff weights.
+    """
+    if w.stream_bytes_per_s == 0.0:
         return 0
     in_time = w.stream_bytes_per_s * period_s - w.stream_buffer_bytes
     return int(max(min(in_time, w.stream_limit_bytes), 0.0))
 
 
 @njit(cache=True)
+def _greatest(values: Any) -> Any:
+    """The greatest entry; NumPy's `max` takes long to compile."""
+    greatest = values[0]
+    for k in range(1, values.size):
+        greatest = max(greatest, values[k])
+    return greatest
+
+
+@njit(inline="always")
 def _longest_windows(
-    w: Windows, period_s: float
+    w: Windows, period_s: float, longest_s: float, most_sram: int, streamed: int
 ) -> tuple[Longs, Floats, Floats, Longs, Longs, Longs]:
     """For each cut i the earliest cut `lo[i]` from which a window to i may start.
 
@@ -50,8 +65,6 @@ def _longest_windows(
     memory_at = np.zeros(n + 1, dtype=np.int64)
     live_at = np.zeros(n + 1, dtype=np.int64)
     inside_at = np.zeros(n + 1, dtype=np.int64)
-    most_sram = w.sram_bytes.max()
-    longest_s = period_s * w.speed.max()
     peaks = np.empty(n, dtype=np.int64)
     peak_head, peak_tail = 0, 0
     seconds, relay, in_s, out_s = 0.0, 0.0, 0.0, 0.0
@@ -84,9 +97,9 @@ def _longest_windows(
             seconds > longest_s
             or in_s > period_s
             or out_s > period_s
-            or memory + _packed(w, min(w.live_bytes[peaks[peak_head]] - passing, inside))
+            or memory + _packed(w.packing, min(w.live_bytes[peaks[peak_head]] - passing, inside))
             # What is streamed within the period need not fit.
-            > most_sram + _streamable(w, j, i, period_s)
+            > most_sram + (streamed if w.stiff[i] <= w.stiff[j] else 0)
         ):
             seconds -= w.work_s[j]
             out_s -= w.out_s[j]
@@ -118,7 +131,7 @@ def _longest_windows(
     return lo, seconds_at, relay_at, memory_at, live_at, inside_at
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _latest_starts(w: Windows) -> Longs:
     """`[n + 1]`, for each cut the latest cut from which a window may end there by the rules."""
     n = w.work_s.size
@@ -134,18 +147,18 @@ def _latest_starts(w: Windows) -> Longs:
     return latest
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _room(w: Windows, sram_bytes: int, i: int) -> int:
     """Memory of a chip that ends at cut i, without the buffers of what leaves it."""
     leaving = w.slots * w.cross_bytes[i] if i < w.work_s.size else w.exit_bytes
     return sram_bytes - leaving
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _needed(w: Windows, start: Any, memory: int, live: int, inside: int) -> Any:
     """Memory of a window that begins at `start`, with the buffers of what arrives."""
     arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
-    return memory + arriving + _packed(w, min(live, inside))
+    return memory + arriving + _packed(w.packing, min(live, inside))
 
 
 @njit(cache=True)
@@ -181,10 +194,14 @@ def _earliest_starts(
         The starts `[n + 1]`, `i` where there is none, and what the window from there comes to:
         seconds with relays, memory without live tensors, and the two bounds of these.
     """
-    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(w, period_s)
-    seconds_at += relay_at
-    longest_s = period_s * w.speed.max()
-    most_sram = w.sram_bytes.max()
+    streamed = _in_time(w, period_s)
+    longest_s = period_s * _greatest(w.speed)
+    most_sram = _greatest(w.sram_bytes)
+    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(
+        w, period_s, longest_s, most_sram, streamed
+    )
+    for i in range(seconds_at.size):
+        seconds_at[i] += relay_at[i]
     for i in range(1, w.work_s.size + 1):
         room = _room(w, most_sram, i)
         at = lo[i]
@@ -192,7 +209,8 @@ def _earliest_starts(
         live, inside = live_at[i], inside_at[i]
         while at <= latest[i] and (
             seconds > longest_s
-            or _needed(w, at, memory, live, inside) > room + _streamable(w, at, i, period_s)
+            or _needed(w, at, memory, live, inside)
+            > room + (streamed if w.stiff[i] <= w.stiff[at] else 0)
         ):
             seconds, memory, live, inside = _without_first(w, at, i, seconds, memory, live, inside)
             at += 1
@@ -218,6 +236,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     if w.host_s > period_s:
         return none
     latest = _latest_starts(w)
+    streamed = _in_time(w, period_s)
     lo, seconds_at, memory_at, live_at, inside_at = _earliest_starts(w, period_s, latest)
     chips = min(w.sram_bytes.size, n)
     start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
@@ -246,7 +265,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                         w, at, i, seconds, memory, live, inside
                     )
                     at += 1
-                most = room + _streamable(w, start, i, period_s)
+                most = room + (streamed if w.stiff[i] <= w.stiff[start] else 0)
                 if seconds <= longest_s and _needed(w, start, memory, live, inside) <= most:
                     start_of[k, i] = start
                     break
@@ -291,7 +310,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
         for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
             if w.read_from[e] >= begin:
                 inside += w.read_bytes[e]
-        need = grown + _packed(w, min(max(peak, w.live_bytes[p]), inside))
+        need = grown + _packed(w.packing, min(max(peak, w.live_bytes[p]), inside))
         need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
         leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
         room = w.sram_bytes[chip] + int(w.stream_limit_bytes)

@@ -90,6 +90,7 @@ def solve(
         strategy=strategy_text,
         routing=problem.routing,
         cost_model=cost_model,
+        found_by=outcome.found_by,
     )
 
 

@@ -77,7 +77,7 @@ class StrictWindows:
         order: `[n]`, the units that are not clonable in a topological order.
 
     Attributes:
-        steps: units that windows were grown by.
+        steps: units and tensors that were looked at.
     """
 
     def __init__(self, problem: PartitionProblem, order: Ints) -> None:
@@ -129,7 +129,7 @@ class StrictWindows:
 
         Args:
             period_s: the period.
-            most_steps: units that windows may be grown by.
+            most_steps: units and tensors that may be looked at.
 
         Returns:
             `cuts[k + 1]` from 0 to n, or an empty array where none was found. That is no proof
@@ -144,7 +144,7 @@ class StrictWindows:
             for state in kept:
                 if state.chips == self._num_chips:
                     continue
-                for grown, i in self._grown(state, j, period_s):
+                for grown, i in self._grown(state, j, period_s, last_step):
                     key = grown.signature() if self._alike else (grown.chips, grown.signature())
                     rival = states[i].get(key)
                     if rival is None or grown.chips < rival.chips:
@@ -156,7 +156,9 @@ class StrictWindows:
         best = min(states[n].values(), key=lambda state: state.chips)
         return np.array(best.cuts(n), np.int64)
 
-    def _grown(self, state: _State, j: int, period_s: float) -> list[tuple[_State, int]]:
+    def _grown(
+        self, state: _State, j: int, period_s: float, last_step: int
+    ) -> list[tuple[_State, int]]:
         """The states that one more window from cut j leads to, with their cuts."""
         n, chip, slots, tensors = self._size, state.chips, self._slots, self._tensors
         most_s = period_s * self._speed[chip]
@@ -201,6 +203,10 @@ class StrictWindows:
                 break
             if (i < n and self._link_s[i] > period_s) or held + leaving > sram:
                 continue
+            # What follows walks the window twice, and its state compares chips with each other.
+            self.steps += 2 * (i - j) + len(state.lies_on) + chip * chip // 4
+            if self.steps > last_step:
+                break
             if held + leaving + self._live(j, i) > sram:
                 continue
             lies_on = {t: c for t, c in state.lies_on.items() if tensors[t].last >= i}

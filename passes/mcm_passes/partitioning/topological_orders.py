@@ -6,6 +6,8 @@ locality keep users of the same weights together, which decides where memory is 
 through several layers (attention between the steps of a decoder) need the weights of all of them
 at once: they want an order by the weights that a chip has room for. Where the layers of each
 recurrence fit, an order that does one recurrence after the other brings every weight in once.
+Where a chip has room for few heavy units, light ones had better wait for their readers: they may
+be run on another chip then.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numba import njit
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.weight_components import by_weight_components
+from mcm_passes.partitioning.weight_components import by_weight_components, worth_keeping
 
 RESIDENT_SHARE = 0.75
 """Share of a chip's memory that an order by resident weights counts on; the rest is for tensors."""
@@ -38,10 +40,11 @@ class Order:
 
 
 def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
-    """The first `count` of: given, late, depth-first, weight locality, resident weights, components.
+    """The first `count` of given, late, depth-first, by weights, resident, components, delayed.
 
-    Duplicates are left out, and the last three where no weight is shared. Clonable units have no
-    position: they go where they are read.
+    Delayed is the order by resident weights with light units as late as possible. Duplicates are
+    left out, the last four where no weight is shared, and components where no large one is.
+    Clonable units have no position: they go where they are read.
     """
     units = np.flatnonzero(~problem.clonable).astype(np.int32)
     index = np.full(problem.num_units, -1, dtype=np.int64)
@@ -73,9 +76,14 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
                 int(RESIDENT_SHARE * min(problem.limits.sram_bytes)),
             )
             orders.append(Order("resident", units[by_room]))
-        if count > 5:
-            by_component = by_weight_components(problem, units, source, target)
-            orders.append(Order("components", units[by_component]))
+            if count > 5 and worth_keeping(problem).size:
+                by_component = by_weight_components(problem, units, source, target)
+                orders.append(Order("components", units[by_component]))
+            if count > 6:
+                work = problem.compute_s[units]
+                missing = _degrees(source, units.size)
+                delayed = _delayed(lead_ptr, lead, missing, work > work.mean(), by_room)
+                orders.append(Order("delayed", units[delayed]))
     distinct: dict[bytes, Order] = {}
     for order in orders:
         distinct.setdefault(order.units.tobytes(), order)
@@ -277,3 +285,35 @@ def _resident_weights(
                 count += 1
         ready = ready[:count]
     return order
+
+
+@njit(cache=True)
+def _delayed(
+    lead_ptr: Longs, lead: Longs, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs
+) -> Longs:
+    """The order with all units that are not heavy as late as their readers allow."""
+    size = missing.size
+    delayed = np.empty(size, dtype=np.int64)
+    stack = np.empty(size, dtype=np.int64)
+    free = size
+    for at in range(size - 1, -1, -1):
+        first = order[at]
+        if missing[first] < 0:
+            continue
+        # From the end on, light units come as soon as all their readers are there.
+        top = 1
+        stack[0] = first
+        missing[first] = -1
+        while top:
+            top -= 1
+            node = stack[top]
+            free -= 1
+            delayed[free] = node
+            for k in range(lead_ptr[node], lead_ptr[node + 1]):
+                other = lead[k]
+                missing[other] -= 1
+                if missing[other] == 0 and not heavy[other]:
+                    missing[other] = -1
+                    stack[top] = other
+                    top += 1
+    return delayed

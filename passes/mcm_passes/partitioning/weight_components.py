@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.partition import Longs, PartitionProblem
 from mcm_passes.partitioning.untyped_values import joined_units
 
-
 WORTH_KEEPING = 0.01
 """Share of a chip's memory that a weight must take for its users to be kept together."""
+
+
+def worth_keeping(problem: PartitionProblem) -> Longs:
+    """Shared weights that are large enough for their users to be kept together."""
+    heavy = problem.weight_bytes > WORTH_KEEPING * min(problem.limits.sram_bytes)
+    return np.flatnonzero(heavy & (np.diff(problem.weight_ptr) > 1))
 
 
 def by_weight_components(
@@ -40,12 +47,10 @@ def by_weight_components(
     position = np.full(problem.num_units, -1, np.int64)
     position[units] = np.arange(size - 1, -1, -1)
     together: list[tuple[int, int]] = []
-    heavy = problem.weight_bytes > WORTH_KEEPING * min(problem.limits.sram_bytes)
-    for w in np.flatnonzero(heavy & (np.diff(problem.weight_ptr) > 1)).tolist():
+    for w in worth_keeping(problem).tolist():
         users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
         placed = position[users]
         placed = placed[placed >= 0].tolist()
-        together += zip(placed[:-1], placed[1:], strict=True)
-        together += zip(placed[1:], placed[:-1], strict=True)
+        together += [*pairwise(placed), *pairwise(placed[::-1])]
     component = np.array(joined_units(leads, together)[::-1], np.int64)
     return np.lexsort((np.arange(size), component)).astype(np.int64)

@@ -21,6 +21,8 @@ Words = npt.NDArray[np.uint64]
 
 _NEVER = -np.inf
 
+_ROUNDING = 1e-14
+
 
 def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     """`[n + 1]`, for the cut before each position one past the last reader of what crosses it.
@@ -124,6 +126,56 @@ def likeliest_cuts(log_p: Floats, reach: Longs) -> Ints:
         j = cut[chip, j]
         chip -= 1
     return path
+
+
+@njit(cache=True, nogil=True)
+def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
+    """Marginals of the distribution that `sample_cuts` draws from (forward-backward).
+
+    A position is on chip k if run k begins at or before it and ends after it, so that differences
+    of running sums over cuts are all it takes: O(n C) here, too.
+
+    Args:
+        log_p: as for `sample_cuts`.
+        reach: likewise.
+
+    Returns:
+        `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
+        where that is less than what rounding leaves of sums.
+    """
+    n, chips = log_p.shape
+    sums = _sums(log_p)
+    ends = _forward(log_p, reach)[1]
+    # Log-weight of all ways to go on where run k ends at each cut.
+    rest = np.full((chips, n + 1), _NEVER)
+    rest[:, n] = 0.0
+    suffix = np.empty(n + 2)
+    for k in range(chips - 2, -1, -1):
+        suffix[n + 1] = _NEVER
+        for j in range(n, 0, -1):
+            value = rest[k + 1, j] + sums[k + 1, j]
+            high, low = max(suffix[j + 1], value), min(suffix[j + 1], value)
+            suffix[j] = high if low == _NEVER else high + np.log1p(np.exp(low - high))
+        for j in range(1, n):
+            rest[k, j] = suffix[max(reach[j], j + 1)] - sums[k + 1, j]
+    high = _NEVER
+    for k in range(chips):
+        high = max(high, ends[k, n])
+    total = 0.0
+    for k in range(chips):
+        total += np.exp(ends[k, n] - high)
+    total = high + np.log(total)
+    marginals = np.full((n, chips), _NEVER)
+    for k in range(chips):
+        on = 1.0 if k == 0 else 0.0
+        for i in range(n):
+            if i > 0:
+                if k > 0:
+                    on += np.exp(ends[k - 1, i] + rest[k - 1, i] - total)
+                on -= np.exp(ends[k, i] + rest[k, i] - total)
+            if on > _ROUNDING:
+                marginals[i, k] = np.log(on)
+    return marginals
 
 
 @njit(cache=True, nogil=True)

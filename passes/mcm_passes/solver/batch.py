@@ -18,6 +18,7 @@ from mcm_passes.solver.adjacent_domains import (
     near_graph,
     source_spans,
 )
+from mcm_passes.solver.cp_sat import RingAuthority
 from mcm_passes.solver.lanes import LANES, Bounds, Singles, Words, narrow
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.relay_domains import match
@@ -119,6 +120,8 @@ class BatchSolver:
         count: int,
         weights: Singles | None = None,
         orders: Ints | None = None,
+        domains: Ints | None = None,
+        complete: RingAuthority | None = None,
     ) -> Ints:
         """SAMPLE: each node in turn draws a chip of its domain.
 
@@ -130,12 +133,20 @@ class BatchSolver:
             orders: order in which nodes are decided: `[n]` for all rollouts, or `[B, n]`; where
                 None one is drawn at random for each `LANES` rollouts in a row. Rollouts in a row
                 with the same order are solved together and much faster.
+            domains: `[B, n, 2]` to be filled with the lowest and the highest chip that each node
+                could go to when it was decided, equal where it was forced.
+            complete: who is asked where the domains admit nothing, or None. Under `strict` there
+                may be partitions whose dependencies span more than one chip; each row is then the
+                one nearest to chips drawn at random by weight.
 
         Returns:
-            `[B, n]`, chip of each node; -1 throughout where the domains admit nothing.
+            `[B, n]`, chip of each node; -1 throughout where none was found.
         """
+        if self.shared is None and complete is not None:
+            proposals = _independent(rng, count, self.graph, weights)
+            return _nearest(complete, proposals, domains)
         nothing = np.empty((0, self.graph.num_nodes), np.int32)
-        return self._solve(rng, count, nothing, weights, orders)
+        return self._solve(rng, count, nothing, weights, orders, domains)
 
     def fix(
         self,
@@ -143,6 +154,8 @@ class BatchSolver:
         proposals: Ints,
         weights: Singles | None = None,
         orders: Ints | None = None,
+        domains: Ints | None = None,
+        complete: RingAuthority | None = None,
     ) -> Ints:
         """FIX: keeps the proposed chips where the domains allow, and samples the rest.
 
@@ -151,11 +164,15 @@ class BatchSolver:
             proposals: `[B, n]`, a chip for each node.
             weights: as for `sample`.
             orders: as for `sample`.
+            domains: as for `sample`.
+            complete: as for `sample`; each row is then the one nearest to its proposal.
 
         Returns:
             As `sample`.
         """
-        return self._solve(rng, len(proposals), proposals, weights, orders)
+        if self.shared is None and complete is not None:
+            return _nearest(complete, proposals, domains)
+        return self._solve(rng, len(proposals), proposals, weights, orders, domains)
 
     def _solve(
         self,
@@ -164,6 +181,7 @@ class BatchSolver:
         proposals: Ints,
         weights: Singles | None,
         orders: Ints | None,
+        domains: Ints | None,
     ) -> Ints:
         graph, n = self.graph, self.graph.num_nodes
         rollouts = streams(rng, count)
@@ -182,6 +200,7 @@ class BatchSolver:
             orders = orders[groups[:-1]]
         ordering = streams(rng, groups.size - 1)
         kernel = self._kernel()
+        nothing_kept = np.empty((0, n, 2), np.int32)
 
         def part(first: int, last: int) -> Ints:
             begin, end = int(groups[first]), int(groups[last])
@@ -192,6 +211,7 @@ class BatchSolver:
                 np.ascontiguousarray(proposals[begin:end]),
                 np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
                 rollouts[begin:end],
+                nothing_kept if domains is None else domains[begin:end],
             )
 
         return np.concatenate([np.empty((0, n), np.int32), *_in_threads(part, groups.size - 1)])
@@ -207,6 +227,33 @@ class BatchSolver:
         assert shared is not None
         facts = (shared.ancestors, shared.descendants)
         return partial(solve_relay, *edges, *facts, *first, shared.witness)
+
+
+def _nearest(authority: RingAuthority, proposals: Ints, domains: Ints | None) -> Ints:
+    """The valid partition nearest to each proposal, -1 throughout where none was found."""
+    found = np.full(proposals.shape, -1, np.int32)
+    distinct, row_of = np.unique(proposals, axis=0, return_inverse=True)
+    for row, proposal in enumerate(distinct):
+        answer = authority.nearest(proposal)
+        if answer.chips is not None:
+            found[row_of == row] = answer.chips
+        elif answer.proven:
+            # There is none at all.
+            break
+    if domains is not None:
+        domains[:] = found[..., None]
+    return found
+
+
+def _independent(
+    rng: np.random.Generator, count: int, graph: RuleGraph, weights: Singles | None
+) -> Ints:
+    """`[count, n]`, chips drawn for each node by itself."""
+    shape = (count, graph.num_nodes, graph.num_chips)
+    share = np.ones(shape) if weights is None else np.broadcast_to(weights, shape).astype(float)
+    share = np.cumsum(np.where(share.sum(axis=2, keepdims=True) > 0.0, share, 1.0), axis=2)
+    point = rng.random(shape[:2])[..., None] * share[..., -1:]
+    return (share <= point).sum(axis=2).clip(max=graph.num_chips - 1).astype(np.int32)
 
 
 def _groups(count: int, orders: Ints | None) -> Longs:

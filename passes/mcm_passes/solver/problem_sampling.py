@@ -9,11 +9,13 @@ import numpy as np
 from mcm_compiler.partition import Bools, Ints, PartitionProblem
 from mcm_passes.solver.adjacent_cuts import reach_of_cuts, sample_cuts
 from mcm_passes.solver.batch import BatchSolver
+from mcm_passes.solver.cp_sat import Answer, RingAuthority
 from mcm_passes.solver.lanes import LANES, Singles
 from mcm_passes.solver.linear_extensions import linear_extensions
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 from mcm_passes.solver.staircase import sample_staircases
+from mcm_passes.solver.weight_memory import weight_memory
 
 _LEAST_WEIGHT = 1e-30
 """In place of a weight of 0, which would forbid what no rule forbids."""
@@ -23,6 +25,9 @@ _KEPT = 25.0
 
 _PINNED = 1e5
 """Penalty, as a logarithm, of a chip that a pin forbids where no weight may be 0."""
+
+_MOST_CLAUSES = 4_000_000
+"""Clauses up to which CP-SAT is asked: some seconds, and a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +98,39 @@ class ProblemSampler:
         """
         return self._draw(rng, len(proposals), proposals, weights)
 
+    def complete(self, wish: Ints, deterministic_seconds: float) -> Answer:
+        """Asks CP-SAT, for problems where no draw is valid or fits: complete, but far slower.
+
+        All of the triangle rule is open to it, and weights have to fit unless they may be streamed.
+
+        Args:
+            wish: `[N]`, to which the answer is near.
+            deterministic_seconds: effort for any partition, and again for the nearest one.
+
+        Returns:
+            Its `chips` are of all units, `[N]`. Not proven and without chips also where the
+            problem is too large to ask.
+        """
+        problem, graph = self.problem, self.graph
+        chips, edges = graph.num_chips, graph.next_nodes.size
+        clauses = 5 * graph.num_nodes * chips + edges * chips
+        if problem.routing == "strict":
+            clauses += edges * chips * chips // 2 + chips**3
+        if clauses > _MOST_CLAUSES:
+            return Answer(None, False)
+        memory = None if problem.streams else weight_memory(problem, graph)
+        authority = RingAuthority(graph, problem.routing, memory, deterministic_seconds)
+        some = authority.find_any()
+        if some.chips is None:
+            return some
+        near = authority.nearest(wish[graph.units], None, some.chips)
+        chosen = some if near.chips is None else near
+        assert chosen.chips is not None
+        rows = np.zeros((1, problem.num_units), np.int32)
+        rows[0, graph.units] = chosen.chips
+        fill_clonable(problem, rows)
+        return Answer(rows[0], near.proven, chosen.distance)
+
     def _draw(
         self,
         rng: np.random.Generator,
@@ -102,7 +140,9 @@ class ProblemSampler:
     ) -> Ints:
         units = self.graph.units
         wanted = None if proposals is None else np.ascontiguousarray(proposals[:, units])
-        mine = None if weights is None else np.ascontiguousarray(weights[..., units, :])
+        mine = weights
+        if weights is not None and units.size < self.problem.num_units:
+            mine = np.ascontiguousarray(weights[..., units, :])
         if self.batch is None:
             drawn = self._along_orders(rng, count, wanted, mine)
         elif wanted is None:

@@ -11,6 +11,8 @@ from mcm_passes.solver.lanes import LANES, Bounds, Singles, Words, draw, raise_r
 from mcm_passes.solver.random_stream import shuffle
 from mcm_passes.solver.relay_domains import Cover, hold, mend, still_covered
 
+_UNDECIDED = -1
+
 
 @njit(cache=True, nogil=True)
 def solve_relay(
@@ -29,6 +31,7 @@ def solve_relay(
     proposals: Ints,
     weights: Singles,
     streams: Words,
+    domains: Ints,
 ) -> Ints:
     """One partition per rollout that is valid under the relay rule.
 
@@ -51,6 +54,8 @@ def solve_relay(
             uniform; non-negative, with any sum. Where all weights in a domain are 0 it is drawn
             from uniformly.
         streams: `[B]`, random streams of the rollouts.
+        domains: `[B, n, 2]`, filled with the lowest and the highest chip that each node could go to
+            when it was decided, equal where it was forced; or `[0, n, 2]`.
 
     Returns:
         `[B, n]`, chips.
@@ -73,6 +78,7 @@ def solve_relay(
     top = np.empty(LANES, np.int32)
     order, stack = np.empty(n, np.int32), np.empty(n + 1, np.int32)
     none_excluded = np.zeros(0, np.bool_)
+    domains[:, :, 0] = _UNDECIDED
     for group in range(groups.size - 1):
         begin, count = groups[group], groups[group + 1] - groups[group]
         for v in range(n):
@@ -139,7 +145,7 @@ def solve_relay(
                             )
                             if answer != -1:
                                 continue
-                        chip = want
+                        chip, bottom, ceiling = want, least, most
                     else:
                         bottom, ceiling = least, most
                         which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
@@ -183,6 +189,8 @@ def solve_relay(
                                 if excluded.size == 0:
                                     excluded = np.zeros(num_chips, np.bool_)
                                 excluded[chip] = True
+                    if domains.shape[0]:
+                        domains[b, u, 0], domains[b, u, 1] = bottom, ceiling
                     hold(vacant, num_vacant, place_of, witness, lane, chip)
                     top[lane] = max(top[lane], chip)
                     raises |= chip > least
@@ -198,6 +206,7 @@ def solve_relay(
         for lane in range(count):
             for v in range(n):
                 chips[begin + lane, v] = low[v, lane]
+    _forced(domains, chips)
     return chips
 
 
@@ -221,6 +230,7 @@ def solve_adjacent(
     proposals: Ints,
     weights: Singles,
     streams: Words,
+    domains: Ints,
 ) -> Ints:
     """As `solve_relay`, with dependencies that span at most one chip.
 
@@ -243,6 +253,7 @@ def solve_adjacent(
         proposals: likewise.
         weights: likewise.
         streams: likewise.
+        domains: likewise.
     """
     n = first_low.size
     chips = np.empty((streams.size, n), np.int32)
@@ -252,6 +263,7 @@ def solve_adjacent(
     room, base = np.empty((2, 2 * n + 2), np.int32), np.empty(LANES, first_low.dtype)
     none_excluded = np.zeros(0, np.bool_)
     safe = np.empty(LANES, np.bool_)
+    domains[:, :, 0] = _UNDECIDED
     for group in range(groups.size - 1):
         begin, count = groups[group], groups[group + 1] - groups[group]
         for v in range(n):
@@ -297,6 +309,8 @@ def solve_adjacent(
                     else:
                         which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
                         chip = draw(least, ceiling, none_excluded, weights, which, u, streams, b)
+                    if domains.shape[0]:
+                        domains[b, u, 0], domains[b, u, 1] = least, ceiling
                     raises |= chip > least
                     lowers |= chip < most
                     low[u, lane] = chip
@@ -328,4 +342,14 @@ def solve_adjacent(
         for lane in range(count):
             for v in range(n):
                 chips[begin + lane, v] = low[v, lane]
+    _forced(domains, chips)
     return chips
+
+
+@njit(cache=True, nogil=True)
+def _forced(domains: Ints, chips: Ints) -> None:
+    """Fills in the domains of nodes that propagation decided."""
+    for b in range(domains.shape[0]):
+        for u in range(domains.shape[1]):
+            if domains[b, u, 0] == _UNDECIDED:
+                domains[b, u, 0] = domains[b, u, 1] = chips[b, u]

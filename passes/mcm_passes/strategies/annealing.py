@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Floats, Outcome, PartitionProblem
+from mcm_passes.solver.lanes import Singles
+from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.unit_sampler import Singles, UnitSampler
+from mcm_passes.strategies.start import ask_authority
 
 MOST_WEIGHTS = 1 << 25
 """Numbers that all chains together may hold: 128 MiB."""
@@ -57,21 +59,28 @@ class Annealing:
     ) -> Outcome:
         """Anneals until the budget is spent."""
         search = Search(problem, evaluate, budget)
-        sampler = UnitSampler(problem)
-        n, chips = sampler.units.size, sampler.num_chips
+        sampler = ProblemSampler.of(problem)
+        units, chips = sampler.graph.units, problem.num_chips
+        n = units.size
         chains = max(min(self.chains, MOST_WEIGHTS // (n * chips)), 1)
-        weights = _new_weights(rng, (chains, n, chips))
+        # Rows of clonable units are never looked at.
+        weights = np.ones((chains, problem.num_units, chips), np.float32)
+        weights[:, units] = _new_weights(rng, (chains, n, chips))
         current: Floats = np.full(chains, np.inf)
         while left := search.left:
             count = min(chains, left)
             proposed = weights[:count].copy()
             if search.evaluations:
-                changed = rng.random((count, n)) < self.share
-                proposed[changed] = _new_weights(rng, (int(changed.sum()), chips))
-            rows = sampler.draw(rng, count, proposed)
-            if rows is None:
-                return search.outcome(NOTHING_DRAWN)
-            found = search.periods(rows)
+                chain, node = np.nonzero(rng.random((count, n)) < self.share)
+                proposed[chain, units[node]] = _new_weights(rng, (chain.size, chips))
+            rows = sampler.sample(rng, count, proposed)
+            drawn = rows[:, 0] >= 0
+            if not drawn.any():
+                why = sampler.note or NOTHING_DRAWN
+                return search.outcome(ask_authority(search, sampler, why))
+            found = np.full(count, np.inf)
+            periods = search.periods(rows[drawn])
+            found[np.flatnonzero(drawn)[: periods.size]] = periods
             done = min(search.evaluations / budget.evaluations, 1.0)
             temperature = self.hot * (self.cold / self.hot) ** done
             keep = np.flatnonzero(_accepted(rng, current[: found.size], found, temperature))

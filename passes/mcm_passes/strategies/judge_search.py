@@ -10,12 +10,12 @@ import numpy as np
 
 from mcm_compiler.judging import BatchJudge, Verdict, Verdicts
 from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Outcome, PartitionProblem
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.solver.random_stream import streams
-from mcm_passes.strategies.local_search import move_graph
-from mcm_passes.strategies.move_kernels import draw_neighbours
+from mcm_passes.solver.rule_graph import rule_graph
 from mcm_passes.strategies.named import strategy_of
+from mcm_passes.strategies.placement_state import empty_state, fill_state, placed_problem
 from mcm_passes.strategies.search import Search
+from mcm_passes.strategies.walk_kernels import draw_neighbours
 
 POWER = 16
 """Of the loads in a score: high enough that the busiest count most."""
@@ -81,13 +81,15 @@ class JudgeSearch:
         judge: BatchJudge,
         rng: np.random.Generator,
     ) -> Ints:
-        fast = FastPeriods(problem)
-        graph = move_graph(problem)
+        graph = rule_graph(problem)
+        placed = placed_problem(problem, graph)
+        here = empty_state(placed)
         state = streams(rng, 1)
         first = judge.judge(start[None])
         if first.verdict[0] != Verdict.RUNS:
             return start
-        best = current = np.array(start, np.int32)
+        best = np.array(start, np.int32)
+        fill_state(placed, here, best[graph.units])
         best_s = float(first.period_s[0])
         reference_s = best_s
         score = float(_scores(first, reference_s)[0])
@@ -95,7 +97,9 @@ class JudgeSearch:
         history = [score] * self.memory
         batches = 0
         while left := search.left:
-            rows = draw_neighbours(fast.arrays, graph, current, hot, min(self.batch, left), state)
+            moved = draw_neighbours(placed, here, hot, min(self.batch, left), state)
+            rows = np.zeros((len(moved), problem.num_units), np.int32)
+            rows[:, graph.units] = moved
             periods = search.periods(rows)
             batches += 1
             promising = rows[: periods.size][
@@ -107,7 +111,8 @@ class JudgeSearch:
                 scores = _scores(verdicts, reference_s)
                 k = int(scores.argmin())
                 if scores[k] < score or scores[k] <= history[slot]:
-                    current, score, hot = promising[k], float(scores[k]), _hottest(verdicts, k)
+                    score, hot = float(scores[k]), _hottest(verdicts, k)
+                    fill_state(placed, here, promising[k][graph.units])
                 k = int(verdicts.period_s.argmin())
                 if verdicts.period_s[k] < best_s:
                     best, best_s = promising[k], float(verdicts.period_s[k])

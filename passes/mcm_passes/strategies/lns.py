@@ -8,10 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
-from mcm_passes.exact.chip_demands import ChipDemands, chip_demands
+from mcm_passes.exact.chip_demands import chip_demands
 from mcm_passes.exact.chip_windows import ChipWindows
 from mcm_passes.partitioning.fast_model import evaluate as explain
-from mcm_passes.solver.rule_graph import RuleGraph, rule_graph
+from mcm_passes.solver.rule_graph import rule_graph
+from mcm_passes.strategies.chip_window import ChipWindow, chip_window
+from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import Search
 from mcm_passes.strategies.start import find_start
 
@@ -32,7 +34,9 @@ class Lns:
         most_chips: of the widest.
         window_effort_s: deterministic seconds of CP-SAT for each window.
         step: least improvement that is asked for, as a share of the period.
-        max_units: most units that models for CP-SAT are built for.
+        max_units: most units that a model for CP-SAT is built for. Where dependencies may be
+            relayed and every chip reaches the host it is of the window's units only, else of all.
+        start: the strategy whose answer it starts from.
     """
 
     name: ClassVar[str] = "lns"
@@ -43,6 +47,7 @@ class Lns:
     window_effort_s: float = 0.5
     step: float = 1e-4
     max_units: int = 2_000
+    start: str = "dp"
 
     def __post_init__(self) -> None:
         if not 2 <= self.chips <= self.most_chips:
@@ -61,26 +66,34 @@ class Lns:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Starts from `dp`; ends when no window brings anything or the effort is spent."""
+        """Ends when no window brings anything or the effort is spent."""
         search = Search(problem, evaluate, budget)
-        reason = find_start(search, evaluate, rng)
-        graph = rule_graph(problem)
-        if search.best is None or graph.num_nodes > self.max_units:
-            return search.outcome(reason)
-        demands = chip_demands(problem, graph)
+        reason = self._begin(search, evaluate, rng)
         effort_s = budget.effort_s
         position = 0
-        while search.left and effort_s > 0.0:
+        while search.best is not None and search.left and effort_s > 0.0:
             window = self._window(problem, search.best, position)
             if window is None:
                 break
             before_s = search.best_period_s
             limit_s = min(self.window_effort_s, effort_s)
-            spent_s = self._improve(search, graph, demands, window, limit_s, rng)
+            spent_s = self._improve(search, window, limit_s, rng)
             # A window that is infeasible at once costs something, too.
             effort_s -= max(spent_s, 0.01)
             position = 0 if search.best_period_s < before_s else position + 1
         return search.outcome(reason)
+
+    def _begin(self, search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
+        """Gives the search its first partition; the reason where there is none."""
+        if self.start == "dp":
+            return find_start(search, evaluate, rng)
+        part = search.share(search.left, time_share=0.5)
+        outcome = strategy_of(self.start).solve(search.problem, evaluate, rng, part)
+        # What it spent is not taken from here: the two count their work otherwise.
+        for row in (outcome.chip_of, *outcome.runners_up):
+            if row is not None:
+                search.offer(row, search.period_of(row))
+        return outcome.reason
 
     def _window(
         self, problem: PartitionProblem, chip_of: Ints, position: int
@@ -110,27 +123,31 @@ class Lns:
         return None
 
     def _improve(
-        self,
-        search: Search,
-        graph: RuleGraph,
-        demands: ChipDemands,
-        window: tuple[int, int],
-        effort_s: float,
-        rng: np.random.Generator,
+        self, search: Search, window: tuple[int, int], effort_s: float, rng: np.random.Generator
     ) -> float:
         """Solves one window and offers what it finds; returns deterministic seconds."""
         from mcm_passes.exact.cpsat_model import CpSatModel, SearchLimits
 
         assert search.best is not None, "the search has a start"
-        first, last = window
-        now = search.best[graph.units]
-        free = (now >= first) & (now <= last)
+        part = _part(search.problem, search.best, *window)
+        graph = rule_graph(part.problem)
+        if graph.num_nodes > self.max_units:
+            return 0.0
+        now = part.inside(search.best)[graph.units]
+        first, last = window[0] - part.first, window[1] - part.first
+        free = (now >= first) & (now <= last) & (part.units[graph.units] >= 0)
         low = np.where(free, np.maximum(first, graph.low), now).astype(np.int32)
         high = np.where(free, np.minimum(last, graph.high), now).astype(np.int32)
-        windows = ChipWindows(low, high)
-        ceiling_s = search.best_period_s * (1.0 - self.step)
-        model = CpSatModel(search.problem, graph, demands, windows, 0.0, ceiling_s, memory=True)
-        model.hint(search.best)
+        model = CpSatModel(
+            part.problem,
+            graph,
+            chip_demands(part.problem, graph),
+            ChipWindows(low, high),
+            0.0,
+            search.best_period_s * (1.0 - self.step),
+            memory=True,
+        )
+        model.hint(part.inside(search.best))
         limits = SearchLimits(
             effort_s=effort_s,
             seconds=search.share(1).seconds,
@@ -140,5 +157,12 @@ class Lns:
         )
         result = model.search(limits, lambda _: None, lambda: not search.left)
         if result.chip_of is not None:
-            search.period(result.chip_of)
+            search.period(part.outside(search.best, result.chip_of))
         return result.effort_s
+
+
+def _part(problem: PartitionProblem, chip_of: Ints, first: int, last: int) -> ChipWindow:
+    """The window as a problem of its own, or all of the problem where that cannot be."""
+    if problem.routing == "relay" and problem.limits.host_io == "any":
+        return chip_window(problem, chip_of, first, last)
+    return ChipWindow(problem, np.arange(problem.num_units, dtype=np.int32), 0)

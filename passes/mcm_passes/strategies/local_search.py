@@ -9,15 +9,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, PartitionProblem
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_passes.partitioning.topological_orders import topological_orders
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.rule_graph import rule_graph
-from mcm_passes.strategies.move_kernels import MoveGraph, Walk, start_walk, take_steps
+from mcm_passes.strategies.placement_state import empty_state, placed_problem
 from mcm_passes.strategies.recut import recut
 from mcm_passes.strategies.search import Search
 from mcm_passes.strategies.start import find_start
+from mcm_passes.strategies.walk_kernels import Walk, start_walk, take_steps
+
+UNITS_PER_STEP = 256
+"""Units that an evaluation looks at in the time of one step, which looks at what it changes."""
 
 MANY_UNITS = 10_000
 """Units above which only the best walk's order is cut anew, because that takes seconds."""
@@ -32,7 +35,8 @@ class LocalSearch:
 
     Attributes:
         walks: independent walks, at least 1.
-        round: steps of each walk in a round, at least 1.
+        round: evaluations that each walk is worth in a round, at least 1. On larger graphs they
+            stand for several steps each.
         memory: steps that late acceptance looks back, at least 1.
     """
 
@@ -65,37 +69,32 @@ class LocalSearch:
     def improve(self, search: Search, rng: np.random.Generator) -> None:
         """Goes on from the best partition of `search`, as long as its budget lasts."""
         assert search.best is not None, "a start is needed"
-        walking = _Walking(search.problem, search.best, self.walks, self.memory, rng)
+        walking = _Walking(search, self.walks, self.memory, rng)
+        steps_each = max(search.problem.num_units // UNITS_PER_STEP, 1)
         while search.left >= self.walks:
-            steps = min(self.round, search.left // self.walks)
-            for row, period_s in walking.advance(steps):
-                search.offer(row, period_s)
-            search.spend(steps * self.walks)
+            worth = min(self.round, search.left // self.walks)
+            rows = walking.advance(worth * steps_each)
+            search.spend((worth - 1) * self.walks)
+            for row in rows:
+                search.period(row)
             walking.recut(search)
 
 
 class _Walking:
     """All walks of one search."""
 
-    def __init__(
-        self,
-        problem: PartitionProblem,
-        start: Ints,
-        walks: int,
-        memory: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self._problem = problem
-        self._fast = FastPeriods(problem)
-        self._graph = move_graph(problem)
-        self._position = _late_position(problem)
-        self._rng = rng
-        self._reference_s = self._fast(start)
-        n = problem.num_units
+    def __init__(self, search: Search, walks: int, memory: int, rng: np.random.Generator) -> None:
+        assert search.best is not None, "a start is needed"
+        self._problem = search.problem
+        graph = rule_graph(self._problem)
+        self._units = graph.units
+        self._placed = placed_problem(self._problem, graph)
+        self._position = _late_position(self._problem)
+        self._reference_s = search.best_period_s
         self._walks = [
             Walk(
-                np.empty(n, np.int32),
-                np.empty(n, np.int32),
+                empty_state(self._placed),
+                np.empty(graph.num_nodes, np.int32),
                 np.empty(1),
                 np.empty(1),
                 np.empty(memory),
@@ -105,45 +104,36 @@ class _Walking:
             for _ in range(walks)
         ]
         for walk in self._walks:
-            self._begin(walk, start)
+            self._begin(walk, search.best)
 
     def _begin(self, walk: Walk, chip_of: Ints) -> None:
-        start_walk(self._fast.arrays, self._fast.rules, walk, chip_of, self._reference_s)
+        start_walk(self._placed, walk, chip_of[self._units], self._reference_s)
 
-    def advance(self, steps: int) -> list[tuple[Ints, float]]:
-        """Makes steps of all walks; returns the best partition of each and its period."""
+    def _row(self, walk: Walk) -> Ints:
+        """`[N]`, the best partition of a walk."""
+        row = np.zeros(self._problem.num_units, np.int32)
+        row[self._units] = walk.best
+        return row
+
+    def advance(self, steps: int) -> list[Ints]:
+        """Makes steps of all walks; returns the best partition of each."""
 
         def run(walk: Walk) -> None:
-            arrays, rules = self._fast.arrays, self._fast.rules
-            take_steps(arrays, rules, self._graph, walk, self._reference_s, steps)
+            take_steps(self._placed, walk, self._reference_s, steps)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, self._walks))
-        return [(walk.best, float(walk.best_s[0])) for walk in self._walks]
+        return [self._row(walk) for walk in self._walks]
 
     def recut(self, search: Search) -> None:
         """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
         by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
         for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
-            recut(search, self._problem, walk.best, self._position)
+            recut(search, self._problem, self._row(walk), self._position)
         assert search.best is not None, "walks start from a partition"
         worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
         if search.best_period_s < float(worst.best_s[0]):
             self._begin(worst, search.best)
-
-
-def move_graph(problem: PartitionProblem) -> MoveGraph:
-    """The dependencies between units that are not clonable, by unit."""
-    graph = rule_graph(problem)
-
-    def by_unit(ptr: Longs, nodes: Ints) -> tuple[Longs, Ints]:
-        counts = np.zeros(problem.num_units, np.int64)
-        counts[graph.units] = np.diff(ptr)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), graph.units[nodes]
-
-    return MoveGraph(
-        *by_unit(graph.next_ptr, graph.next_nodes), *by_unit(graph.before_ptr, graph.before_nodes)
-    )
 
 
 def _late_position(problem: PartitionProblem) -> Ints:

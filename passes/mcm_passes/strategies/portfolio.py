@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,7 +31,8 @@ class Portfolio:
     Each member gets all evaluations and deterministic effort of the budget, and the generator in
     its first state, so that it does what it would do alone: the answer is never worse than any
     member's, under the judge where there is one and `slack` allows, else under the fast model.
-    Time is shared. Once a bound is met, only members that ask the judge still run.
+    Time is shared. Once a bound is met, only members that ask the judge still run. Members that
+    are for large graphs alone are left out of small ones.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -42,7 +44,7 @@ class Portfolio:
     name: ClassVar[str] = "portfolio"
     summary: ClassVar[str] = "several strategies in turn; the simulator chooses among their best"
 
-    members: tuple[str, ...] = ("dp", "cpsat", "local_search")
+    members: tuple[str, ...] = ("dp", "cpsat", "local_search", "multilevel")
     slack: float = 5e-4
 
     def __post_init__(self) -> None:
@@ -64,10 +66,12 @@ class Portfolio:
             budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
         )
         search = Search(problem, evaluate, total)
-        strategies = [strategy_of(text) for text in self.members]
+        members = self._members_for(problem)
+        strategies = [strategy_of(text) for text in members]
         reason = "the budget allows no evaluation"
         bound: LowerBound | None = None
         answers: list[Ints] = []
+        finders = _Finders(search)
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
@@ -76,7 +80,7 @@ class Portfolio:
                 continue
             part = search.share(
                 budget.evaluations,
-                SearchMonitor(on_best=search.offer, parent=budget.monitor),
+                SearchMonitor(on_best=finders.of(members[k]), parent=budget.monitor),
                 time_share=1.0 / (len(strategies) - k),
             )
             part = dataclasses.replace(part, enough_s=budget.enough_s)
@@ -93,8 +97,18 @@ class Portfolio:
                 continue
             answers.append(outcome.chip_of)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
-                search.offer(chip_of, search.period_of(chip_of))
-        return self._chosen(search, budget, answers, search.outcome(reason, bound))
+                finders.of(members[k])(chip_of, search.period_of(chip_of))
+        found = self._chosen(search, budget, answers, search.outcome(reason, bound))
+        return dataclasses.replace(found, found_by=finders.name(found.chip_of))
+
+    def _members_for(self, problem: PartitionProblem) -> list[str]:
+        """The members, without those that are for larger graphs, unless there are no others."""
+        fitting = [
+            text
+            for text in self.members
+            if problem.num_units >= getattr(strategy_of(text), "least_units", 0)
+        ]
+        return fitting or list(self.members)
 
     def _chosen(
         self, search: Search, budget: Budget, answers: list[Ints], found: Outcome
@@ -117,6 +131,30 @@ class Portfolio:
         best: Ints = finalists[int(np.where(runs, verdicts.period_s, np.inf).argmin())]
         others = tuple(row for _, row in search.kept() if not np.array_equal(row, best))
         return Outcome(best, search.evaluations, bound=found.bound, runners_up=others)
+
+
+class _Finders:
+    """Which member was the first to find each partition."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._first: dict[bytes, str] = {}
+
+    def of(self, member: str) -> Callable[[Ints, float], None]:
+        """What a member offers its partitions to."""
+
+        def offer(chip_of: Ints, period_s: float) -> None:
+            self._first.setdefault(self._key(chip_of), member)
+            self._search.offer(chip_of, period_s)
+
+        return offer
+
+    def name(self, chip_of: Ints | None) -> str:
+        """The member that found a partition; empty where there is none."""
+        return "" if chip_of is None else self._first[self._key(chip_of)]
+
+    def _key(self, chip_of: Ints) -> bytes:
+        return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()
 
 
 def _meets(search: Search, enough_s: float, bound: LowerBound | None) -> bool:

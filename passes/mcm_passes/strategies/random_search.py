@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.unit_sampler import UnitSampler
+from mcm_passes.strategies.start import ask_authority
 
 NOTHING_DRAWN = "no partition keeps the pins and the rules"
 
@@ -40,10 +41,12 @@ class RandomSearch:
     ) -> Outcome:
         """Draws and evaluates until the budget is spent."""
         search = Search(problem, evaluate, budget)
-        sampler = UnitSampler(problem)
+        sampler = ProblemSampler.of(problem)
         while left := search.left:
-            rows = sampler.draw(rng, min(self.batch, left))
-            if rows is None:
-                return search.outcome(NOTHING_DRAWN)
+            rows = sampler.sample(rng, min(self.batch, left))
+            rows = rows[rows[:, 0] >= 0]
+            if not len(rows):
+                why = sampler.note or NOTHING_DRAWN
+                return search.outcome(ask_authority(search, sampler, why))
             search.periods(rows)
         return search.outcome(f"none of {search.evaluations} random partitions fits the memory")

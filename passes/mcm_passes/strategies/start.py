@@ -7,17 +7,20 @@ import numpy as np
 from mcm_compiler.partition import Evaluate
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.greedy import Greedy
+from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.unit_sampler import UnitSampler
 
 DRAWS = 1024
 """Random partitions that are tried where cuts of an order do not fit."""
 
 BATCH = 64
 
+COMPLETION_S = 5.0
+"""Deterministic seconds of CP-SAT where no draw fits either."""
+
 
 def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
-    """Gives `search` its first partitions: those of `dp`, of `greedy`, or drawn at random.
+    """Gives `search` its first partitions: of `dp`, of `greedy`, at random, or by CP-SAT.
 
     Returns:
         Why none was found; empty where one was.
@@ -32,14 +35,32 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
             search.offer(outcome.chip_of, search.period_of(outcome.chip_of))
             return ""
         reason = reason if isinstance(strategy, Greedy) else outcome.reason
-    sampler = UnitSampler(search.problem)
+    sampler = ProblemSampler.of(search.problem)
     for _ in range(DRAWS // BATCH):
         if not (count := min(BATCH, search.left)):
             break
-        rows = sampler.draw(rng, count)
-        if rows is None:
+        rows = sampler.sample(rng, count)
+        rows = rows[rows[:, 0] >= 0]
+        if not len(rows):
             break
         search.periods(rows)
         if search.best is not None:
             return ""
-    return reason
+    return ask_authority(search, sampler, reason) if search.left else reason
+
+
+def ask_authority(search: Search, sampler: ProblemSampler, reason: str) -> str:
+    """Gives `search` a partition by CP-SAT, near an even split, where no draw fits.
+
+    Returns:
+        Why none was found: `reason`, or that there is none; empty where one was.
+    """
+    problem = search.problem
+    share = np.cumsum(problem.compute_s) / max(float(problem.compute_s.sum()), 1e-300)
+    even = np.minimum(share * problem.num_chips, problem.num_chips - 1).astype(np.int32)
+    answer = sampler.complete(even, COMPLETION_S)
+    if answer.chips is not None:
+        search.period(answer.chips)
+    elif answer.proven:
+        return "CP-SAT proves that no partition keeps the pins, the rules and the memory"
+    return "" if search.best is not None else reason

@@ -127,6 +127,57 @@ def test_bad_input_is_diagnosed(arguments: list[str], code: str) -> None:
     assert found["hint"]
 
 
+def _file(tmp_path: Path, edges: list[tuple[int, int]], latency: str = "1.0") -> str:
+    """A problem of three nodes with the given dependencies; `latency` is that of the first."""
+    nodes = [
+        {"id": v, "fpgaLatency": 1.0, "cpuLatency": 1.0, "supportedOnFpga": 1, "isBackwardNode": 0}
+        for v in range(3)
+    ]
+    data = {
+        "maxFPGAs": 2,
+        "maxCPUs": 0,
+        "maxSizePerFPGA": 1e9,
+        "nodes": nodes,
+        "edges": [{"sourceId": u, "destId": v, "cost": 1.0} for u, v in edges],
+    }
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps(data).replace('"fpgaLatency": 1.0', f'"fpgaLatency": {latency}', 1))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("edges", "latency", "arguments", "code", "words"),
+    [
+        ([(0, 1), (1, 2), (2, 1)], "1.0", [], "MCM-F004", "cycle"),
+        ([(0, 1)], "Infinity", [], "MCM-F001", "Infinity"),
+        ([(0, 1)], "NaN", [], "MCM-F001", "NaN"),
+        ([(0, 1)], "1e999", [], "MCM-F002", "nodes[0].fpgaLatency"),
+        ([(0, 1)], "-1.0", [], "MCM-F002", "nodes[0].fpgaLatency"),
+        ([(0, 1)], "1.0", ["--max-accelerators", "4"], "MCM-F006", "3 nodes"),
+    ],
+)
+def test_bad_problems_are_diagnosed(
+    tmp_path: Path,
+    edges: list[tuple[int, int]],
+    latency: str,
+    arguments: list[str],
+    code: str,
+    words: str,
+) -> None:
+    result = _partition(_file(tmp_path, edges, latency), *arguments, "--format", "json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["diagnostics"][0]
+    assert found["code"] == code
+    assert words in found["message"]
+    assert found["at"]
+
+
+def test_text_names_the_kind_of_proof(tmp_path: Path) -> None:
+    result = _partition(_file(tmp_path, [(0, 1), (1, 2)]))
+    assert result.exit_code == 0, result.output
+    assert "(proof ideals)" in " ".join(result.stdout.split())
+
+
 def test_a_strategy_that_breaks_a_rule_is_told_so(tmp_path: Path) -> None:
     plugin = tmp_path / "backwards.py"
     plugin.write_text(

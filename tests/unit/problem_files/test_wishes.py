@@ -18,6 +18,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.target_loading import load_target, without_chips
+from mcm_passes.exact import nearest_model
 from mcm_passes.problem_files.name_matching import KnownNames
 
 # A chain of six with a long way round; not fused, so that each op is a unit.
@@ -155,6 +156,50 @@ def test_assignments_that_cannot_be_taken(folder, rows, code, words, hint):
     assert words in found[1]
     assert "cut.csv" in found[2]
     assert hint in found[3], found[3]
+    assert code != "MCM-F014" or "proven nearest" in found[3]
+
+
+def test_a_nearest_assignment_that_is_not_proven_is_called_so(folder, monkeypatch):
+    monkeypatch.setattr(nearest_model, "MOST_LITERALS", 0)
+    found = refused(folder, "--assignment", csv(folder, "*,1"))[0]
+    assert "moves at most 1 unit of 6" in found[3]
+    assert "proven" not in found[3]
+
+
+def tight(folder: Path, sram_bytes: int) -> str:
+    """A description of mcm4 with so little memory that buffers of 256 bytes matter."""
+    path = folder / "tight.toml"
+    text = re.sub(
+        r"sram_mib = .*", f"sram_mib = {sram_bytes / 2**20:.9f}", load_target("mcm4").source_text
+    )
+    path.write_text(text)
+    return str(path)
+
+
+def test_no_assignment_of_a_model_that_does_not_fit_is_near(folder):
+    found = refused(folder, "--target", tight(folder, 640), "--assignment", csv(folder, "*,0"))[0]
+    assert found[0] == "MCM-F014"
+    assert "rule 'memory'" in found[1]
+    assert "no assignment of this model is valid, by proof" in found[3]
+
+
+@pytest.mark.parametrize(
+    ("sram_bytes", "strategy", "code", "words"),
+    [
+        (320, "dp", "MCM-P015", "'/l.0/Sin' alone needs 416 B on a chip of 320 B"),
+        (320, "dp", "MCM-P015", "all weights need 0 B of 1.2 KiB on 4 chips"),
+        (640, "dp", "MCM-P008", "no proof that there is none"),
+        (640, "greedy", "MCM-P008", "no proof that there is none"),
+        (640, "cpsat", "MCM-P016", "proved that no partition is valid"),
+        (640, "portfolio", "MCM-P016", "proved that no partition is valid"),
+        (640, "ideals", "MCM-P016", "proved that no partition is valid"),
+    ],
+)
+def test_what_fits_nowhere_is_proven_or_called_unproven(folder, sram_bytes, strategy, code, words):
+    target = tight(folder, sram_bytes)
+    found = refused(folder, "--target", target, "--partitioner", strategy)[0]
+    assert found[0] == code
+    assert words in found[1]
 
 
 def test_an_assignment_has_to_keep_the_pins(folder):

@@ -10,10 +10,13 @@ import pytest
 from mcm_compiler.ring_rules import find_violations
 from mcm_passes.solver.batch import BatchSolver
 from mcm_passes.solver.constraint_solver import ConstraintSolver, NoPartitionError
-from mcm_passes.solver.cp_sat import RingAuthority
+from mcm_passes.solver.cp_sat import RingAuthority, nearest
 from mcm_passes.solver.weight_memory import WeightMemory
 
 CHIPS = 3
+
+ALL_ASKED = 4
+"""Nodes up to which CP-SAT is asked about every assignment."""
 
 
 @pytest.fixture(params=range(12))
@@ -99,9 +102,13 @@ def test_all_accept_the_same_partitions(connected_graph, routing, with_memory):
         return
     assert accepted(solver, graph) == valid
     rng = np.random.default_rng(1)
-    anything = [tuple(f) for f in rng.integers(0, CHIPS, (20, graph.num_nodes)).tolist()]
-    likely = sorted(valid)
-    for f in [*anything, *likely[:: max(len(likely) // 20, 1)]]:
+    asked = list(product(range(CHIPS), repeat=graph.num_nodes))
+    if graph.num_nodes > ALL_ASKED:
+        # Each is a question to CP-SAT of its own; of larger graphs some are asked.
+        anything = [tuple(f) for f in rng.integers(0, CHIPS, (20, graph.num_nodes)).tolist()]
+        likely = sorted(valid)
+        asked = [*anything, *likely[:: max(len(likely) // 20, 1)]]
+    for f in asked:
         assert authority.is_valid(np.array(f, np.int32)) == (f in valid)
     assert tuple(authority.find_any().chips.tolist()) in valid
     if memory is None:
@@ -147,3 +154,59 @@ def test_the_authority_admits_that_it_gave_up(graph_of):
     answer = RingAuthority(graph, "strict", deterministic_seconds=1e-9).find_any()
     assert answer.chips is None
     assert not answer.proven
+
+
+def test_cp_sat_completes_what_the_batch_cannot_reach(graph_of):
+    """Two branches pinned to a chip each: valid, though dependencies span more than one chip."""
+    edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
+    graph = graph_of(5, edges, 5, {0: 0, 1: 1, 2: 2, 3: 3})
+    solver = BatchSolver.of(graph, "strict")
+    authority = RingAuthority(graph, "strict")
+    rng = np.random.default_rng(3)
+    wish = np.array([[0, 1, 2, 3, 4], [4, 4, 4, 4, 3], [0, 1, 2, 3, 4]], np.int32)
+    assert (solver.fix(rng, wish) == -1).all()
+    fixed = solver.fix(rng, wish, complete=authority)
+    assert fixed.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 3], [0, 1, 2, 3, 4]]
+    drawn = solver.sample(rng, 40, complete=authority)
+    assert {tuple(row) for row in drawn.tolist()} == enumerated_on(graph, 5)
+    weights = np.zeros((5, 5), np.float32)
+    weights[:, 4] = 1.0
+    assert (solver.sample(rng, 5, weights, complete=authority)[:, 4] == 4).all()
+
+
+def enumerated_on(graph, chips):
+    """Valid strict partitions of a graph with pins."""
+    ranges = [range(a, b + 1) for a, b in zip(graph.low, graph.high, strict=True)]
+    source = _source(graph).astype(np.int32)
+    return {
+        f
+        for f in product(*ranges)
+        if not find_violations(
+            np.array(f, np.int32), source, graph.next_nodes, num_chips=chips, routing="strict"
+        )
+    }
+
+
+def test_cp_sat_proves_that_there_is_nothing_to_complete(graph_of):
+    graph = graph_of(3, [(0, 1), (1, 2), (0, 2)], 3, {0: 0, 1: 1, 2: 2})
+    solver, authority = BatchSolver.of(graph, "strict"), RingAuthority(graph, "strict")
+    rng = np.random.default_rng(3)
+    assert (solver.sample(rng, 4, complete=authority) == -1).all()
+    assert (solver.fix(rng, np.zeros((4, 3), np.int32), complete=authority) == -1).all()
+    answer = nearest(graph, "strict", np.array([0, 1, 2], np.int32))
+    assert answer.chips is None
+    assert answer.proven
+    assert answer.distance == float("inf")
+
+
+def test_nearest_starts_from_what_is_known_and_tells_the_distance(graph_of):
+    graph = graph_of(6, [(i, i + 1) for i in range(5)], 4)
+    wish = np.array([0, 1, 0, 2, 9, 3], np.int32)
+    known = np.array([0, 0, 0, 1, 1, 2], np.int32)
+    answer = nearest(graph, "relay", wish, known=known)
+    # Node 4 has no such chip, and one of 1 and 2 has to move.
+    assert answer.proven
+    assert answer.distance == 2.0
+    assert (answer.chips != wish).sum() == 2
+    weights = np.array([1.0, 8.0, 1.0, 1.0, 1.0, 1.0])
+    assert nearest(graph, "relay", wish, weights=weights).chips[1] == 1

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.partition import Budget, PartitionProblem
 from mcm_compiler.ring_rules import find_partition_violations
 from mcm_compiler.target import PackageLimits
+from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.solver import problem_sampling
 from mcm_passes.solver.linear_extensions import linear_extensions
 from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.rule_graph import rule_graph
+from mcm_passes.strategies.annealing import Annealing
+from mcm_passes.strategies.random_search import RandomSearch
 
 
 def problem_of(edges, num_units, routing, clonable=(), pins=None, num_chips=4):
@@ -117,6 +122,51 @@ def test_a_far_reader_limits_the_chips_under_the_strict_rule():
     relay = ProblemSampler.of(problem_of(edges, 20, "relay", num_chips=8))
     assert relay.note == ""
     assert relay.sample(np.random.default_rng(4), 200).max() == 7
+
+
+BRANCHES = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize("strategy", [RandomSearch(), Annealing()])
+def test_where_no_draw_is_valid_the_answer_is_that_of_cp_sat(strategy):
+    """Branches on a chip each are strict, but some dependency spans two chips."""
+    problem = problem_of(BRANCHES, 5, "strict", pins={1: 1, 2: 2, 3: 3})
+    assert ProblemSampler.of(problem).batch.max_chips == 0
+    arguments = FastPeriods(problem), np.random.default_rng(1), Budget(evaluations=50)
+    found = strategy.solve(problem, *arguments)
+    assert found.chip_of.tolist() == [0, 1, 2, 3, 3]
+    assert find_partition_violations(problem, found.chip_of) == []
+    closed = problem_of([*BRANCHES, (1, 2)], 5, "strict", pins={0: 0, 1: 1, 2: 2})
+    nothing = strategy.solve(closed, FastPeriods(closed), *arguments[1:])
+    assert nothing.chip_of is None
+    assert "CP-SAT proves" in nothing.reason
+
+
+def test_completion_leaves_room_for_weights():
+    """Four weights of which one fits a chip: all chips are needed, one each."""
+    problem = problem_of([(0, 1), (1, 2), (2, 3)], 4, "relay")
+    problem = dataclasses.replace(
+        problem,
+        weight_names=tuple("abcd"),
+        weight_bytes=np.full(4, 700_000, np.int64),
+        weight_ptr=np.arange(5, dtype=np.int64),
+        weight_users=np.arange(4, dtype=np.int32),
+    )
+    sampler = ProblemSampler.of(problem)
+    answer = sampler.complete(np.zeros(4, np.int32), 5.0)
+    assert answer.chips.tolist() == [0, 1, 2, 3]
+    assert answer.proven
+    larger = dataclasses.replace(problem, weight_bytes=np.full(4, 1_100_000, np.int64))
+    nothing = ProblemSampler.of(larger).complete(np.zeros(4, np.int32), 5.0)
+    assert nothing.chips is None
+    assert nothing.proven
+
+
+def test_a_graph_that_is_too_large_for_cp_sat_is_not_asked(monkeypatch):
+    monkeypatch.setattr(problem_sampling, "_MOST_CLAUSES", 10)
+    answer = ProblemSampler.of(problem_of(BRANCHES, 5, "strict")).complete(np.zeros(5, int), 1.0)
+    assert answer.chips is None
+    assert not answer.proven
 
 
 def test_linear_extensions_keep_sources_next_to_their_first_reader(graphs):

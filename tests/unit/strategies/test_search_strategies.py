@@ -18,11 +18,13 @@ from mcm_passes.strategies.corrected import Corrected
 from mcm_passes.strategies.judge_search import JudgeSearch
 from mcm_passes.strategies.lns import Lns
 from mcm_passes.strategies.local_search import LocalSearch
+from mcm_passes.strategies.multilevel import Multilevel
 from mcm_passes.strategies.portfolio import Portfolio
 from mcm_passes.strategies.random_search import RandomSearch
 
 FROM_DP = [
     LocalSearch(),
+    Multilevel(coarsest=8),
     Portfolio(("dp", "local_search")),
     Corrected("dp"),
     JudgeSearch("corrected{solver=dp}"),
@@ -211,6 +213,8 @@ def test_pins_that_contradict_each_other_leave_nothing_to_draw(branches, strateg
         "portfolio{slack=-1}",
         'portfolio{members=""}',
         "corrected{rounds=0}",
+        "multilevel{coarsest=0}",
+        "multilevel{heat=-1}",
         "lns{chips=1}",
         "lns{step=0}",
         "judge_search{batch=0}",
@@ -222,3 +226,13 @@ def test_options_out_of_range_are_refused(text):
     with pytest.raises(CompileError) as caught:
         spec_text.instantiate(STRATEGIES.get(spec.name), spec)
     assert caught.value.diagnostics[0].code == "MCM-U002"
+
+
+def test_a_portfolio_leaves_out_members_for_larger_graphs(branches):
+    problem = branches()
+    with_it = run(Portfolio(("dp", "multilevel")), problem)
+    assert with_it.evaluations == run(Portfolio(("dp",)), problem).evaluations
+    small = run(Portfolio(("dp", "multilevel{coarsest=8}")), problem)
+    assert small.evaluations > with_it.evaluations
+    alone = run(Portfolio(("multilevel",)), problem)
+    assert alone.chip_of is not None

@@ -1,0 +1,16 @@
+"""Numbers in compiled kernels that are no literals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(inline="always")
+def variable(value: int) -> int:
+    """`value` as a variable.
+
+    Where a literal is passed on to another kernel, numba compiles that once for literals and once
+    more for the variable that it becomes in a loop.
+    """
+    return int(np.int64(value))

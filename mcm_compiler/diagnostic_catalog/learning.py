@@ -1,0 +1,89 @@
+"""Codes MCM-L###: policies, their checkpoints, and their training."""
+
+from __future__ import annotations
+
+from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-L001",
+        "a file is no policy checkpoint, or a damaged one",
+        "Checkpoints are safetensors files with a card in their header, which says what policy\n"
+        "they hold. They are read as data only, up to 256 MiB. The message says what is missing\n"
+        "or cut off.",
+    ),
+    CatalogEntry(
+        "MCM-L002",
+        "a policy was trained on other features",
+        "What a policy reads of a problem has a version, which rises when a column changes its\n"
+        "meaning. The weights of another version would read the wrong columns. Train the policy\n"
+        "again, or use the one that comes with the compiler.",
+    ),
+    CatalogEntry(
+        "MCM-L003",
+        "the weights of a policy do not fit its card",
+        "The card gives the layers, widths and knots, from which follow the names and shapes of\n"
+        "all weights, in 32-bit floats. A weight is missing, unknown, of another shape or type,\n"
+        "or holds numbers that are not finite.",
+    ),
+    CatalogEntry(
+        "MCM-L004",
+        "a judge gave rewards that are no numbers",
+        "Rewards are finite and not negative: throughput over that of a baseline, and 0 for a\n"
+        "partition that does not run. One NaN would make all weights of a policy NaN, so learning\n"
+        "stops at the first. The fault lies in the judge or the cost model that gave it.",
+    ),
+    CatalogEntry(
+        "MCM-L005",
+        "a graph is too large to learn on",
+        "For learning, graphs are padded to one of few sizes, and memory grows with nodes times\n"
+        "chips times rollouts, so that there is a largest size. The classical strategies have\n"
+        "no such limit.",
+    ),
+    CatalogEntry(
+        "MCM-L006",
+        "a policy diverges",
+        "A loss or a gradient is no longer finite, so every later weight would be NaN. The state\n"
+        "of the training before stays in its folder.",
+    ),
+    CatalogEntry(
+        "MCM-L007",
+        "no model of a data set fits the package",
+        "Rewards relate to the partition that the greedy heuristic finds, and it finds none for\n"
+        "any model of the data set: as a rule their weights need more memory than the package\n"
+        "has. Single models without one are left out of a training, and listed at its end.",
+    ),
+    CatalogEntry(
+        "MCM-L008",
+        "a folder belongs to another training",
+        "With --resume a training goes on where it was stopped, which is only right with the\n"
+        "options, models, target and versions that it began with. The message gives the first\n"
+        "that differs. Only --workers and --scheduler may change.",
+    ),
+    CatalogEntry(
+        "MCM-L009",
+        "the state of a training is damaged",
+        "The state is written at once, so that no kill leaves half of it. Something else has\n"
+        "changed it, or the metrics beside it.",
+    ),
+    CatalogEntry(
+        "MCM-L010",
+        "workers or their scheduler are lost",
+        "A job whose worker dies is started again, a few times. One that takes its worker with it\n"
+        "each time is given up: as a rule memory has run out. What was done until then is on\n"
+        "disk, and --resume goes on.",
+    ),
+    CatalogEntry(
+        "MCM-L011",
+        "a data set cannot be read",
+        "A data set is mcm87, which is built in, or a JSON file with the two lists train and\n"
+        "validation. Each entry is what mcmc compile takes: the path of an ONNX file, or zoo: and\n"
+        "the name of a builder.",
+    ),
+    CatalogEntry(
+        "MCM-L012",
+        "something that learning needs is not installed",
+        "Work on several machines goes through dask.distributed, which the extra `cluster`\n"
+        "installs: pip install 'mcm-compiler[cluster]'. On one machine it is not needed.",
+    ),
+)

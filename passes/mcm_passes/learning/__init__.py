@@ -1,0 +1,1 @@
+"""Learned search: a policy proposes, the constraint solver repairs, a judge rewards (MCM)."""

@@ -1,0 +1,190 @@
+"""Work that runs apart: on processes of this machine, or on a cluster, and survives their loss."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Generator
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+)
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.parent_death import end_with_parent
+
+MAX_LOSSES = 4
+"""Times that a job is started again before it is held to be what ends its workers."""
+
+CONNECT_S = 10
+"""How long a scheduler is waited for."""
+
+
+class Jobs:
+    """Pure functions on an executor; what a worker takes with it when it dies is started again.
+
+    Args:
+        open_executor: makes an executor; called again where one is broken for good, as a pool of
+            processes is when one of them dies.
+    """
+
+    def __init__(self, open_executor: Callable[[], Executor]) -> None:
+        self._open = open_executor
+        self._executor = open_executor()
+        self._running: dict[int, tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = {}
+        self._losses: dict[int, int] = {}
+        self._tickets = 0
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """Starts a job, and gives the ticket that its result is fetched with."""
+        ticket, self._tickets = self._tickets, self._tickets + 1
+        self._start(ticket, function, arguments)
+        return ticket
+
+    def done(self, ticket: int) -> bool:
+        """Whether `result` would return at once, or start a lost job again."""
+        return self._running[ticket][0].done()
+
+    def result(self, ticket: int) -> Any:
+        """Waits for a job and forgets it.
+
+        Raises:
+            CompileError: MCM-L010 where workers die again and again.
+            Exception: what the job raised.
+        """
+        while True:
+            future, function, arguments = self._running[ticket]
+            try:
+                result = future.result()
+            except Exception as error:
+                if not _is_loss(error):
+                    raise
+                self._count_loss(ticket, error)
+                if isinstance(error, BrokenExecutor):
+                    self._reopen()
+                else:
+                    self._start(ticket, function, arguments)
+            else:
+                del self._running[ticket]
+                return result
+
+    def close(self) -> None:
+        """Ends the executor; jobs that have not begun never do."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _start(self, ticket: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        try:
+            future = self._executor.submit(function, *arguments)
+        except BrokenExecutor:
+            self._reopen()
+            future = self._executor.submit(function, *arguments)
+        self._running[ticket] = (future, function, arguments)
+
+    def _reopen(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._open()
+        for ticket, (future, function, arguments) in self._running.items():
+            if not future.done() or future.cancelled() or future.exception() is not None:
+                again = self._executor.submit(function, *arguments)
+                self._running[ticket] = (again, function, arguments)
+
+    def _count_loss(self, ticket: int, error: Exception) -> None:
+        self._losses[ticket] = self._losses.get(ticket, 0) + 1
+        if self._losses[ticket] > MAX_LOSSES:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-L010",
+                    f"a job lost its worker {self._losses[ticket]} times, last by "
+                    f"{type(error).__name__}",
+                    at="the workers",
+                    hint="see why they end: memory is the usual reason; go on with --resume",
+                )
+            ) from error
+
+
+class InlineExecutor(Executor):
+    """Runs each job at once, in the process that submits it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As `Executor.submit`, but returns when the job is done."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def open_jobs(workers: int, scheduler: str | None = None) -> Generator[Jobs]:
+    """Jobs on processes of this machine, or on a Dask cluster.
+
+    Args:
+        workers: processes; 0 to run everything in this one.
+        scheduler: address of a Dask scheduler, such as `tcp://10.0.0.1:8786`, or None.
+
+    Raises:
+        CompileError: MCM-L010 where there is no scheduler, MCM-L012 without Dask.
+    """
+    with ExitStack() as stack:
+        if scheduler is not None:
+            jobs = Jobs(_dask_executors(scheduler, stack))
+        elif workers:
+            jobs = Jobs(lambda: _local_pool(workers))
+        else:
+            jobs = Jobs(InlineExecutor)
+        try:
+            yield jobs
+        finally:
+            jobs.close()
+
+
+def _local_pool(workers: int) -> ProcessPoolExecutor:
+    use_one_thread()
+    # Threads of JAX and numba do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, context, _begin_worker, (os.getpid(),))
+
+
+def _begin_worker(parent: int) -> None:
+    end_with_parent(parent)
+
+
+def _dask_executors(scheduler: str, stack: ExitStack) -> Callable[[], Executor]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-L012",
+                "a scheduler needs Dask, which is not installed",
+                at=quote(scheduler),
+                hint="pip install 'mcm-compiler[cluster]', or leave --scheduler out",
+            )
+        ) from error
+    try:
+        client: Any = stack.enter_context(Client(scheduler, timeout=CONNECT_S))
+    except (OSError, ValueError) as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-L010",
+                f"the scheduler cannot be reached: {quote(str(error))}",
+                at=quote(scheduler),
+                hint="start one with `dask scheduler`, and give its tcp:// address",
+            )
+        ) from error
+    return lambda: client.get_executor(pure=False, retries=MAX_LOSSES)
+
+
+def _is_loss(error: Exception) -> bool:
+    """Whether a job failed because its worker did."""
+    if isinstance(error, (BrokenExecutor, CancelledError, ConnectionError)):
+        return True
+    # Of Dask, which may not be installed: KilledWorker, CommClosedError and their kin.
+    return type(error).__module__.startswith("distributed.")

@@ -1,0 +1,139 @@
+"""One policy that learns on partitioning problems, iteration by iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from mcm_compiler.partition import Floats, Ints
+from mcm_models.policy import network, ppo
+from mcm_models.policy.features import Singles
+from mcm_models.policy.inference import PolicyOfGraph
+from mcm_models.policy.layout import Weights, knot_mixture, knot_of_chip
+from mcm_models.policy.padding import pad_rows
+from mcm_passes.learning.credit import node_credit
+from mcm_passes.learning.recipes import Recipe
+from mcm_passes.learning.rewards import rewards_of
+from mcm_passes.learning.rollouts import Rollouts
+from mcm_passes.learning.tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """What one iteration saw.
+
+    Attributes:
+        partitions: `[R, N]`.
+        rewards: `[R]`.
+        metrics: of the update, by name.
+    """
+
+    partitions: Ints
+    rewards: Floats
+    metrics: dict[str, float]
+
+
+class PolicyLearner:
+    """A policy, its optimizer, and the iterations of MCM, section 4.2.
+
+    Args:
+        recipe: how it learns.
+        weights: that it starts from.
+        state: of the optimizer, from `optimizer_arrays`, to go on where another stopped.
+    """
+
+    def __init__(self, recipe: Recipe, weights: Weights, state: Weights | None = None) -> None:
+        self.recipe = recipe
+        self._definition = network.definition(recipe.layout)
+        self._params = network.params_of(weights)
+        self._state = ppo.optimizer(recipe.ppo).init(self._params)
+        if state is not None:
+            self._state = _with_arrays(self._state, state)
+
+    @property
+    def weights(self) -> Weights:
+        """Weights by name."""
+        return network.weights_of(self._params)
+
+    def optimizer_arrays(self) -> Weights:
+        """State of the optimizer, by number of the leaf."""
+        import jax
+
+        leaves = jax.tree.leaves(self._state)
+        return {f"optimizer/{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+
+    def iterate(self, task: Task, rng: np.random.Generator) -> Iteration:
+        """Rolls out, rewards, and updates once."""
+        recipe, features = self.recipe, task.features
+        policy = PolicyOfGraph.of(recipe.layout, self.weights, features, task.prior)
+        decoded = policy.decode(rng, recipe.rollouts)
+        rollouts = task.sampler.draw(rng, decoded)
+        rewards = rewards_of(task.rewards, rollouts.partitions)
+        advantage = _advantage(task, rollouts, rewards, recipe)
+        metrics = self._update(task, rollouts, advantage, decoded.before, rng)
+        return Iteration(rollouts.partitions, rewards, metrics)
+
+    def _update(
+        self,
+        task: Task,
+        rollouts: Rollouts,
+        advantage: Singles,
+        before: Ints | None,
+        rng: np.random.Generator,
+    ) -> dict[str, float]:
+        recipe, layout, ppo_settings = self.recipe, self.recipe.layout, self.recipe.ppo
+        nodes, chips = task.padded.op_class.shape[0], task.features.num_chips
+        choices = None
+        if before is not None:
+            choices = network.Choices(
+                jnp.asarray(pad_rows(knot_of_chip(layout.knots, chips)[before], nodes, 1)),
+                jnp.asarray(pad_rows(((before + 0.5) / chips).astype(np.float32), nodes, 1)),
+            )
+        order = np.stack(
+            [
+                rng.permutation(recipe.rollouts).reshape(ppo_settings.minibatches, -1)
+                for _ in range(ppo_settings.epochs)
+            ]
+        ).reshape(ppo_settings.epochs * ppo_settings.minibatches, -1)
+        self._params, self._state, found = ppo.update(
+            self._definition,
+            ppo_settings,
+            self._params,
+            self._state,
+            task.padded,
+            jnp.asarray(knot_mixture(layout.knots, chips)),
+            jnp.asarray(pad_rows(task.prior, nodes)),
+            ppo.Batch(
+                jnp.asarray(pad_rows(rollouts.actions, nodes, 1)),
+                jnp.asarray(pad_rows(rollouts.log_base, nodes, 1)),
+                jnp.asarray(pad_rows(advantage, nodes, 1)),
+                choices,
+            ),
+            jnp.asarray(order.astype(np.int32)),
+        )
+        return {name: float(value) for name, value in found._asdict().items()}
+
+
+def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) -> Singles:
+    """`[R, n]`: the reward normalised over the rollouts, and each node's credit.
+
+    The paper names no value network; normalising over the rollouts of a graph takes its place.
+    """
+    normalised = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    advantage = np.repeat(normalised[:, None], task.features.num_nodes, axis=1)
+    if recipe.credit:
+        advantage += recipe.credit * node_credit(task.problem, task.features, rollouts.partitions)
+    # Where no partition was found there is no decision to learn from.
+    advantage[~rollouts.found] = 0.0
+    return advantage.astype(np.float32)
+
+
+def _with_arrays(state: optax.OptState, arrays: Weights) -> optax.OptState:
+    import jax
+
+    leaves, structure = jax.tree.flatten(state)
+    new = [jnp.asarray(arrays[f"optimizer/{k}"]) for k in range(len(leaves))]
+    return jax.tree.unflatten(structure, new)

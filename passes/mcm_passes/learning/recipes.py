@@ -1,0 +1,88 @@
+"""Recipes: everything that a training or search with a policy can vary, under one name."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from mcm_models.policy.layout import PolicyLayout
+from mcm_models.policy.ppo_settings import PpoSettings
+
+Sampler = Literal["engine", "staircase"]
+"""How proposals become valid: MCM's solver in a node order, or the exact sampler over staircases
+along one late order (ours)."""
+
+Mode = Literal["fix", "sample"]
+"""Of the engine: keep what the proposal says where it can stay (MCM, algorithm 2), or draw every
+node from its domain (algorithm 1)."""
+
+Gradient = Literal["proposed", "repaired"]
+"""Which partition the likelihood is taken of: the policy's proposal, as published, or what the
+solver made of it (ours)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a policy learns. The defaults are what measured best; see docs/learned-search.md.
+
+    Attributes:
+        rollouts: proposals per iteration (MCM, section 5.1: 20).
+        sampler: see `Sampler`.
+        mode: see `Mode`; the staircase sampler always draws.
+        gradient: see `Gradient`.
+        credit: weight of what each node adds to the load of its chip, in the advantage; 0 for the
+            same advantage for all nodes, as published.
+        prior: deviation in chips of the head start towards the balanced chip; 0 for none, as
+            published.
+        start_prior: the same around the chips of a partition that a search starts from (ours).
+        layout: shape of the policy.
+        ppo: settings of the updates.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+
+    rollouts: int = 20
+    sampler: Sampler = "staircase"
+    mode: Mode = "fix"
+    gradient: Gradient = "repaired"
+    credit: float = 2.0
+    prior: float = 1.0
+    start_prior: float = 1.0
+    layout: PolicyLayout = field(default_factory=PolicyLayout)
+    ppo: PpoSettings = field(default_factory=PpoSettings)
+
+    def __post_init__(self) -> None:
+        for name, choices in (("sampler", Sampler), ("mode", Mode), ("gradient", Gradient)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(f"{name} is {getattr(self, name)!r}, not one of {choices}")
+        if self.rollouts < 2 or self.rollouts % self.ppo.minibatches:
+            raise ValueError(
+                f"{self.rollouts} rollouts do not divide into {self.ppo.minibatches} mini-batches"
+            )
+        for name in ("credit", "prior"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")
+        if not self.start_prior > 0:
+            raise ValueError(f"start_prior is {self.start_prior}, not above 0")
+
+
+PUBLISHED = Recipe(
+    sampler="engine",
+    mode="fix",
+    gradient="proposed",
+    credit=0.0,
+    prior=0.0,
+    layout=PolicyLayout(iterations=2),
+    ppo=PpoSettings(entropy=1e-2),
+)
+"""MCM as published, sections 4 and 5.1; what the paper leaves open stands in `PpoSettings`."""
+
+RECIPES = {
+    "default": Recipe(),
+    "no-prior": Recipe(prior=0.0),
+    "published": PUBLISHED,
+    "published-prior": dataclasses.replace(PUBLISHED, prior=1.0),
+}
+"""Recipes by the name that `--recipe` takes."""

@@ -1,0 +1,76 @@
+"""Problems as a policy meets them; no JAX here, so that a policy can be applied without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_models.policy.features import GraphFeatures, Singles, graph_features
+from mcm_models.policy.padding import PaddedGraph, pad_graph
+from mcm_models.policy.prior import balanced_prior, prior_around
+from mcm_passes.learning.orders import order_of_partition, share_before, shortest_way
+from mcm_passes.learning.recipes import Recipe
+from mcm_passes.learning.rewards import Rewards
+from mcm_passes.learning.rollouts import Sampler, sampler_of
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem to learn on, with all that stays the same between iterations.
+
+    Attributes:
+        problem: what is to be placed.
+        features: as the policy sees it.
+        prior: `[n, C]`, added to all scores.
+        sampler: makes valid partitions.
+        rewards: judges them.
+    """
+
+    problem: PartitionProblem
+    features: GraphFeatures
+    prior: Singles
+    sampler: Sampler
+    rewards: Rewards
+
+    @cached_property
+    def padded(self) -> PaddedGraph:
+        """The graph for JAX.
+
+        Raises:
+            CompileError: MCM-L005 for a graph that is too large.
+        """
+        return pad_graph(self.features)
+
+    @classmethod
+    def of(
+        cls,
+        problem: PartitionProblem,
+        recipe: Recipe,
+        rewards: Rewards,
+        start: Ints | None = None,
+    ) -> Task:
+        """Prepares a task.
+
+        Args:
+            problem: what is to be placed.
+            recipe: how partitions come about.
+            rewards: judges them.
+            start: `[N]`, a valid partition to search around, or None. The prior then prefers its
+                chips, and an order sampler goes along its chips, so that it can draw it.
+        """
+        features = graph_features(problem)
+        order = shortest_way(problem, features)
+        if start is not None:
+            chips = start[features.units]
+            order = order_of_partition(features, order, chips)
+            prior = prior_around(chips, features.num_chips, recipe.start_prior)
+        elif recipe.prior:
+            place = share_before(problem, features, order)
+            prior = balanced_prior(place, features.num_chips, recipe.prior)
+        else:
+            prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
+        sampler = sampler_of(problem, features, recipe, order)
+        return cls(problem, features, prior, sampler, rewards)

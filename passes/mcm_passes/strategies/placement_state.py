@@ -1,0 +1,304 @@
+"""A partition with the loads of all resources, kept up to date while single nodes move.
+
+For local search, whose steps change few of thousands of nodes: a move costs what its node's
+tensors and items cost, not what the problem does. The numbers are those of the fast model, from
+`chip_demands`; property tests hold them together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING, STREAM_SLOTS
+from mcm_passes.solver.rule_graph import RuleGraph
+
+LINK, HOST_IN, HOST_OUT, HELD, WEIGHT, LOCAL = range(6)
+"""Rows of `PlacementState.totals`."""
+
+
+class PlacedProblem(NamedTuple):
+    """A problem as moves look at it: `ChipDemands` with what the rules and the package add.
+
+    Memory is in blocks of `ALIGNMENT` bytes. `read_ptr` and `read` are the CSR of the tensors
+    that each node reads; see `ChipDemands` and `RuleGraph` for the rest.
+    """
+
+    work_s: Floats
+    pinned: Ints
+    out_bytes: Longs
+    out_room: Longs
+    item_ptr: Longs
+    items: Ints
+    item_s: Floats
+    item_room: Longs
+    item_weight: Longs
+    item_in_bytes: Longs
+    producer: Ints
+    reader_ptr: Longs
+    readers: Ints
+    tensor_bytes: Longs
+    tensor_room: Longs
+    relay_s: Floats
+    to_host: Bools
+    made_ptr: Longs
+    made: Ints
+    read_ptr: Longs
+    read: Ints
+    next_ptr: Longs
+    next_nodes: Ints
+    before_ptr: Longs
+    before_nodes: Ints
+    sram_room: Longs
+    speed: Floats
+    link_bytes_per_s: float
+    host_bytes_per_s: float
+    stream_bytes_per_s: float
+    entry_room: int
+    exit_room: int
+    host_s: float
+    slots: int
+    relay: bool
+    ends: bool
+    strict: bool
+    streams: bool
+    alignment: int
+    packing: float
+    stream_slots: int
+
+
+class PlacementState(NamedTuple):
+    """A partition and what follows from it; all arrays change with every move.
+
+    Attributes:
+        chip: `[n]`, chip of each node.
+        members: `[C, n]`, row c begins with the nodes on chip c, in no order.
+        place: `[n]`, where each node is in its row.
+        size: `[C]`, nodes on each chip.
+        copies: `[I, C]`, nodes on each chip that want each item.
+        busy_s: `[C]`, clocks of units, clones and relays in seconds of `work_s`.
+        totals: `[6, C]`, bytes on the link behind each chip and on its host channels, blocks for
+            buffers and clones, for weights, and for all tensors that stay on the chip.
+        pairs: `[C, C]`, edges between each two chips.
+        last: `[1]`, highest chip that is used.
+        stamp: `[C]`, room for marks.
+        clock: `[1]`, the last mark.
+    """
+
+    chip: Ints
+    members: Ints
+    place: Ints
+    size: Longs
+    copies: Ints
+    busy_s: Floats
+    totals: Longs
+    pairs: Longs
+    last: Longs
+    stamp: Longs
+    clock: Longs
+
+
+def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem:
+    """The problem of `graph`, its rule graph."""
+    d = chip_demands(problem, graph)
+    limits = problem.limits
+    tensor = np.repeat(np.arange(d.producer.size), np.diff(d.reader_ptr))
+    by_reader = np.argsort(d.readers, kind="stable")
+    read_ptr = np.zeros(graph.num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(d.readers, minlength=graph.num_nodes), out=read_ptr[1:])
+    return PlacedProblem(
+        work_s=d.work_s,
+        pinned=d.pinned,
+        out_bytes=d.out_bytes,
+        out_room=d.out_room,
+        item_ptr=d.item_ptr,
+        items=d.items,
+        item_s=d.item_s,
+        item_room=d.item_room,
+        item_weight=d.item_weight,
+        item_in_bytes=d.item_in_bytes,
+        producer=d.producer,
+        reader_ptr=d.reader_ptr,
+        readers=d.readers,
+        tensor_bytes=d.tensor_bytes,
+        tensor_room=d.tensor_room,
+        relay_s=d.relay_s,
+        to_host=d.to_host,
+        made_ptr=d.made_ptr,
+        made=d.made,
+        read_ptr=read_ptr,
+        read=tensor[by_reader].astype(np.int32),
+        next_ptr=graph.next_ptr,
+        next_nodes=graph.next_nodes,
+        before_ptr=graph.before_ptr,
+        before_nodes=graph.before_nodes,
+        sram_room=np.array(limits.sram_bytes, np.int64) // ALIGNMENT,
+        speed=problem.chip_speed,
+        link_bytes_per_s=limits.link_bytes_per_s,
+        host_bytes_per_s=limits.host_bytes_per_s,
+        stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
+        entry_room=d.entry_room,
+        exit_room=d.exit_room,
+        host_s=d.host_s,
+        slots=d.slots,
+        relay=d.relay,
+        ends=d.ends,
+        strict=problem.routing == "strict",
+        streams=problem.streams,
+        alignment=ALIGNMENT,
+        packing=PACKING,
+        stream_slots=STREAM_SLOTS,
+    )
+
+
+def empty_state(p: PlacedProblem) -> PlacementState:
+    """Room for the state of a partition; `fill_state` gives it one."""
+    n, chips, items = p.work_s.size, p.speed.size, p.item_s.size
+    return PlacementState(
+        chip=np.zeros(n, np.int32),
+        members=np.zeros((chips, n), np.int32),
+        place=np.zeros(n, np.int32),
+        size=np.zeros(chips, np.int64),
+        copies=np.zeros((items, chips), np.int32),
+        busy_s=np.zeros(chips),
+        totals=np.zeros((6, chips), np.int64),
+        pairs=np.zeros((chips, chips), np.int64),
+        last=np.zeros(1, np.int64),
+        stamp=np.zeros(chips, np.int64),
+        clock=np.zeros(1, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
+    """Puts a state to a partition `[n]` whose chips are in range."""
+    s.chip[:] = chip_of
+    s.size[:] = 0
+    s.copies[:] = 0
+    s.busy_s[:] = 0.0
+    s.totals[:] = 0
+    s.pairs[:] = 0
+    s.last[0] = chip_of.max()
+    for v in range(chip_of.size):
+        _enter(p, s, v)
+    for v in range(chip_of.size):
+        for e in range(p.next_ptr[v], p.next_ptr[v + 1]):
+            s.pairs[s.chip[v], s.chip[p.next_nodes[e]]] += 1
+    for t in range(p.producer.size):
+        _count_tensor(p, s, t, 1)
+
+
+@njit(cache=True, nogil=True)
+def _enter(p: PlacedProblem, s: PlacementState, v: int) -> None:
+    """Counts a node on its chip."""
+    c = s.chip[v]
+    s.place[v] = s.size[c]
+    s.members[c, s.size[c]] = v
+    s.size[c] += 1
+    s.busy_s[c] += p.work_s[v]
+    s.totals[HOST_OUT, c] += p.out_bytes[v]
+    s.totals[HELD, c] += p.out_room[v]
+    for e in range(p.item_ptr[v], p.item_ptr[v + 1]):
+        i = p.items[e]
+        s.copies[i, c] += 1
+        if s.copies[i, c] == 1:
+            s.busy_s[c] += p.item_s[i]
+            s.totals[HOST_IN, c] += p.item_in_bytes[i]
+            s.totals[HELD, c] += p.item_room[i] - p.item_weight[i]
+            s.totals[WEIGHT, c] += p.item_weight[i]
+
+
+@njit(cache=True, nogil=True)
+def _leave(p: PlacedProblem, s: PlacementState, v: int) -> None:
+    """Takes a node off its chip."""
+    c = s.chip[v]
+    s.size[c] -= 1
+    other = s.members[c, s.size[c]]
+    s.members[c, s.place[v]] = other
+    s.place[other] = s.place[v]
+    s.busy_s[c] -= p.work_s[v]
+    s.totals[HOST_OUT, c] -= p.out_bytes[v]
+    s.totals[HELD, c] -= p.out_room[v]
+    for e in range(p.item_ptr[v], p.item_ptr[v + 1]):
+        i = p.items[e]
+        s.copies[i, c] -= 1
+        if s.copies[i, c] == 0:
+            s.busy_s[c] -= p.item_s[i]
+            s.totals[HOST_IN, c] -= p.item_in_bytes[i]
+            s.totals[HELD, c] -= p.item_room[i] - p.item_weight[i]
+            s.totals[WEIGHT, c] -= p.item_weight[i]
+
+
+@njit(cache=True, nogil=True)
+def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, sign: int) -> None:
+    """Counts what a tensor takes where its producer and its readers are now, or takes it off."""
+    from_host = p.producer[t] < 0
+    source = 0 if from_host else s.chip[p.producer[t]]
+    last = -1
+    for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
+        last = max(last, s.chip[p.readers[e]])
+    collected = p.ends and p.to_host[t]
+    if collected:
+        last = max(last, s.last[0])
+    if last <= source:
+        if not from_host and not p.to_host[t]:
+            s.totals[LOCAL, source] += sign * p.tensor_room[t]
+        return
+    room = sign * p.slots * p.tensor_room[t]
+    for c in range(source, last):
+        s.totals[LINK, c] += sign * p.tensor_bytes[t]
+    if p.relay or from_host or collected:
+        for c in range(source, last):
+            s.totals[HELD, c] += room
+            s.totals[HELD, c + 1] += room
+        for c in range(source if from_host else source + 1, last + 1 if collected else last):
+            s.busy_s[c] += sign * p.relay_s[t]
+        return
+    s.totals[HELD, source] += room
+    s.clock[0] += 1
+    for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
+        c = s.chip[p.readers[e]]
+        if c > source and s.stamp[c] != s.clock[0]:
+            s.stamp[c] = s.clock[0]
+            s.totals[HELD, c] += room
+
+
+@njit(cache=True, nogil=True)
+def place_node(p: PlacedProblem, s: PlacementState, v: int, to: int) -> None:
+    """Moves a node to a chip in range, whether or not the rules allow it."""
+    for e in range(p.made_ptr[v], p.made_ptr[v + 1]):
+        _count_tensor(p, s, p.made[e], -1)
+    for e in range(p.read_ptr[v], p.read_ptr[v + 1]):
+        _count_tensor(p, s, p.read[e], -1)
+    before = s.chip[v]
+    _leave(p, s, v)
+    s.chip[v] = to
+    _enter(p, s, v)
+    for e in range(p.next_ptr[v], p.next_ptr[v + 1]):
+        other = s.chip[p.next_nodes[e]]
+        s.pairs[before, other] -= 1
+        s.pairs[to, other] += 1
+    for e in range(p.before_ptr[v], p.before_ptr[v + 1]):
+        other = s.chip[p.before_nodes[e]]
+        s.pairs[other, before] -= 1
+        s.pairs[other, to] += 1
+    for e in range(p.made_ptr[v], p.made_ptr[v + 1]):
+        _count_tensor(p, s, p.made[e], 1)
+    for e in range(p.read_ptr[v], p.read_ptr[v + 1]):
+        _count_tensor(p, s, p.read[e], 1)
+    last = max(s.last[0], to)
+    while s.size[last] == 0:
+        last -= 1
+    if last == s.last[0]:
+        return
+    # Graph outputs travel to the last used chip where only the ends reach the host.
+    for sign in (-1, 1):
+        if p.ends:
+            for t in range(p.producer.size):
+                if p.to_host[t]:
+                    _count_tensor(p, s, t, sign)
+        s.last[0] = last

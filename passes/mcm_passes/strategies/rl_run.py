@@ -1,0 +1,193 @@
+"""One run of a learned strategy: a policy, a task, and the budget of a search."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
+from mcm_models.policy.inference import PolicyOfGraph
+from mcm_models.policy.layout import Weights
+from mcm_models.policy.padding import EDGES_PER_NODE
+from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler
+from mcm_passes.learning.rewards import rewards_of
+from mcm_passes.learning.tasks import Task
+from mcm_passes.strategies.named import strategy_of
+from mcm_passes.strategies.random_search import NOTHING_DRAWN
+from mcm_passes.strategies.rl_rewards import Reward, SearchRewards
+from mcm_passes.strategies.search import Search
+
+KNOWN = "known"
+"""As a start: the partitions that the caller already knows."""
+
+STEP_S = 3e-5
+"""Deterministic seconds that a gradient step is taken to last, for each node."""
+
+BARREN = 8
+"""Iterations without any partition after which a run ends."""
+
+SHOTS = 64
+"""Partitions that a policy draws at once where it does not learn."""
+
+
+def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
+    """Checks that an option names something.
+
+    Raises:
+        ValueError: with all names, if it does not.
+    """
+    known = list(choices)
+    if value not in known:
+        raise ValueError(f"{option} is {value!r}, not one of {', '.join(known)}")
+
+
+def policy_of(path: str) -> tuple[Weights, PolicyCard]:
+    """The policy in a file, or the one that comes with the compiler where `path` is empty.
+
+    Raises:
+        CompileError: MCM-L001 to MCM-L003 as `load_checkpoint`.
+    """
+    return load_checkpoint(Path(path) if path else SHIPPED_POLICY)
+
+
+def recipe_of(card: PolicyCard, name: str = "") -> Recipe:
+    """The recipe that goes on with a policy: that of its training, or another by name.
+
+    Layout, prior and sampler are always those of the training.
+    """
+    recipe = RECIPES.get(name or card.recipe, RECIPES["default"])
+    return dataclasses.replace(
+        recipe, layout=card.layout, prior=card.prior, sampler=_sampler_of(card)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedRun:
+    """The search, and what earns rewards in it.
+
+    Attributes:
+        problem: what is to be placed.
+        budget: of this run.
+        search: how much of it is left, and the best under the fast model.
+        rewards: of partitions.
+    """
+
+    problem: PartitionProblem
+    budget: Budget
+    search: Search
+    rewards: SearchRewards
+
+    @classmethod
+    def of(
+        cls,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        budget: Budget,
+        reward: Reward,
+        samples: int,
+    ) -> LearnedRun:
+        """Begins a run; `samples` as the option, 0 for all that the budget allows."""
+        judge = budget.judge if reward == "judge" else None
+        if samples:
+            budget = dataclasses.replace(budget, evaluations=min(samples, budget.evaluations))
+        if judge is not None:
+            # What cannot be beaten under the fast model may be beaten on the judge.
+            budget = dataclasses.replace(budget, enough_s=0.0)
+        search = Search(problem, evaluate, budget)
+        return cls(problem, budget, search, SearchRewards(search, judge))
+
+    def begin(self, start: str, evaluate: Evaluate, rng: np.random.Generator) -> Outcome | None:
+        """Gives the run partitions to search around.
+
+        Args:
+            start: a strategy whose answer it is, or `known`.
+            evaluate: of the problem.
+            rng: source of randomness.
+
+        Returns:
+            What it ends with where there is nothing to start from, else None.
+        """
+        known = self.budget.known
+        if start != KNOWN:
+            part = self.search.share(self.search.left, time_share=0.5)
+            # What it spends is not taken from here: the two count their work otherwise.
+            first = strategy_of(start).solve(self.problem, evaluate, rng, part)
+            if first.chip_of is None:
+                return first
+            known = (first.chip_of, *first.runners_up)
+        if known:
+            self.rewards.offer(np.stack(known))
+        if self.rewards.best is None:
+            return self.rewards.outcome("no partition that runs is known to start from")
+        return None
+
+    def learn(
+        self, recipe: Recipe, weights: Weights, rng: np.random.Generator, effort_s: float
+    ) -> Outcome:
+        """Learns until the budget is spent, around the best partition if there is one by now.
+
+        Args:
+            recipe: how.
+            weights: that the policy starts from.
+            rng: source of randomness.
+            effort_s: deterministic seconds after which it ends; 0 for no limit.
+
+        Raises:
+            CompileError: MCM-L005 for a graph that is too large.
+        """
+        steps = recipe.ppo.epochs * recipe.ppo.minibatches
+        iterations = self.search.left
+        if effort_s:
+            iterations = int(effort_s / (STEP_S * steps * self._size()))
+        if not self.search.left or not iterations:
+            return self.rewards.outcome("the budget allows no iteration")
+        task = Task.of(self.problem, recipe, self.rewards, self.rewards.best)
+        # JAX takes a second to load, which only those pay who learn. On one thread its sums come
+        # out the same on every run.
+        use_one_thread()
+        from mcm_passes.learning.learner import PolicyLearner
+
+        learner = PolicyLearner(recipe, weights)
+        barren = 0
+        for _ in range(iterations):
+            if not self.search.left or barren == BARREN:
+                break
+            partitions = learner.iterate(task, rng).partitions
+            barren = 0 if (partitions[:, 0] >= 0).any() else barren + 1
+        return self._outcome()
+
+    def draw(self, recipe: Recipe, weights: Weights, rng: np.random.Generator) -> Outcome:
+        """Draws from a policy as it is until the budget is spent; without JAX."""
+        if not self.search.left:
+            return self.rewards.outcome("the budget allows no evaluation")
+        task = Task.of(self.problem, recipe, self.rewards)
+        policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
+        barren = 0
+        while self.search.left and barren < BARREN:
+            rollouts = task.sampler.draw(rng, policy.decode(rng, min(SHOTS, self.search.left)))
+            rewards_of(self.rewards, rollouts.partitions)
+            barren = 0 if rollouts.found.any() else barren + 1
+        return self._outcome()
+
+    def _size(self) -> int:
+        """Nodes, or more where there are many edges: what an iteration's work grows with."""
+        edges = int(self.problem.tensor_consumers.size)
+        return max(int((~self.problem.clonable).sum()), edges // EDGES_PER_NODE, 1)
+
+    def _outcome(self) -> Outcome:
+        if not self.search.evaluations:
+            return self.rewards.outcome(NOTHING_DRAWN)
+        return self.rewards.outcome(
+            f"none of {self.search.evaluations} partitions of the policy runs"
+        )
+
+
+def _sampler_of(card: PolicyCard) -> Sampler:
+    return "engine" if card.sampler == "engine" else "staircase"

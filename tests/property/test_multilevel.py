@@ -1,0 +1,114 @@
+"""Multilevel partitioning: loads kept up to date, coarser problems, and what it promises."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.partition import Budget
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.solver.random_stream import streams
+from mcm_passes.strategies.coarsening import coarsen
+from mcm_passes.strategies.multilevel import Multilevel
+from mcm_passes.strategies.refinement import Refiner
+
+_PATH = Path(__file__).with_name("test_partition_search.py")
+_SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+generators = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(generators)
+
+
+def start_of(problem):
+    return ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget())
+
+
+@given(generators.problems(max_units=10), st.integers(0, 1000), st.integers(1, 200))
+@settings(max_examples=150, deadline=None)
+def test_loads_after_moves_are_those_counted_anew(problem, seed, steps):
+    start = start_of(problem).chip_of
+    refiner = Refiner(problem, 0.1)
+    if start is None or not refiner.can_refine(start):
+        return
+    loads = refiner.at(start)
+    assert loads is not None
+    refiner.walk(loads, period(problem, start), steps, streams(np.random.default_rng(seed), 1))
+    result = evaluate(problem, loads.chip_of)
+    assert {v.rule for v in result.violations} <= {"memory"}
+    anew = refiner.at(loads.chip_of)
+    if anew is None:
+        assert problem.streams
+        return
+    assert loads.units_on.tolist() == anew.units_on.tolist()
+    np.testing.assert_allclose(loads.now[:4], anew.now[:4], rtol=1e-9, atol=1e-12)
+    for kept, counted in zip(loads[:5], anew[:5], strict=True):
+        assert kept.tolist() == counted.tolist()
+    if not problem.streams:
+        # Peaks are taken not to shrink; 64 bytes a tensor is what rounding up may come to.
+        slack = 64 * problem.tensor_bytes.size
+        assert (loads.now[4] + slack >= anew.now[4]).all()
+
+
+@given(generators.problems(max_units=10), st.integers(0, 2))
+@settings(max_examples=150, deadline=None)
+def test_a_coarser_problem_has_the_same_loads(problem, level):
+    start = start_of(problem).chip_of
+    if start is None:
+        return
+    coarser = coarsen(problem, start, level, 1)
+    assert coarser.problem.num_units <= problem.num_units
+    chip_of = coarser.coarse(start)
+    fine, coarse = evaluate(problem, start), evaluate(coarser.problem, chip_of)
+    assert coarse.valid
+    fixed = ~problem.clonable
+    assert (coarser.fine(chip_of)[fixed] == start[fixed]).all()
+    assert (coarse.weight_bytes == fine.weight_bytes).all()
+    assert (coarse.memory_bytes <= fine.memory_bytes).all() or problem.streams
+    for name in ("chip_busy_s", "link_busy_s", "host_in_busy_s", "host_out_busy_s"):
+        np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-12)
+    source, target = (
+        np.repeat(coarser.problem.tensor_producer, np.diff(coarser.problem.tensor_ptr)),
+        coarser.problem.tensor_consumers,
+    )
+    assert (source < target).all(), "units are in a topological order"
+
+
+@given(generators.problems(max_units=12), st.integers(1, 6), st.integers(0, 9))
+@settings(max_examples=120, deadline=None)
+def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, seed):
+    start = start_of(problem)
+    strategy = Multilevel(coarsest=coarsest)
+    outcome = strategy.solve(
+        problem, FastPeriods(problem), np.random.default_rng(seed), Budget(evaluations=400)
+    )
+    assert outcome.evaluations <= 400
+    if start.chip_of is None:
+        assert outcome.chip_of is not None or outcome.reason
+        return
+    assert outcome.chip_of is not None
+    assert period(problem, outcome.chip_of) <= period(problem, start.chip_of)
+
+
+def test_it_finds_the_optimum_where_contiguous_cuts_do_not():
+    """Three chains of three units between a source and a sink; brute force over 3 chips."""
+    work = [1, 9, 2, 7, 3, 8, 5, 4, 6, 2, 1]
+    chains = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    edges = [(0, chain[0]) for chain in chains] + [(chain[-1], 10) for chain in chains]
+    edges += [pair for chain in chains for pair in itertools.pairwise(chain)]
+    problem = generators.make_problem(work, edges, relay_us=0.1)
+    rows = np.array(list(itertools.product(range(3), repeat=9)), np.int32)
+    rows = np.hstack([np.zeros((len(rows), 1), np.int32), rows, np.full((len(rows), 1), 2)])
+    best = FastPeriods(problem, few=0).periods(rows.astype(np.int32)).min()
+    outcome = Multilevel(heat=3.0, patience=20).solve(
+        problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=30_000)
+    )
+    found, cut = period(problem, outcome.chip_of), period(problem, start_of(problem).chip_of)
+    assert found <= best * (1 + 1e-9) < cut

@@ -1,0 +1,112 @@
+"""The packing bound against brute force, and what it sees that other bounds do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_passes.exact.packing_bound import PackedWindows, packing_bound
+from mcm_passes.exact.weight_runs import weight_runs
+from mcm_passes.partitioning.bounds import lower_bound, total_work
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.solver.rule_graph import closure, rule_graph
+from tests.property.test_exact_search import connected_problems
+from tests.property.test_partition_search import best_period, make_problem
+
+
+def bound_of(problem, least_share=0.25):
+    most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min()) + 1e-6
+    least_s = least_share * lower_bound(problem).seconds
+    return packing_bound(problem, rule_graph(problem), least_s, most_s)
+
+
+def steps(count, layers, work=4.0, gap=0.5, sram=1000, weight=400, chips=4):
+    """Recurrences of `count` steps, one after the other, each with a weight of its own.
+
+    Between two steps lies a unit of `gap`.
+    """
+    compute, edges, weights = [], [], []
+    for _ in range(layers):
+        users = []
+        for _ in range(count):
+            if compute:
+                edges.append((len(compute) - 1, len(compute)))
+            users.append(len(compute))
+            compute.append(work)
+            edges.append((len(compute) - 1, len(compute)))
+            compute.append(gap)
+        weights.append((weight, users))
+    return make_problem(compute, edges, chips=chips, sram=sram, weights=weights)
+
+
+@given(connected_problems(6))
+@settings(max_examples=250, deadline=None)
+def test_no_partition_is_faster_than_the_bound(problem):
+    best = best_period(problem)
+    assert bound_of(problem).seconds <= best * (1.0 + 1e-9)
+
+
+@given(connected_problems(6))
+@settings(max_examples=150, deadline=None)
+def test_windows_hold_every_partition_within_the_period(problem):
+    graph = rule_graph(problem)
+    n, chips = graph.num_nodes, problem.num_chips
+    packed = PackedWindows(problem, graph)
+    for code in range(chips**n):
+        row = np.zeros(problem.num_units, np.int32)
+        row[graph.units] = [code // chips**k % chips for k in range(n)]
+        result = evaluate(problem, row)
+        if result.valid and code % 3 == 0:
+            windows = packed.at(result.period_s)
+            chip = row[graph.units]
+            assert (windows.low <= chip).all()
+            assert (chip <= windows.high).all()
+
+
+@given(st.integers(2, 5), st.integers(1, 3), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_runs_count_at_most_one_gap_too_much_per_run(count, layers, random):
+    problem = steps(count, layers, sram=10**6)
+    graph = rule_graph(problem)
+    runs = weight_runs(problem, graph, *closure(graph))
+    assert len(runs.users) == layers
+    chip = np.array(
+        sorted(random.randrange(problem.num_chips) for _ in range(graph.num_nodes)), np.int32
+    )
+    for c in range(problem.num_chips):
+        held = [k for k, users in enumerate(runs.users) if (chip[users] == c).any()]
+        counted = float(runs.work_s[chip == c].sum())
+        busy = float(problem.compute_s[graph.units][chip == c].sum())
+        assert counted <= busy + float(runs.gap_s[held].sum()) + 1e-15
+
+
+def test_units_that_are_not_divided_count_from_a_pivot_on():
+    """26 small units in a row, then two rows of large ones: three fill a chip at 12, not below."""
+    edges = [(u, u + 1) for u in range(33) if u != 29] + [(25, 30)]
+    problem = make_problem([1.0] * 26 + [4.0] * 8, edges, chips=5)
+    known_s = total_work(problem).seconds
+    assert known_s < 11.61e-6
+    found = packing_bound(problem, rule_graph(problem), known_s, 20e-6)
+    assert found.proof == "packed_windows"
+    assert 11.99e-6 < found.seconds <= 12e-6
+    assert "not divided" in found.argument
+
+
+@pytest.mark.parametrize(("weight", "least_us"), [(1100, 17.99), (300, 13.0)])
+def test_weights_that_do_not_fit_together_raise_the_bound(weight, least_us):
+    """Where a chip holds one weight only, all steps of some recurrence are on one chip."""
+    problem = steps(4, 3, sram=2000, weight=weight)
+    known = lower_bound(problem).seconds
+    found = max(known, bound_of(problem, 1.0).seconds)
+    assert least_us * 1e-6 < found <= 18e-6
+    if weight == 300:
+        assert found == known
+
+
+def test_nothing_is_claimed_beyond_a_known_partition():
+    problem = steps(4, 3, sram=2000, weight=1100)
+    found = packing_bound(problem, rule_graph(problem), 14e-6, 15e-6)
+    assert found.seconds <= 15e-6
+    assert packing_bound(problem, rule_graph(problem), 14e-6, 13e-6).seconds == 0.0

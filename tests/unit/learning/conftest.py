@@ -1,0 +1,70 @@
+"""Trainings of seconds: a tiny policy, three small models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.target_loading import load_target
+from mcm_compiler.training import TrainingRequest
+from mcm_models.policy.layout import PolicyLayout
+from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_passes.learning import policy_trainer
+from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.learning.training_problems import TrainingProblem, training_problems
+
+use_one_thread()
+
+MODELS = (
+    "zoo:plain-cnn{stages=2,blocks=2,width=16,image_size=16,shape_only=true}",
+    "zoo:stacked-rnn{layers=1,steps=3,hidden=32,shape_only=true}",
+    "zoo:residual-cnn{stages=1,blocks=2,width=16,image_size=16,shape_only=true}",
+)
+TINY = Recipe(
+    rollouts=4,
+    layout=PolicyLayout(layers=1, width=8, head_width=8, knots=4),
+    ppo=PpoSettings(epochs=1, minibatches=2),
+)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    """The recipe `tiny`, and little fine-tuning."""
+    monkeypatch.setitem(RECIPES, "tiny", TINY)
+    monkeypatch.setattr(policy_trainer, "NUM_TUNED", 1)
+    monkeypatch.setattr("mcm_passes.learning.validation.TUNING_SAMPLES", 8)
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def problems() -> tuple[TrainingProblem, ...]:
+    return training_problems(MODELS, load_target("mcm4"), lambda _done: None)[0]
+
+
+@pytest.fixture
+def models_file(tmp_path: Path) -> Path:
+    path = tmp_path / "models.json"
+    path.write_text(json.dumps({"train": MODELS[:2], "validation": MODELS[2:]}))
+    return path
+
+
+@pytest.fixture
+def request_for(tiny: Recipe, models_file: Path):
+    """Makes requests for small trainings: 6 iterations, 3 checkpoints."""
+
+    def make(folder: Path, **changes) -> TrainingRequest:
+        settings = {
+            "target": "mcm4",
+            "data_set": str(models_file),
+            "recipe": "tiny",
+            "samples": 24,
+            "checkpoints": 3,
+            "workers": 0,
+            **changes,
+        }
+        return TrainingRequest(folder, **settings)
+
+    return make

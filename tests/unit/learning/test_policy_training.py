@@ -1,0 +1,308 @@
+"""A training, and that a stop at any moment changes nothing of it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.policy.checkpoint import load_checkpoint
+from mcm_passes.learning.policy_trainer import PolicyTrainer
+from mcm_passes.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
+
+WRITES = 32
+"""More than the writes of a training of `request_for`."""
+
+
+class Killed(BaseException):
+    """Nothing catches it, and files stay as they are."""
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def train(request):
+    return PolicyTrainer().train(request, lambda _progress: None)
+
+
+def code_of(request) -> str:
+    with pytest.raises(CompileError) as caught:
+        train(request)
+    (found,) = caught.value.diagnostics
+    assert found.hint
+    return found.code
+
+
+@pytest.fixture
+def whole(request_for, tmp_path):
+    """The folder of a training that nothing has stopped."""
+    train(request_for(tmp_path / "whole"))
+    return tmp_path / "whole"
+
+
+def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
+    told = []
+    result = PolicyTrainer().train(request_for(tmp_path / "run"), told.append)
+    weights, card = load_checkpoint(result.checkpoint)
+    assert card.recipe == "tiny"
+    assert card.trained_on["samples"] == result.samples
+    assert card.trained_on["target"] == "mcm4"
+    assert card.trained_on["metrics"] == result.scores
+    assert {"numpy", "jax", "mcm-compiler"} <= card.trained_on["versions"].keys()
+    assert weights.keys() == card.layout.shapes().keys()
+    assert json.loads((tmp_path / "run" / "policy.json").read_text()) == json.loads(card.to_json())
+    phases = [each.phase for each in told]
+    assert list(dict.fromkeys(phases)) == [
+        "reading models",
+        "training",
+        "validation",
+        "fine-tuning",
+    ]
+    assert all(0 < each.done <= each.total for each in told)
+
+
+def test_the_policy_learns(request_for, tmp_path):
+    before, _ = _checkpoint(tmp_path / "run", request_for, 0)
+    after, _ = _checkpoint(tmp_path / "run", request_for, 3)
+    assert all(np.isfinite(array).all() for array in after.values())
+    assert max(np.abs(after[name] - before[name]).max() for name in after) > 1e-4
+
+
+def _checkpoint(folder, request_for, number):
+    train(request_for(folder, resume=True))
+    return load_checkpoint(folder / "checkpoints" / f"{number:04d}.safetensors")
+
+
+def test_metrics_are_the_same_as_lines_of_json_and_as_csv(whole):
+    rows = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    table = list(csv.DictReader(io.StringIO((whole / "metrics.csv").read_text())))
+    assert [row["samples"] for row in rows] == [4, 8, 12, 16, 20, 24]
+    assert [{name: str(row[name]) for name in COLUMNS} for row in rows] == table
+    # Every pass takes each model once.
+    assert all(len({rows[k]["model"], rows[k + 1]["model"]}) == 2 for k in (0, 2, 4))
+    assert all(row["best_reward"] >= row["mean_reward"] >= 0 for row in rows)
+
+
+def test_all_checkpoints_are_scored_and_the_best_few_fine_tuned(whole):
+    lines = [json.loads(line) for line in (whole / "validation.jsonl").read_text().splitlines()]
+    zero_shot = [line for line in lines if line["kind"] == "zero-shot"]
+    tuned = [line for line in lines if line["kind"] == "fine-tuned"]
+    assert [line["checkpoint"] for line in zero_shot] == [0, 1, 2, 3]
+    best = max(zero_shot[1:], key=lambda line: line["score"])
+    assert [line["checkpoint"] for line in tuned] == [0, best["checkpoint"]]
+
+
+def test_another_seed_is_another_training(request_for, whole, tmp_path):
+    train(request_for(tmp_path / "other", seed=1))
+    assert (tmp_path / "other" / "policy.safetensors").read_bytes() != (
+        whole / "policy.safetensors"
+    ).read_bytes()
+
+
+def test_worker_processes_give_the_same_files(request_for, whole, tmp_path, monkeypatch):
+    # Processes of their own do not know what the fixture has changed.
+    from mcm_passes.learning import validation
+
+    monkeypatch.setattr(validation, "TUNING_SAMPLES", 200)
+    train(request_for(tmp_path / "here"))
+    train(request_for(tmp_path / "apart", workers=2))
+    assert files_of(tmp_path / "apart") == files_of(tmp_path / "here")
+
+
+@pytest.mark.parametrize("moment", range(1, WRITES, 3))
+def test_a_stop_at_any_write_changes_nothing(moment, request_for, whole, tmp_path, monkeypatch):
+    left = moment
+
+    def stopping(function):
+        def call(*arguments):
+            nonlocal left
+            left -= 1
+            # Odd moments stop before the write reaches the disk, even ones after.
+            if not left and moment % 2:
+                raise Killed
+            result = function(*arguments)
+            if not left:
+                raise Killed
+            return result
+
+        return call
+
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", stopping(os.replace))
+        patch.setattr(os, "fsync", stopping(os.fsync))
+        try:
+            train(request_for(folder))
+        except Killed:
+            stopped = True
+        else:
+            stopped = False
+    assert stopped == (left <= 0)
+    train(request_for(folder, resume=True))
+    assert files_of(folder) == files_of(whole)
+
+
+def test_half_a_line_of_a_stopped_run_is_cut_off(request_for, whole, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        calls = iter(range(100))
+
+        def fifth(*_arguments):
+            if next(calls) == 8:
+                raise Killed
+
+        patch.setattr(os, "fsync", fifth)
+        train(request_for(folder))
+    assert (folder / STATE_NAME).exists()
+    for name in ("metrics.jsonl", "metrics.csv", "validation.jsonl"):
+        with (folder / name).open("ab") as stream:
+            stream.write(b'{"checkpoint": 1, "sam')
+    train(request_for(folder, resume=True))
+    assert files_of(folder) == files_of(whole)
+
+
+_SCRIPT = """\
+import os, signal, sys
+left = int(sys.argv[1])
+replace = os.replace
+def killing(*arguments):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(*arguments)
+os.replace = killing
+from mcm_compiler.one_thread import use_one_thread
+use_one_thread()
+from mcm_models.policy.layout import PolicyLayout
+from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_passes.learning import policy_trainer
+from mcm_passes.learning.recipes import RECIPES, Recipe
+layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
+RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
+policy_trainer.NUM_TUNED = 1
+sys.argv[1:] = sys.argv[2:]
+from mcm_compiler.cli.main import main
+main()
+"""
+
+
+def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, tmp_path):
+    def mcmc(folder: str, moment: int, *further: str) -> int:
+        options = (
+            f"train policy --target mcm4 --recipe tiny --samples 24 --checkpoints 3 -o {folder}"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", _SCRIPT, str(moment), *options.split(), "--workers", "0"]
+            + ["--data-set", str(models_file), *further],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        ).returncode
+
+    assert mcmc("whole", -1) == 0
+    # The run's options, two checkpoints, and a state lie behind it.
+    assert mcmc("run", 6) == -signal.SIGKILL
+    assert mcmc("run", -1, "--resume") == 0
+    assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
+
+
+def test_a_finished_training_is_left_as_it_is(request_for, whole):
+    before = files_of(whole)
+    again = train(request_for(whole, resume=True))
+    assert files_of(whole) == before
+    assert again.checkpoint == whole / "policy.safetensors"
+
+
+def test_resume_begins_where_nothing_is_yet(request_for, whole, tmp_path):
+    train(request_for(tmp_path / "run", resume=True))
+    assert files_of(tmp_path / "run") == files_of(whole)
+
+
+def test_a_folder_is_not_overwritten(request_for, whole):
+    assert code_of(request_for(whole)) == "MCM-A001"
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 5}, {"samples": 28}, {"checkpoints": 2}, {"target": "mcm16"}]
+)
+def test_another_training_is_not_resumed(change, request_for, whole):
+    assert code_of(request_for(whole, resume=True, **change)) == "MCM-L008"
+
+
+def test_a_folder_of_something_else_is_not_resumed(request_for, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    assert code_of(request_for(tmp_path / "run", resume=True)) == "MCM-L008"
+
+
+def test_a_damaged_note_of_options_is_diagnosed(request_for, whole):
+    (whole / "run.json").write_text("{")
+    assert code_of(request_for(whole, resume=True)) == "MCM-L008"
+
+
+def test_a_damaged_state_is_diagnosed(request_for, whole):
+    (whole / "policy.safetensors").unlink()
+    data = (whole / STATE_NAME).read_bytes()
+    for damaged in (b"", data[:100], data[:-5], data.replace(b"mcm.training", b"mcm.trainers")):
+        (whole / STATE_NAME).write_bytes(damaged)
+        assert code_of(request_for(whole, resume=True)) == "MCM-L009"
+
+
+def test_metrics_that_someone_has_cut_are_diagnosed(request_for, whole):
+    (whole / "policy.safetensors").unlink()
+    (whole / "metrics.csv").write_text("")
+    assert code_of(request_for(whole, resume=True)) == "MCM-L009"
+
+
+def test_rewards_that_are_no_numbers_are_diagnosed(request_for, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "mcm_passes.learning.rewards.FastRewards.evaluate",
+        lambda _self, partitions: np.full(len(partitions), np.nan),
+    )
+    assert code_of(request_for(tmp_path / "run")) == "MCM-L004"
+
+
+def test_a_policy_that_diverges_is_diagnosed(request_for, tiny, tmp_path, monkeypatch):
+    from mcm_passes.learning import recipes
+
+    wild = dataclasses.replace(tiny.ppo, learning_rate=1e30)
+    monkeypatch.setitem(recipes.RECIPES, "tiny", dataclasses.replace(tiny, ppo=wild))
+    assert code_of(request_for(tmp_path / "run")) == "MCM-L006"
+
+
+def test_a_target_where_nothing_fits_is_diagnosed(request_for, models_file, tmp_path):
+    huge = "zoo:plain-cnn{stages=2,blocks=24,width=768,image_size=16,shape_only=true}"
+    models_file.write_text(json.dumps({"train": [huge], "validation": [huge]}))
+    assert code_of(request_for(tmp_path / "run")) == "MCM-L007"
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_recipe_is_diagnosed(request_for, tmp_path):
+    assert code_of(request_for(tmp_path / "run", recipe="cake")) == "MCM-U003"
+
+
+@pytest.mark.parametrize(("samples", "checkpoints"), [(1, 1), (23, 2), (100, 7), (8, 200)])
+def test_checkpoints_are_even_and_end_with_the_training(tiny, samples, checkpoints):
+    plan = PretrainingPlan(tiny, samples, checkpoints)
+    stops = plan.stops()
+    assert stops[-1] == plan.iterations == max(samples // tiny.rollouts, 1)
+    assert len(stops) == min(checkpoints, plan.iterations)
+    steps = np.diff([0, *stops])
+    assert steps.min() >= 1
+    assert steps.max() - steps.min() <= 1

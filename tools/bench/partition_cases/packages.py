@@ -1,0 +1,51 @@
+"""The models of the table, and the packages that they are placed on."""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import resources
+
+from mcm_compiler.target import Target
+from mcm_compiler.target_loading import target_from_text
+
+PACKAGE = "mcm36"
+"""The roomy package; the tight ones differ from it in chips and memory alone."""
+
+MODELS = {
+    "ResNet-50": "zoo:resnet50{shape_only=true}",
+    "Inception-V3": "zoo:inception-v3{shape_only=true}",
+    "BERT-large": "zoo:bert-large{shape_only=true}",
+    "NMT unrolled": "zoo:gnmt{shape_only=true}",
+    "T5": "zoo:t5{shape_only=true}",
+    "GPT-2": "zoo:gpt2{shape_only=true}",
+}
+
+STRICT = frozenset({"ResNet-50", "Inception-V3", "BERT-large"})
+"""Models that are also partitioned under the triangle rule."""
+
+QUICK = "ResNet-50"
+
+TIGHTNESS = 1.3
+"""Memory of all chips together over a model's weights, on a tight package."""
+
+
+def package(chips: int | None = None, sram_mib: float | None = None) -> Target:
+    """`PACKAGE` with another number of chips, or other memory for each, where given."""
+    files = resources.files("mcm_hardware").joinpath("targets")
+    text = files.joinpath(f"{PACKAGE}.toml").read_text(encoding="utf-8")
+    for key, value in (("num_chips", chips), ("sram_mib", sram_mib)):
+        if value is None:
+            continue
+        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+        if count != 1:
+            raise ValueError(f"{PACKAGE}.toml has {count} lines with {key}")
+    return target_from_text(PACKAGE, text)
+
+
+def sram_mib_for(weight_bytes: int, chips: int, factor: float) -> float:
+    """Memory of a chip such that all have `factor` times the weights together.
+
+    Rounded up to two digits after the point, which keep the description readable.
+    """
+    return math.ceil(factor * weight_bytes / chips / 2**20 * 100) / 100
