@@ -132,6 +132,7 @@ class Partition:
         routing: the rule it is valid under.
         cost_model: name of the model that `period_s` and `bound` come from.
         found_by: the member of a portfolio that found it; empty where there is none.
+        learned_gain: as in `Outcome`.
     """
 
     chip_of: Ints
@@ -141,6 +142,7 @@ class Partition:
     routing: Routing
     cost_model: str
     found_by: str = ""
+    learned_gain: float | None = None
 
     @property
     def gap(self) -> float:
@@ -204,6 +206,8 @@ class Budget:
         judge: the simulator for search, where the caller has one for this problem.
         known: `[N]` each, partitions that the caller has evaluated, best first, for strategies
             that can start from them.
+        start: what `dp` finds, where the caller has had it run already within the same limits,
+            for strategies that would begin with it; it counts as their own work.
         monitor: how the caller watches and cancels.
     """
 
@@ -213,6 +217,7 @@ class Budget:
     enough_s: float = 0.0
     judge: BatchJudge | None = field(default=None, compare=False)
     known: tuple[Ints, ...] = field(default=(), compare=False)
+    start: Start | None = field(default=None, compare=False)
     monitor: SearchMonitor = field(default_factory=SearchMonitor, compare=False)
 
 
@@ -228,6 +233,9 @@ class Outcome:
         runners_up: other good partitions, best first, for a caller that has another judge.
         infeasible: whether it proved that no valid partition exists; `reason` then says how.
         found_by: the member of a portfolio that found it; empty where there is none.
+        learned_gain: what learned search adds to the throughput of the best partition that
+            classical search found, as a share of it, by the measure that the answer was chosen by;
+            0 where it found no better one, None where none has run.
     """
 
     chip_of: Ints | None
@@ -237,6 +245,15 @@ class Outcome:
     runners_up: tuple[Ints, ...] = ()
     infeasible: bool = False
     found_by: str = ""
+    learned_gain: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What `dp` found for a problem, and for no other: strategies may solve some on the way."""
+
+    problem: PartitionProblem
+    outcome: Outcome
 
 
 Evaluate = Callable[[Ints], float]

@@ -16,6 +16,7 @@ FAMILIES = {
     "A": "Output folder",
     "F": "Problem files, assignments and pins",
     "I": "Reading a model",
+    "L": "Policies and their training",
     "P": "Placing ops on chips",
     "T": "Targets and lowering",
     "U": "Options and the command line",

@@ -11,7 +11,9 @@ from mcm_compiler.report.sentences import (
     changes_sentence,
     gap_sentence,
     judge_sentence,
+    learned_sentence,
     place_name,
+    strategy_phrase,
     verification_sentence,
 )
 from mcm_compiler.units import (
@@ -115,12 +117,13 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
         ("lower bound", escaped(bound_sentence(report))),
         ("gap", gap_sentence(report)),
+        *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
         ("verified", escaped(verification_sentence(report["verification"]))),
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
         ("target", chips),
         (
             "strategy",
-            f"{escaped(report['strategy'] or UNKNOWN)}, {escaped(report['routing'])} routing",
+            f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(report['routing'])} routing",
         ),
         ("seed", str(report["seed"])),
         ("passes", escaped(report["pipeline"])),

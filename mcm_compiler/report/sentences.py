@@ -18,6 +18,23 @@ def gap_sentence(report: dict[str, Any]) -> str:
     return ", ".join(parts) or "-"
 
 
+def learned_sentence(report: dict[str, Any]) -> str | None:
+    """What learned search added; None where none has run."""
+    gain = report.get("learned_gain")  # reports of the first release lack it
+    if gain is None:
+        return None
+    if gain == 0:
+        return "nothing better than what classical search found"
+    return f"{percent_text(gain)} more throughput than the best that classical search found"
+
+
+def strategy_phrase(report: dict[str, Any], none: str) -> str:
+    """The strategy, and the member of it that found the partition; `none` where none ran."""
+    found_by = report.get("found_by")  # reports of the first release lack it
+    by = f" (found by {found_by})" if found_by else ""
+    return f"{report['strategy'] or none}{by}"
+
+
 def bound_sentence(report: dict[str, Any]) -> str:
     """The bound with its argument, the kind of proof, and the model that it is proven under."""
     if report["lower_bound_s"] is None:

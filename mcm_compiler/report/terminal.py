@@ -19,6 +19,8 @@ from mcm_compiler.report.sentences import (
     diagnostics_sentence,
     gap_sentence,
     judge_sentence,
+    learned_sentence,
+    strategy_phrase,
     verification_sentence,
 )
 from mcm_compiler.units import bytes_text, count_text, rate_text, seconds_text
@@ -118,7 +120,8 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
     facts = [
         f"{count_text(model['ops'], 'op')}, {weights}",
         f"{chips}, {_sram(target['sram_bytes'])}",
-        f"strategy {report['strategy'] or '-'}, {report['routing']} routing, seed {report['seed']}",
+        f"strategy {strategy_phrase(report, '-')}, {report['routing']} routing, "
+        f"seed {report['seed']}",
     ]
     return Panel(
         Group(title, *(Text(fact, style="dim") for fact in facts)),
@@ -144,6 +147,10 @@ def _facts(report: dict[str, Any]) -> Table:
     rows += [
         ("lower bound", Text(bound_sentence(report))),
         ("gap", Text(gap_sentence(report))),
+    ]
+    if (learned := learned_sentence(report)) is not None:
+        rows.append(("learned search", Text(learned)))
+    rows += [
         ("verified", _verdict(report["verification"])),
         ("added", Text(changes_sentence(report))),
     ]

@@ -63,6 +63,7 @@ def test_sample_and_fix_are_valid(graph, routing, seed, own_orders):
 
 
 def check_draws(graph, routing, seed, own_orders, rollouts):
+    """Draws twice as many partitions; how many there were, none where no partition is valid."""
     rng = np.random.default_rng(seed)
     solver = BatchSolver.of(graph, routing)
     n = graph.num_nodes
@@ -81,10 +82,11 @@ def check_draws(graph, routing, seed, own_orders, rollouts):
     source = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.next_ptr))
     if solver.max_chips == 0:
         assert (drawn == -1).all()
-        return
+        return 0
     assert ((drawn >= graph.low) & (drawn <= graph.high)).all()
     assert drawn.max() < solver.max_chips
     for chip_of in np.unique(drawn, axis=0):
         assert not find_violations(
             chip_of, source, graph.next_nodes, num_chips=graph.num_chips, routing=routing
         )
+    return len(drawn)

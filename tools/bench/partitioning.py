@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ INPUTS = ROOT / "tests" / "data" / "device_placement"
 CELLS = ROOT / "build" / "partitioning-cells.jsonl"
 
 COMMAND = "python tools/bench/partitioning.py --update"
+WARM_UP_LIMIT_S = 1800.0
 QUICK_STRATEGIES = ("cpsat", "dp", "greedy", "local_search", "portfolio")
 
 
@@ -41,8 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.quick and (asked.update or asked.render):
         parser.error("--quick measures too little to be written")
+    # So that no child outlives a run that is ended.
+    signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as folder:
         return _run(asked, Path(folder) / "cells.jsonl" if asked.quick else asked.cells)
+
+
+def _end(_number: int, _frame: object) -> None:
+    sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,7 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="only a part, in less than 50 s")
     parser.add_argument("--update", action="store_true", help="write data and page")
     parser.add_argument("--render", action="store_true", help="measure nothing, write both")
-    parser.add_argument("--only", metavar="PATTERN", default="", help="measure cells with this")
+    parser.add_argument(
+        "--only",
+        metavar="TEXT",
+        action="append",
+        help="measure cells with this in their name; repeatable, the first come first",
+    )
     parser.add_argument("--fresh", action="store_true", help="again what older code measured")
     parser.add_argument("--cells", type=Path, default=CELLS, help="file that keeps the cells")
     parser.add_argument("--workers", type=int, default=1, help="cells at a time (default: 1)")
@@ -123,21 +136,31 @@ def _measure(
     """Measures jobs that have no record yet."""
     from partition_cases.cases import CaseSpec
     from partition_cases.cells import warm_up
-    from partition_cases.isolation import run_jobs
+    from partition_cases.isolation import Job, run_jobs
     from partition_cases.packages import MODELS, QUICK
 
     if asked.render:
         return
     missing = [
         job
-        for job in jobs
-        if asked.only in job.key and records.find(job.key, fresh=asked.fresh) is None
+        for job in dict.fromkeys(
+            job for text in asked.only or ("",) for job in jobs if text in job.key
+        )
+        if records.find(job.key, fresh=asked.fresh) is None
     ]
     if not missing:
         return
     if plan is not None:
-        small = CaseSpec(QUICK, MODELS[QUICK], "roomy", "relay")
-        warm_up(plan.cases.get(small), list(plan.strategies), next(iter(plan.placements), None))
+        small = plan.cases.get(CaseSpec(QUICK, MODELS[QUICK], "roomy", "relay"))
+        texts, placement = list(plan.strategies), next(iter(plan.placements), None)
+
+        def warm() -> Record:
+            warm_up(small, texts, placement)
+            return {}
+
+        # What has to be compiled is compiled in a child, which takes the compiler's memory along.
+        run_jobs([Job("warm up", {}, WARM_UP_LIMIT_S, warm)], 1, lambda _: None)
+        warm()
     start, done = time.monotonic(), 0
 
     def keep(record: Record) -> None:

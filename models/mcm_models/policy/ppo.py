@@ -11,6 +11,10 @@ which covers all variants. At `log_base` 0 and the proposed chips it is the publ
 solver's own distribution. With the marginals of an exact sampler over its policy's
 probabilities, its gradient at the sampled policy is that of the likelihood of whole partitions:
 the choice minus the marginal. A node whose chip was forced gets no gradient.
+
+Beside the network each node of the graph at hand may have scores of its own (ours). A network that
+serves all graphs answers much the same for the like layers of a deep one, and learns slowly which
+of them a chip begins with; scores of single nodes learn that at once. They stay with the graph.
 """
 
 from __future__ import annotations
@@ -38,6 +42,19 @@ def optimizer(settings: PpoSettings) -> optax.GradientTransformation:
     return optax.chain(
         optax.clip_by_global_norm(settings.max_gradient), optax.adam(settings.learning_rate)
     )
+
+
+class Trained(NamedTuple):
+    """All that an update changes.
+
+    Attributes:
+        network: weights of the policy.
+        node_scores: `[P, C]`, scores of the nodes' own, over `PpoSettings.node_scores`, which is
+            how they get larger steps; `[0, 0]` where there are none.
+    """
+
+    network: Params
+    node_scores: Array
 
 
 class Batch(NamedTuple):
@@ -76,20 +93,20 @@ class UpdateMetrics(NamedTuple):
 def update(
     definition: nnx.GraphDef[Policy],
     settings: PpoSettings,
-    params: Params,
+    params: Trained,
     state: Any,
     graph: PaddedGraph,
     mixture: Array,
     prior: Array,
     batch: Batch,
     order: Array,
-) -> tuple[Params, Any, UpdateMetrics]:
+) -> tuple[Trained, Any, UpdateMetrics]:
     """All gradient steps on one batch, in one scan.
 
     Args:
         definition: of the policy.
         settings: of PPO.
-        params: weights of the policy that sampled the batch.
+        params: of the policy that sampled the batch.
         state: of the optimizer.
         graph: P nodes.
         mixture: `[K, C]`.
@@ -98,18 +115,20 @@ def update(
         order: `[epochs * minibatches, R / minibatches]`, rollouts of each step.
 
     Returns:
-        New weights and state, and what happened.
+        New parameters and state, and what happened.
     """
 
-    def log_q(params: Params, rows: Array | None) -> tuple[Array, Array]:
+    def log_q(params: Trained, rows: Array | None) -> tuple[Array, Array]:
         """Log-probability of each decision `[R, P]`, and entropy of p, for some rollouts."""
         choices, base, actions = batch.choices, batch.log_base, batch.actions
         if rows is not None:
             actions = actions[rows]
             base = base[rows] if base.shape[0] > 1 else base
             choices = None if choices is None else Choices(*(part[rows] for part in choices))
-        policy = nnx.merge(definition, params)
+        policy = nnx.merge(definition, params.network)
         scores = policy(graph, mixture, choices) + prior
+        if settings.node_scores:
+            scores += settings.node_scores * params.node_scores
         log_p = jax.nn.log_softmax(scores, axis=-1)
         entropy = -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
         entropy = jnp.sum(entropy * graph.real) / (entropy.size / graph.real.size)
@@ -120,7 +139,7 @@ def update(
 
     before = log_q(params, None)[0]
 
-    def loss_of(params: Params, rows: Array) -> tuple[Array, tuple[Array, Array]]:
+    def loss_of(params: Trained, rows: Array) -> tuple[Array, tuple[Array, Array]]:
         taken, entropy = log_q(params, rows)
         ratio = jnp.exp(taken - before[rows])
         advantage = batch.advantage[rows]
@@ -133,14 +152,14 @@ def update(
 
     adam = optimizer(settings)
 
-    def step(carry: tuple[Params, Any], rows: Array) -> tuple[tuple[Params, Any], UpdateMetrics]:
+    def step(carry: tuple[Trained, Any], rows: Array) -> tuple[tuple[Trained, Any], UpdateMetrics]:
         params, state = carry
         (loss, (entropy, clipped)), gradient = jax.value_and_grad(loss_of, has_aux=True)(
             params, rows
         )
         change, state = adam.update(gradient, state, params)
-        params = cast(Params, optax.apply_updates(params, change))
-        metrics = UpdateMetrics(loss, entropy, clipped, optax.global_norm(gradient))
+        params = cast(Trained, optax.apply_updates(params, change))
+        metrics = UpdateMetrics(loss, entropy, clipped, optax.tree_utils.tree_norm(gradient))
         return (params, state), metrics
 
     (params, state), history = jax.lax.scan(step, (params, state), order)

@@ -17,6 +17,8 @@ class PpoSettings:
             2017, Eq. 7, with its value).
         entropy: weight of the mean entropy of p; ours.
         max_gradient: norm that gradients are cut to; ours.
+        node_scores: step of the scores that each node of the graph at hand has of its own, over
+            that of a weight of the network; 0 for no such scores, as published.
 
     Raises:
         ValueError: if a number is out of range.
@@ -28,6 +30,7 @@ class PpoSettings:
     clip: float = 0.2
     entropy: float = 1e-3
     max_gradient: float = 1.0
+    node_scores: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "minibatches"):
@@ -36,5 +39,6 @@ class PpoSettings:
         for name in ("learning_rate", "clip", "max_gradient"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
-        if not self.entropy >= 0:
-            raise ValueError(f"entropy is {self.entropy}, not at least 0")
+        for name in ("entropy", "node_scores"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")

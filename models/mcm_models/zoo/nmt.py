@@ -207,7 +207,11 @@ class _Attention:
 
 @dataclass(frozen=True)
 class Gnmt(Nmt):
-    """The paper's size, for sentences of 20 words; 405 words make 100,000 ops."""
+    """The paper's size, for sentences of 20 words.
+
+    `steps=405` makes 100,000 ops. Their logits are one tensor of `4 * steps * vocab` bytes, which
+    is more than a small chip's memory; with `vocab=4000` it is 6 MiB.
+    """
 
     name: ClassVar[str] = "gnmt"
     summary: ClassVar[str] = "GNMT, unrolled over 20 steps: 4,948 ops, 8 layers of width 1024"

@@ -14,6 +14,7 @@ import numpy as np
 from mcm_compiler.partition import LowerBound, PartitionProblem
 from mcm_passes.exact.chain_check import chain_does_not_fit
 from mcm_passes.exact.ideal_check import IdealCheck
+from mcm_passes.exact.packed_check import units_do_not_pack_in_order
 from mcm_passes.exact.window_check import crosses_at_least, plain_windows
 from mcm_passes.partitioning.indivisible_check import units_do_not_pack
 
@@ -166,5 +167,9 @@ _CHECKS: dict[str, Callable[[PartitionProblem, float], bool]] = {
     "chain_of_units": _chain,
     "windows": _around_units,
     "link_cuts": _link_cuts,
+    "packed_windows": units_do_not_pack_in_order,
     "ideals": _ideals,
 }
+
+CHECKED_PROOFS = frozenset(_CHECKS)
+"""Kinds of argument that are carried out again; a bound of any other kind needs one of these."""

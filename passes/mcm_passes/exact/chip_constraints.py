@@ -114,8 +114,15 @@ def _relayed(order: OrderLiterals, demands: ChipDemands, tensor: int, chip: int)
     return order.at_least(f"relay {tensor} {chip}", (negated(needed), made))
 
 
-def constrain_skips(order: OrderLiterals, num_nodes: int) -> None:
-    """No chip below the highest used one is empty."""
+def constrain_skips(order: OrderLiterals, num_nodes: int, *, both_ways: bool = False) -> None:
+    """No chip below the highest used one is empty.
+
+    Args:
+        order: the literals.
+        num_nodes: n.
+        both_ways: let the chips of nodes decide on all literals that are added, so that a hint of
+            chips is a whole one.
+    """
     for c in range(order.num_chips - 1):
         here: list[Literal] = [negated(order.used(c + 1))]
         for v in range(num_nodes):
@@ -124,6 +131,8 @@ def constrain_skips(order: OrderLiterals, num_nodes: int) -> None:
                 on = order.model.new_bool_var(f"{v} on {c}")
                 order.clause(negated(on), negated(absent[0]))
                 order.clause(negated(on), negated(absent[1]))
+                if both_ways:
+                    order.clause(on, *absent)
                 here.append(on)
         order.clause(*here)
 

@@ -85,58 +85,31 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(n)
     blocks = aligned(problem.tensor_bytes) // ALIGNMENT
-    readers_of = _nodes_behind(problem, node_of)
+    behind = _nodes_behind(problem, node_of)
+    read_by = _users(behind, problem.tensor_ptr, problem.tensor_consumers)
     producer = problem.tensor_producer
-    cloned = (producer >= 0) & problem.clonable[np.maximum(producer, 0)]
-    to_host = problem.tensor_to_host & (producer >= 0)
+    made = producer >= 0
+    cloned = made & problem.clonable[np.maximum(producer, 0)]
+    to_host = problem.tensor_to_host & made
 
+    travels = ~cloned & (made | (ends & (np.diff(read_by.ptr) > 0)))
+    chosen = np.flatnonzero(travels)
+    readers = _chosen(read_by, chosen)
+    entering = np.flatnonzero(travels & ~made)
+    leaving = np.flatnonzero(to_host & ~cloned)
     out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    entry_room, exit_room, entering = 0, 0, 0
-    tensors: list[int] = []
-    rows: list[list[int]] = []
-    items = _Items()
-    clone_room = np.zeros(problem.num_units, np.int64)
-    for t in range(producer.size):
-        read_by = sorted(
-            {
-                v
-                for u in problem.tensor_consumers[
-                    problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]
-                ].tolist()
-                for v in readers_of[u]
-            }
-        )
-        if cloned[t]:
-            clone_room[producer[t]] += blocks[t]
-        elif producer[t] >= 0 or ends:
-            if producer[t] < 0 and not read_by:
-                continue
-            tensors.append(t)
-            rows.append(read_by)
-            if producer[t] < 0:
-                entry_room += slots * int(blocks[t])
-                entering += int(problem.tensor_bytes[t])
-            elif to_host[t] and ends:
-                exit_room += slots * int(blocks[t])
-            elif to_host[t]:
-                out_bytes[node_of[producer[t]]] += problem.tensor_bytes[t]
-                out_room[node_of[producer[t]]] += slots * blocks[t]
-        else:
-            items.add(read_by, room=slots * int(blocks[t]), in_bytes=int(problem.tensor_bytes[t]))
-    for u in np.flatnonzero(problem.clonable).tolist():
-        items.add(readers_of[u], seconds=float(problem.compute_s[u]), room=int(clone_room[u]))
-    for w, room in enumerate((aligned(problem.weight_bytes) // ALIGNMENT).tolist()):
-        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]].tolist()
-        items.add(sorted({v for u in users for v in readers_of[u]}), room=room, weight=room)
-
-    chosen = np.array(tensors, np.int64)
-    made_by = np.where(producer[chosen] >= 0, node_of[producer[chosen]], -1).astype(np.int32)
+    if not ends:
+        np.add.at(out_bytes, node_of[producer[leaving]], problem.tensor_bytes[leaving])
+        np.add.at(out_room, node_of[producer[leaving]], slots * blocks[leaving])
+    made_by = np.where(made[chosen], node_of[producer[chosen]], -1).astype(np.int32)
     by_maker = np.argsort(made_by, kind="stable")
     by_maker = by_maker[made_by[by_maker] >= 0]
-    reader_ptr = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=reader_ptr[1:])
-    item_ptr, flat_items = items.by_node(n)
-    leaving = int(problem.tensor_bytes[to_host].sum())
+    items = _items(problem, behind, _chosen(read_by, arriving := np.flatnonzero(~made)), arriving)
+    wanted = np.flatnonzero(np.diff(items.users.ptr) > 0)
+    item_ptr, flat_items = _by_node(_chosen(items.users, wanted), n)
+    host_bytes = max(
+        int(problem.tensor_bytes[entering].sum()), int(problem.tensor_bytes[to_host].sum())
+    )
     return ChipDemands(
         work_s=problem.compute_s[graph.units],
         pinned=problem.pinned_chip[graph.units],
@@ -144,73 +117,127 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         out_room=out_room,
         item_ptr=item_ptr,
         items=flat_items,
-        item_s=np.array(items.seconds, np.float64),
-        item_room=np.array(items.room, np.int64),
-        item_weight=np.array(items.weight, np.int64),
-        item_in_bytes=np.array(items.in_bytes, np.int64),
+        item_s=items.seconds[wanted],
+        item_room=items.room[wanted],
+        item_weight=items.weight[wanted],
+        item_in_bytes=items.in_bytes[wanted],
         producer=made_by,
-        reader_ptr=reader_ptr,
-        readers=np.array([v for row in rows for v in row], np.int32),
+        reader_ptr=readers.ptr,
+        readers=readers.nodes.astype(np.int32),
         tensor_bytes=problem.tensor_bytes[chosen],
         tensor_room=blocks[chosen],
         relay_s=problem.relay_s[chosen],
         to_host=to_host[chosen],
         made_ptr=np.searchsorted(made_by[by_maker], np.arange(n + 1)).astype(np.int64),
         made=by_maker.astype(np.int32),
-        entry_room=entry_room,
-        exit_room=exit_room,
-        host_s=max(entering, leaving) / limits.host_bytes_per_s if ends else 0.0,
+        entry_room=slots * int(blocks[entering].sum()),
+        exit_room=slots * int(blocks[leaving].sum()) if ends else 0,
+        host_s=host_bytes / limits.host_bytes_per_s if ends else 0.0,
         slots=slots,
         relay=problem.routing == "relay",
         ends=ends,
     )
 
 
-class _Items:
-    """Items while they are collected; those that no node wants are left out."""
+class _Rows(NamedTuple):
+    """CSR of nodes, distinct and ascending in each row."""
 
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.room: list[int] = []
-        self.weight: list[int] = []
-        self.in_bytes: list[int] = []
-        self._users: list[list[int]] = []
-
-    def add(
-        self,
-        users: list[int],
-        *,
-        seconds: float = 0.0,
-        room: int = 0,
-        weight: int = 0,
-        in_bytes: int = 0,
-    ) -> None:
-        if not users:
-            return
-        self._users.append(users)
-        self.seconds.append(seconds)
-        self.room.append(room)
-        self.weight.append(weight)
-        self.in_bytes.append(in_bytes)
-
-    def by_node(self, num_nodes: int) -> tuple[Longs, Ints]:
-        """CSR of the items of each node."""
-        node = np.array([v for users in self._users for v in users], np.int64)
-        item = np.repeat(np.arange(len(self._users)), [len(users) for users in self._users])
-        order = np.argsort(node, kind="stable")
-        ptr = np.searchsorted(node[order], np.arange(num_nodes + 1)).astype(np.int64)
-        return ptr, item[order].astype(np.int32)
+    ptr: Longs
+    nodes: Longs
 
 
-def _nodes_behind(problem: PartitionProblem, node_of: Longs) -> list[list[int]]:
+class _Items(NamedTuple):
+    """Inputs that the host sends to every chip, then clones, then weights; some unwanted."""
+
+    users: _Rows
+    seconds: Floats
+    room: Longs
+    weight: Longs
+    in_bytes: Longs
+
+
+def _items(problem: PartitionProblem, behind: _Rows, input_users: _Rows, inputs: Longs) -> _Items:
+    blocks = aligned(problem.tensor_bytes) // ALIGNMENT
+    if problem.limits.host_io == "ends":
+        inputs, input_users = inputs[:0], _chosen(input_users, inputs[:0])
+    clones = np.flatnonzero(problem.clonable)
+    clone_room = np.zeros(problem.num_units, np.int64)
+    made = problem.tensor_producer >= 0
+    np.add.at(clone_room, problem.tensor_producer[made], blocks[made])
+    weights = aligned(problem.weight_bytes) // ALIGNMENT
+    by_weight = _users(behind, problem.weight_ptr, problem.weight_users)
+    parts = (input_users, _chosen(behind, clones), by_weight)
+    counts = np.concatenate([np.diff(part.ptr) for part in parts])
+    others = np.zeros(inputs.size + clones.size, np.int64)
+    return _Items(
+        users=_Rows(_sums(counts), np.concatenate([part.nodes for part in parts])),
+        seconds=np.concatenate(
+            [np.zeros(inputs.size), problem.compute_s[clones], np.zeros(weights.size)]
+        ),
+        room=np.concatenate(
+            [problem.limits.channel_slots * blocks[inputs], clone_room[clones], weights]
+        ),
+        weight=np.concatenate([others, weights]),
+        in_bytes=np.concatenate(
+            [problem.tensor_bytes[inputs], np.zeros(clones.size + weights.size, np.int64)]
+        ),
+    )
+
+
+def _nodes_behind(problem: PartitionProblem, node_of: Longs) -> _Rows:
     """For each unit its node; for a clonable unit the nodes whose chips need a copy."""
-    behind: list[list[int]] = [[v] if v >= 0 else [] for v in node_of.tolist()]
-    readers: dict[int, set[int]] = {}
-    for t, producer in enumerate(problem.tensor_producer.tolist()):
-        if producer >= 0 and problem.clonable[producer]:
-            row = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-            readers.setdefault(producer, set()).update(row.tolist())
+    readers: dict[int, list[Ints]] = {u: [] for u in np.flatnonzero(problem.clonable).tolist()}
+    made = np.flatnonzero(problem.tensor_producer >= 0)
+    for t in made[problem.clonable[problem.tensor_producer[made]]].tolist():
+        row = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+        readers[int(problem.tensor_producer[t])].append(row)
+    behind: dict[int, Longs] = {}
     # Backwards, because a clone's readers may be clones themselves.
     for u in sorted(readers, reverse=True):
-        behind[u] = sorted({v for reader in readers[u] for v in behind[reader]})
-    return behind
+        read_by = np.concatenate([np.zeros(0, np.int64), *readers[u]]).astype(np.int64)
+        nested = [behind[v] for v in read_by[problem.clonable[read_by]].tolist()]
+        behind[u] = np.unique(
+            np.concatenate([node_of[read_by[~problem.clonable[read_by]]], *nested])
+        )
+    counts = (node_of >= 0).astype(np.int64)
+    for u, nodes in behind.items():
+        counts[u] = nodes.size
+    ptr = _sums(counts)
+    flat = np.zeros(int(ptr[-1]), np.int64)
+    placed = np.flatnonzero(node_of >= 0)
+    flat[ptr[placed]] = node_of[placed]
+    for u, nodes in behind.items():
+        flat[ptr[u] : ptr[u + 1]] = nodes
+    return _Rows(ptr, flat)
+
+
+def _users(behind: _Rows, ptr: Longs, units: Ints) -> _Rows:
+    """The nodes behind the units of each row."""
+    owner = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+    counts = (behind.ptr[1:] - behind.ptr[:-1])[units]
+    nodes = _chosen(behind, units).nodes
+    width = max(int(nodes.max(initial=0)) + 1, 1)
+    pairs = np.unique(np.repeat(owner, counts) * np.int64(width) + nodes)
+    lengths = np.bincount(pairs // width, minlength=ptr.size - 1)
+    return _Rows(_sums(lengths), pairs % width)
+
+
+def _chosen(rows: _Rows, chosen: Longs | Ints) -> _Rows:
+    """Some of the rows, in the order given."""
+    counts = np.diff(rows.ptr)[chosen]
+    ptr = _sums(counts)
+    places = np.arange(int(ptr[-1])) + np.repeat(rows.ptr[:-1][chosen] - ptr[:-1], counts)
+    return _Rows(ptr, rows.nodes[places])
+
+
+def _by_node(users: _Rows, num_nodes: int) -> tuple[Longs, Ints]:
+    """CSR of the rows that each node is in."""
+    row = np.repeat(np.arange(users.ptr.size - 1), np.diff(users.ptr))
+    order = np.argsort(users.nodes, kind="stable")
+    ptr = np.searchsorted(users.nodes[order], np.arange(num_nodes + 1)).astype(np.int64)
+    return ptr, row[order].astype(np.int32)
+
+
+def _sums(counts: Longs) -> Longs:
+    """CSR pointers of rows with these lengths."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

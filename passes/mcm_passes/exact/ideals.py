@@ -17,7 +17,7 @@ from mcm_compiler.partition import (
 from mcm_compiler.units import count_text
 from mcm_passes.exact.ideal_dp import SLACK, IdealLattice, IdealOptimum
 from mcm_passes.exact.incumbent import Incumbent
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.contiguous_dp import dp_outcome
 
 PROOF = "ideals"
 
@@ -68,7 +68,7 @@ def start_from_dp(
     budget: Budget,
 ) -> str:
     """Offers what `dp` finds; the reason where it finds nothing."""
-    outcome = ContiguousDp().solve(problem, evaluate, rng, budget)
+    outcome = dp_outcome(problem, evaluate, rng, budget)
     known.evaluations += outcome.evaluations
     if outcome.chip_of is not None:
         known.offer(outcome.chip_of)

@@ -1,21 +1,21 @@
-"""The valid partition with the fewest moved units, by CP-SAT in the order encoding."""
+"""The valid partition of a whole problem with the fewest moved units, by CP-SAT."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.exact.chip_constraints import ChipItems, constrain_skips
-from mcm_passes.exact.chip_demands import ChipDemands, chip_demands
-from mcm_passes.exact.chip_windows import ChipWindows, chip_windows, work_around
+from mcm_passes.exact.chip_constraints import ChipItems
+from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.exact.chip_windows import chip_windows, work_around
 from mcm_passes.exact.memory_constraints import MemoryConstraints
-from mcm_passes.exact.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.exact.triangle_constraints import constrain_triangles
+from mcm_passes.exact.order_literals import OrderLiterals
+from mcm_passes.exact.triangle_constraints import MOST_CLAUSES
 from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.solver.rule_graph import RuleGraph, rule_graph
+from mcm_passes.solver.cp_sat import RingAuthority
+from mcm_passes.solver.rule_graph import rule_graph
 
 MOST_LITERALS = 80_000
 """Booleans "unit v is on chip c or later" up to which a model is built."""
@@ -72,15 +72,27 @@ def nearest_partition(
     demands = chip_demands(problem, graph)
     best = known
     for memory in (False, True):
-        model = _Model(problem, graph, demands, windows, wanted, longest_s, memory=memory)
-        found, verdict = model.solve(best, effort_s)
-        if verdict == "infeasible":
-            return Nearest(None, True)
-        if found is None or not evaluate(problem, found).valid:
+        order = OrderLiterals(graph, demands, windows)
+        if memory:
+            ticks = order.model.new_int_var(0, TICKS, "period")
+            items = ChipItems(order, demands)
+            MemoryConstraints(order, items, problem, demands, ticks, TICKS / longest_s).add()
+        authority = RingAuthority(
+            graph, problem.routing, None, effort_s, order, most_clauses=MOST_CLAUSES
+        )
+        start = None if best is None else best[graph.units]
+        answer = authority.nearest(np.asarray(wanted)[graph.units], None, start)
+        if answer.chips is None:
+            if answer.proven:
+                return Nearest(None, True)
+            continue
+        found = np.zeros(problem.num_units, np.int32)
+        found[graph.units] = answer.chips
+        if not evaluate(problem, found).valid:
             continue
         if best is None or _moved(problem, wanted, found) <= _moved(problem, wanted, best):
             best = found
-        if verdict == "nearest":
+        if answer.proven:
             return Nearest(found, True)
     return Nearest(best, False)
 
@@ -99,73 +111,3 @@ def _longest(problem: PartitionProblem) -> float:
     if problem.streams:
         seconds += 2.0 * float(problem.weight_bytes.sum()) / limits.stream_bytes_per_s
     return 2.0 * seconds + 1.0
-
-
-class _Model:
-    def __init__(
-        self,
-        problem: PartitionProblem,
-        graph: RuleGraph,
-        demands: ChipDemands,
-        windows: ChipWindows,
-        wanted: Ints,
-        longest_s: float,
-        *,
-        memory: bool,
-    ) -> None:
-        self._problem, self._graph = problem, graph
-        self._order = order = OrderLiterals(graph, demands, windows)
-        if memory:
-            ticks = order.model.new_int_var(0, TICKS, "period")
-            items = ChipItems(order, demands)
-            MemoryConstraints(order, items, problem, demands, ticks, TICKS / longest_s).add()
-        if problem.routing == "strict":
-            constrain_triangles(order, graph)
-        constrain_skips(order, graph.num_nodes)
-        # One more unit that stays outweighs all ways of all others.
-        chips = problem.num_chips
-        self._ways = graph.num_nodes * chips
-        goal = WeightedSum()
-        for v, chip in enumerate(np.asarray(wanted)[graph.units].tolist()):
-            if order.may_be_on(v, chip):
-                goal.add(order.since(v, chip), self._ways + 1)
-                goal.add(order.since(v, chip + 1), -self._ways - 1)
-            near = min(max(chip, 0), chips - 1)
-            for c in range(1, chips):
-                goal.add(order.since(v, c), 1 if c <= near else -1)
-        order.model.maximize(goal.expression())
-
-    def solve(self, start: Ints | None, effort_s: float) -> tuple[Ints | None, str]:
-        """The best placement, and `nearest`, `infeasible` or `unknown`."""
-        order = self._order
-        if start is not None:
-            for v, chip in enumerate(start[self._graph.units].tolist()):
-                for c in range(order.low[v] + 1, order.high[v] + 1):
-                    literal = order.since(v, c)
-                    if isinstance(literal, cp_model.IntVar):
-                        order.model.add_hint(literal, chip >= c)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 1
-        solver.parameters.max_deterministic_time = effort_s
-        solver.parameters.linearization_level = 2
-        # Without skips and memory this is a minimum cut, whose relaxation is integral: nothing is
-        # gained by long presolving.
-        solver.parameters.cp_model_probing_level = 0
-        solver.parameters.symmetry_level = 0
-        solver.parameters.merge_at_most_one_work_limit = 0.0
-        status = solver.solve(order.model)
-        if status == cp_model.INFEASIBLE:
-            return None, "infeasible"
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None, "unknown"
-        chip_of = np.zeros(self._problem.num_units, np.int32)
-        for v, unit in enumerate(self._graph.units.tolist()):
-            chip = order.low[v]
-            while chip < order.high[v] and solver.boolean_value(order.since(v, chip + 1)):
-                chip += 1
-            chip_of[unit] = chip
-        # Ways differ by less than one unit is worth.
-        close = solver.best_objective_bound - solver.objective_value
-        optimal = status == cp_model.OPTIMAL or close < 1.0
-        return chip_of, "nearest" if optimal else "unknown"

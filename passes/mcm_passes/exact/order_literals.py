@@ -63,15 +63,16 @@ class WeightedSum:
 class OrderLiterals:
     """A CP-SAT model with the chips of all nodes, closed under the edges.
 
+    Without demands there are no tensors to speak of.
+
     Attributes:
         model: the solver's model, to which more is added.
         num_chips: chips of the package.
     """
 
-    def __init__(self, graph: RuleGraph, demands: ChipDemands, windows: ChipWindows) -> None:
+    def __init__(self, graph: RuleGraph, demands: ChipDemands | None, windows: ChipWindows) -> None:
         self.model = cp_model.CpModel()
         self.num_chips = graph.num_chips
-        self._demands = demands
         self.low = windows.low.tolist()
         self.high = windows.high.tolist()
         self.sinks = [
@@ -90,7 +91,13 @@ class OrderLiterals:
                     self.clause(negated(self.since(u, c)), self.since(v, c))
         self._last_read: dict[tuple[int, int], Literal] = {}
         self._used: dict[int, Literal] = {}
-        self._readers = [self._last_readers(t) for t in range(demands.producer.size)]
+        self._producer: list[int] = []
+        self._collected: list[bool] = []
+        self._readers: list[list[int]] = []
+        if demands is not None:
+            self._producer = demands.producer.tolist()
+            self._collected = (demands.to_host & demands.ends).tolist()
+            self._readers = [self._last_readers(demands, t) for t in range(len(self._producer))]
 
     def clause(self, *literals: Literal) -> None:
         """At least one of the literals holds."""
@@ -124,14 +131,14 @@ class OrderLiterals:
         key = (tensor, chip)
         if key not in self._last_read:
             wanted = [self.since(v, chip) for v in self._readers[tensor]]
-            if self._demands.ends and self._demands.to_host[tensor]:
+            if self._collected[tensor]:
                 wanted.append(self.used(chip))
             self._last_read[key] = self._any(wanted, f"needed {tensor} {chip}")
         return self._last_read[key]
 
     def made_since(self, tensor: int, chip: int) -> Literal:
         """Whether the tensor is made on `chip` or later; what the host sends starts at chip 0."""
-        producer = int(self._demands.producer[tensor])
+        producer = self._producer[tensor]
         return chip <= 0 if producer < 0 else self.since(producer, chip)
 
     def may_cross(self, tensor: int, link: int) -> bool:
@@ -160,9 +167,8 @@ class OrderLiterals:
         self.clause(negated(literal), *free)
         return literal
 
-    def _last_readers(self, tensor: int) -> list[int]:
+    def _last_readers(self, d: ChipDemands, tensor: int) -> list[int]:
         """The readers that can be the last: a reader before the window of another can not."""
-        d = self._demands
         readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
         latest = max((self.low[v] for v in readers), default=0)
         return [v for v in readers if self.high[v] > latest or self.low[v] == latest]

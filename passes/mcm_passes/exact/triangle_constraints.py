@@ -11,8 +11,10 @@ MOST_CLAUSES = 2_000_000
 """Clauses beyond which the part of the rule that needs them is left out."""
 
 
-def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> bool:
-    """Adds the rule, or as much of it as `MOST_CLAUSES` allows.
+def constrain_triangles(
+    order: OrderLiterals, graph: RuleGraph, most_clauses: int = MOST_CLAUSES
+) -> bool:
+    """Adds the rule, or as much of it as `most_clauses` allows.
 
     Returns:
         Whether the model asks for the whole rule; if not, what it proves of the period holds all
@@ -27,7 +29,7 @@ def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> bool:
     spans = sum(
         (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges
     )
-    if spans + order.num_chips**3 > MOST_CLAUSES:
+    if spans + order.num_chips**3 > most_clauses:
         return False
     _forbid_longer_paths(order, edges)
     return True

@@ -76,7 +76,10 @@ class Jobs:
 
     def close(self) -> None:
         """Ends the executor; jobs that have not begun never do."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        for future, _, _ in self._running.values():
+            future.cancel()
+        # Not `cancel_futures`, which Dask's executor does not know.
+        self._executor.shutdown(wait=True)
 
     def _start(self, ticket: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
@@ -87,7 +90,7 @@ class Jobs:
         self._running[ticket] = (future, function, arguments)
 
     def _reopen(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)
         self._executor = self._open()
         for ticket, (future, function, arguments) in self._running.items():
             if not future.done() or future.cancelled() or future.exception() is not None:
@@ -179,7 +182,7 @@ def _dask_executors(scheduler: str, stack: ExitStack) -> Callable[[], Executor]:
                 hint="start one with `dask scheduler`, and give its tcp:// address",
             )
         ) from error
-    return lambda: client.get_executor(pure=False, retries=MAX_LOSSES)
+    return lambda: client.get_executor(pure=False)
 
 
 def _is_loss(error: Exception) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -43,38 +44,64 @@ class PolicyLearner:
         recipe: how it learns.
         weights: that it starts from.
         state: of the optimizer, from `optimizer_arrays`, to go on where another stopped.
+
+    Raises:
+        ValueError: for a state where nodes have scores of their own, which stay with their graph.
     """
 
     def __init__(self, recipe: Recipe, weights: Weights, state: Weights | None = None) -> None:
+        if state is not None and recipe.ppo.node_scores:
+            raise ValueError("scores of single nodes cannot go on where another learner stopped")
         self.recipe = recipe
         self._definition = network.definition(recipe.layout)
-        self._params = network.params_of(weights)
+        self._params = ppo.Trained(network.params_of(weights), jnp.zeros((0, 0)))
         self._state = ppo.optimizer(recipe.ppo).init(self._params)
+        self._task: Task | None = None
         if state is not None:
             self._state = _with_arrays(self._state, state)
 
     @property
     def weights(self) -> Weights:
         """Weights by name."""
-        return network.weights_of(self._params)
+        return network.weights_of(self._params.network)
 
     def optimizer_arrays(self) -> Weights:
         """State of the optimizer, by number of the leaf."""
-        import jax
-
         leaves = jax.tree.leaves(self._state)
         return {f"optimizer/{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
 
+    def policy(self, task: Task) -> PolicyOfGraph:
+        """The policy as it is, on the graph of a task."""
+        scores = task.prior
+        if self.recipe.ppo.node_scores:
+            own = np.asarray(self._own_scores(task))[: task.features.num_nodes]
+            scores = scores + np.float32(self.recipe.ppo.node_scores) * own
+        return PolicyOfGraph.of(self.recipe.layout, self.weights, task.features, scores)
+
     def iterate(self, task: Task, rng: np.random.Generator) -> Iteration:
-        """Rolls out, rewards, and updates once."""
-        recipe, features = self.recipe, task.features
-        policy = PolicyOfGraph.of(recipe.layout, self.weights, features, task.prior)
-        decoded = policy.decode(rng, recipe.rollouts)
+        """Rolls out, rewards, and updates once.
+
+        Raises:
+            CompileError: MCM-L004 for rewards that are no numbers, MCM-L005 for a graph that is
+                too large.
+            ValueError: for another task than before where nodes have scores of their own.
+        """
+        decoded = self.policy(task).decode(rng, self.recipe.rollouts)
         rollouts = task.sampler.draw(rng, decoded)
         rewards = rewards_of(task.rewards, rollouts.partitions)
-        advantage = _advantage(task, rollouts, rewards, recipe)
+        advantage = _advantage(task, rollouts, rewards, self.recipe)
         metrics = self._update(task, rollouts, advantage, decoded.before, rng)
         return Iteration(rollouts.partitions, rewards, metrics)
+
+    def _own_scores(self, task: Task) -> jax.Array:
+        if self._task is None:
+            self._task = task
+            shape = (task.padded.op_class.shape[0], task.features.num_chips)
+            self._params = self._params._replace(node_scores=jnp.zeros(shape))
+            self._state = ppo.optimizer(self.recipe.ppo).init(self._params)
+        elif task is not self._task:
+            raise ValueError("scores of single nodes were learned on another task")
+        return self._params.node_scores
 
     def _update(
         self,
@@ -132,8 +159,6 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
 
 
 def _with_arrays(state: optax.OptState, arrays: Weights) -> optax.OptState:
-    import jax
-
     leaves, structure = jax.tree.flatten(state)
     new = [jnp.asarray(arrays[f"optimizer/{k}"]) for k in range(len(leaves))]
     return jax.tree.unflatten(structure, new)

@@ -7,6 +7,8 @@ import numpy as np
 from mcm_compiler.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures
 from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_passes.solver.adjacent_cuts import reach_of_cuts
+from mcm_passes.solver.rule_graph import RuleGraph, rule_graph
 
 ORDERS = 3
 """Orders of `topological_orders` that are compared with the late one: given, late, depth-first."""
@@ -17,14 +19,22 @@ def shortest_way(problem: PartitionProblem, features: GraphFeatures) -> Ints:
 
     Of a tensor counts its size times the share of all load between its producer and its last
     reader: about the chips that it has to cross. What an order rules out no learning finds, and by
-    this sum alone the right order was chosen on all graphs that we compared.
+    this sum alone the right order was chosen on all graphs that we compared. Under the strict
+    rule, where what crosses a cut must be read before the next one, the largest load that is kept
+    together so counts first.
     """
     index = np.full(problem.num_units, -1, np.int32)
     index[features.units] = np.arange(features.num_nodes)
     orders = [features.late_order]
     orders += [index[order.units] for order in topological_orders(problem, ORDERS)]
-    ways = [_bytes_on_the_way(problem, features, order) for order in orders]
-    return orders[int(np.argmin(ways))]
+    graph = rule_graph(problem) if problem.routing == "strict" else None
+
+    def badness(k: int) -> tuple[float, float]:
+        share = share_before(problem, features, orders[k])
+        together = 0.0 if graph is None else _most_together(graph, orders[k], share)
+        return together, _bytes_on_the_way(problem, features, share)
+
+    return orders[min(range(len(orders)), key=badness)]
 
 
 def order_of_partition(features: GraphFeatures, order: Ints, chips: Ints) -> Ints:
@@ -56,9 +66,16 @@ def share_before(problem: PartitionProblem, features: GraphFeatures, order: Ints
     return share / max(float(load.sum()), 1e-30)
 
 
-def _bytes_on_the_way(problem: PartitionProblem, features: GraphFeatures, order: Ints) -> float:
+def _most_together(graph: RuleGraph, order: Ints, share: Floats) -> float:
+    """The largest share of load between a cut and the first one that may follow it."""
+    before = np.append(share[order], 1.0)
+    reach = reach_of_cuts(graph, order)
+    return float((before[reach] - before).max())
+
+
+def _bytes_on_the_way(problem: PartitionProblem, features: GraphFeatures, share: Floats) -> float:
     place = np.zeros(problem.num_units)
-    place[features.units] = share_before(problem, features, order)
+    place[features.units] = share
     tensor = np.repeat(np.arange(problem.tensor_bytes.size), np.diff(problem.tensor_ptr))
     last = np.zeros(problem.tensor_bytes.size)
     np.maximum.at(last, tensor, place[problem.tensor_consumers])

@@ -28,7 +28,7 @@ from mcm_passes.learning.training_problems import (
     digest_of,
     training_problems,
 )
-from mcm_passes.learning.training_state import replace_file
+from mcm_passes.learning.training_state import partial_path, replace_file
 from mcm_passes.learning.validation import Score, fine_tuned, zero_shot
 
 RUN_NAME = "run.json"
@@ -39,9 +39,8 @@ CARD_NAME = "policy.json"
 NUM_TUNED = 4
 """Checkpoints, the best without learning, that are also scored fine-tuned (ours)."""
 
-PRETRAINING_EPOCHS = 4
 PRETRAINING_ENTROPY = 1e-2
-"""Many graphs and few samples of each: fewer epochs and more entropy than on one graph (ours)."""
+"""At least: few samples of each of many graphs shall not settle on one partition (ours)."""
 
 _LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
 
@@ -62,24 +61,25 @@ class PolicyTrainer:
                 recipe.
         """
         use_one_thread()
-        if not request.resume and request.folder.exists() and any(request.folder.iterdir()):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-A001",
-                    "the folder of the training exists",
-                    at=quote(str(request.folder)),
-                    hint="choose another one, or go on with --resume",
-                )
-            )
         try:
+            if not request.resume and request.folder.exists() and any(request.folder.iterdir()):
+                raise CompileError(
+                    Diagnostic(
+                        "MCM-A001",
+                        "the folder of the training exists",
+                        at=quote(str(request.folder)),
+                        hint="choose another one, or go on with --resume",
+                    )
+                )
             return _train(request, tell)
         except OSError as error:
             raise cannot_write(error, request.folder) from error
 
 
 def pretraining_recipe(recipe: Recipe) -> Recipe:
-    """The recipe for learning on many graphs in turn."""
-    ppo = dataclasses.replace(recipe.ppo, epochs=PRETRAINING_EPOCHS, entropy=PRETRAINING_ENTROPY)
+    """The recipe for learning on many graphs in turn: no scores that belong to one of them."""
+    entropy = max(recipe.ppo.entropy, PRETRAINING_ENTROPY)
+    ppo = dataclasses.replace(recipe.ppo, entropy=entropy, node_scores=0.0)
     return dataclasses.replace(recipe, ppo=ppo)
 
 
@@ -188,7 +188,9 @@ def _begin(folder: Path, run: dict[str, Any]) -> None:
     """
     path = folder / RUN_NAME
     if not path.exists():
-        if any(folder.iterdir()):
+        # All that a process leaves that was stopped before.
+        part = partial_path(path)
+        if any(other != part for other in folder.iterdir()):
             raise _other_training(folder, "it holds files, but no training")
         replace_file(path, _text(run))
         return

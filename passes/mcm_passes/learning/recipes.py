@@ -22,6 +22,9 @@ Gradient = Literal["proposed", "repaired"]
 solver made of it (ours)."""
 
 
+_ON_ONE_GRAPH = PpoSettings(epochs=4, learning_rate=1e-3, node_scores=100.0)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a policy learns. The defaults are what measured best; see docs/learned-search.md.
@@ -51,7 +54,7 @@ class Recipe:
     prior: float = 1.0
     start_prior: float = 1.0
     layout: PolicyLayout = field(default_factory=PolicyLayout)
-    ppo: PpoSettings = field(default_factory=PpoSettings)
+    ppo: PpoSettings = _ON_ONE_GRAPH
 
     def __post_init__(self) -> None:
         for name, choices in (("sampler", Sampler), ("mode", Mode), ("gradient", Gradient)):
@@ -79,10 +82,15 @@ PUBLISHED = Recipe(
 )
 """MCM as published, sections 4 and 5.1; what the paper leaves open stands in `PpoSettings`."""
 
+PRETRAINING = Recipe(ppo=PpoSettings(epochs=4, learning_rate=1e-3, entropy=1e-2))
+"""For learning on many graphs: the default without scores that belong to one."""
+
 RECIPES = {
     "default": Recipe(),
     "no-prior": Recipe(prior=0.0),
     "published": PUBLISHED,
     "published-prior": dataclasses.replace(PUBLISHED, prior=1.0),
+    "pretraining": PRETRAINING,
+    "pretraining-no-prior": dataclasses.replace(PRETRAINING, prior=0.0),
 }
 """Recipes by the name that `--recipe` takes."""

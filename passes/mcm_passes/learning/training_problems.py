@@ -20,6 +20,8 @@ from mcm_passes.partitioning.greedy import Greedy
 from mcm_passes.partitioning.problem_builder import build_problem
 
 _PASSES = "simplify,fuse,annotate_cost,shard_oversized"
+_PARTITIONING = "MCM-P"
+"""Family of the diagnostics that say why a model cannot be placed on a package."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +70,11 @@ def training_problems(
     found: list[TrainingProblem] = []
     left_out: list[str] = []
     for k, model in enumerate(models):
-        problem = partition_problem(model, target)
-        period_s = _greedy_period_s(problem)
-        if np.isfinite(period_s):
-            found.append(TrainingProblem(model, problem, period_s))
-        else:
+        each = _with_baseline(model, target)
+        if each is None:
             left_out.append(model)
+        else:
+            found.append(each)
         tell(k + 1)
     if not found:
         raise CompileError(
@@ -97,6 +98,18 @@ def digest_of(problems: Sequence[TrainingProblem]) -> str:
             is_array = isinstance(value, np.ndarray)
             digest.update(value.tobytes() if is_array else repr(value).encode())
     return digest.hexdigest()
+
+
+def _with_baseline(model: str, target: Target) -> TrainingProblem | None:
+    """The problem of a model, or None where it does not fit."""
+    try:
+        problem = partition_problem(model, target)
+    except CompileError as error:
+        if all(found.code.startswith(_PARTITIONING) for found in error.diagnostics):
+            return None
+        raise
+    period_s = _greedy_period_s(problem)
+    return TrainingProblem(model, problem, period_s) if np.isfinite(period_s) else None
 
 
 def _greedy_period_s(problem: PartitionProblem) -> float:

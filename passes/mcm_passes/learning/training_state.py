@@ -52,7 +52,8 @@ class TrainingState:
         }
         arrays = {**self.weights, **self.optimizer}
         data = save(
-            {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)},
+            # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
+            {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
             metadata={_KEY: json.dumps(numbers, sort_keys=True)},
         )
         replace_file(path, data)
@@ -95,9 +96,14 @@ class TrainingState:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Writes a file at once and for good: after a loss of power, too, it is the old or the new."""
-    part = path.with_name(f".{path.name}.part")
+    part = partial_path(path)
     with part.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(part, path)
+
+
+def partial_path(path: Path) -> Path:
+    """Where a file is written before it takes its place."""
+    return path.with_name(f".{path.name}.part")

@@ -109,6 +109,15 @@ class ContiguousDp:
         )
 
 
+def dp_outcome(
+    problem: PartitionProblem, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
+) -> Outcome:
+    """What `dp` finds: from the budget's start where that is of this problem, else anew."""
+    if budget.start is not None and budget.start.problem is problem:
+        return budget.start.outcome
+    return ContiguousDp().solve(problem, evaluate, rng, budget)
+
+
 def _stream_shares(problem: PartitionProblem) -> tuple[float, ...]:
     if not problem.streams:
         return (0.0,)

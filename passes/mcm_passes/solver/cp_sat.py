@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from mcm_passes.solver.weight_memory import WeightMemory
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
+    from mcm_passes.exact.order_literals import OrderLiterals
+
 DETERMINISTIC_SECONDS = 60.0
 """Default effort per question, in the deterministic time of CP-SAT."""
+
+_NO_LIMIT = 1 << 62
 
 _UNIT_WEIGHT = 1 << 20
 """Weights of a distance are rounded to whole numbers up to this."""
@@ -40,37 +44,19 @@ class Answer:
     distance: float = float("inf")
 
 
-def nearest(
-    graph: RuleGraph,
-    routing: Routing,
-    wish: Ints,
-    *,
-    weights: Floats | None = None,
-    memory: WeightMemory | None = None,
-    known: Ints | None = None,
-    deterministic_seconds: float = DETERMINISTIC_SECONDS,
-) -> Answer:
-    """The valid partition of a rule graph with the least total weight of nodes that move.
+class RingAuthority:
+    """The rules of a graph as a complete model, solved by CP-SAT on one thread, deterministically.
+
+    In the order encoding (see `OrderLiterals`), so that an edge is a clause for each chip.
 
     Args:
         graph: with pins in its domains.
         routing: the rule for long dependencies.
-        wish: `[n]`, valid or not; also chips that do not exist.
-        weights: `[n]`, non-negative; 1 each where None. Rounded to a millionth of the largest.
         memory: weights and the memory for them, or None to leave Eq. 5 of MCM out.
-        known: `[n]`, a valid partition to start from, or None.
-        deterministic_seconds: effort, in the deterministic time of CP-SAT.
-    """
-    authority = RingAuthority(graph, routing, memory, deterministic_seconds)
-    return authority.nearest(wish, weights, known)
-
-
-class RingAuthority:
-    """The rules of a graph as a complete model, solved by CP-SAT on one thread, deterministically.
-
-    In the order encoding: Booleans say that a node is on a chip or later, so that an edge is a
-    clause for each chip. Under the strict rule Booleans stand for direct and longer paths between
-    chips; only what follows from a placement is forced on them, and no pair may have both.
+        deterministic_seconds: effort per question, in the deterministic time of CP-SAT.
+        order: literals of the graph's nodes, where more than `memory` limits them; the rules are
+            added to their model.
+        most_clauses: clauses of the triangle rule beyond which a part of it is left out.
     """
 
     def __init__(
@@ -79,35 +65,25 @@ class RingAuthority:
         routing: Routing,
         memory: WeightMemory | None = None,
         deterministic_seconds: float = DETERMINISTIC_SECONDS,
+        order: OrderLiterals | None = None,
+        most_clauses: int = _NO_LIMIT,
     ) -> None:
-        from ortools.sat.python import cp_model
-
         self._graph = graph
         self._seconds = deterministic_seconds
-        self._model = cp_model.CpModel()
         self._possible = bool((graph.low <= graph.high).all())
         if not self._possible:
             return
-        model = self._model
-        self._low, self._high = graph.low.tolist(), graph.high.tolist()
-        self._yes, self._no = model.new_constant(1), model.new_constant(0)
-        self._since = [
-            [model.new_bool_var(f"{u}>={c}") for c in range(low + 1, high + 1)]
-            for u, (low, high) in enumerate(zip(self._low, self._high, strict=True))
-        ]
-        self._on: list[list[cp_model.IntVar]] = []
-        for u, since in enumerate(self._since):
-            for earlier, later in pairwise(since):
-                model.add_implication(later, earlier)
-            self._on.append([self._is_on(u, c) for c in range(self._low[u], self._high[u] + 1)])
-        source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.next_ptr))
-        self._edges = list(zip(source.tolist(), graph.next_nodes.tolist(), strict=True))
-        for u, v in self._edges:
-            for c in range(max(self._low[u], self._low[v]) + 1, self._high[u] + 1):
-                model.add_implication(self._from(u, c), self._from(v, c))
-        self._leave_no_chip_empty()
+        from mcm_passes.exact.chip_constraints import constrain_skips
+        from mcm_passes.exact.chip_windows import ChipWindows
+        from mcm_passes.exact.order_literals import OrderLiterals
+        from mcm_passes.exact.triangle_constraints import constrain_triangles
+
+        if order is None:
+            order = OrderLiterals(graph, None, ChipWindows(graph.low, graph.high))
+        self._order, self._model = order, order.model
+        constrain_skips(order, graph.num_nodes, both_ways=True)
         if routing == "strict":
-            self._forbid_triangles()
+            constrain_triangles(order, graph, most_clauses)
         if memory is not None:
             self._limit_memory(memory)
 
@@ -124,12 +100,10 @@ class RingAuthority:
         if not bool((inside & (chips <= self._graph.high)).all()):
             return False
         model = self._model.clone()
-        model.add_bool_and(
-            [
-                model.get_bool_var_from_proto_index(self._on[u][c - self._low[u]].index)
-                for u, c in enumerate(chips.tolist())
-            ]
-        )
+        for chip, free in zip(chips.tolist(), self._free(), strict=True):
+            for c, literal in free:
+                here = model.get_bool_var_from_proto_index(literal.index)
+                model.add_bool_or([here if chip >= c else ~here])
         answer = self._solve(model)
         if not answer.proven:
             raise RuntimeError("CP-SAT did not decide on a partition within its effort")
@@ -139,14 +113,16 @@ class RingAuthority:
         """Some valid partition, the lowest chips tried first."""
         if not self._possible:
             return Answer(None, True)
-        model = self._model.clone()
-        self._hint(model, self._graph.low)
-        return self._solve(model)
+        self._model.clear_objective()
+        self._hint(self._graph.low)
+        return self._solve(self._model)
 
     def nearest(
         self, chips: Ints, weights: Floats | None = None, known: Ints | None = None
     ) -> Answer:
         """The valid partition with the least total weight of nodes that move.
+
+        Among those one that moves them little.
 
         Args:
             chips: `[n]`, the wish, valid or not; also chips that do not exist.
@@ -155,22 +131,28 @@ class RingAuthority:
         """
         if not self._possible:
             return Answer(None, True)
-        scale = np.ones(chips.size) if weights is None else weights
-        whole = np.rint(scale / max(scale.max(initial=0.0), 1e-300) * _UNIT_WEIGHT).astype(np.int64)
-        model = self._model.clone()
-        self._hint(model, self._graph.low if known is None else known)
-        terms: list[cp_model.IntVar] = []
-        factors: list[int] = []
-        for u, c in enumerate(chips.tolist()):
-            if self._low[u] <= c <= self._high[u]:
-                # As a difference: the relaxation of such a goal is that of a minimum cut.
-                for literal, sign in ((self._from(u, c), 1), (self._from(u, c + 1), -1)):
-                    terms.append(model.get_int_var_from_proto_index(literal.index))
-                    factors.append(sign * int(whole[u]))
-        from ortools.sat.python import cp_model as cp
+        from mcm_passes.exact.order_literals import WeightedSum
 
-        model.maximize(cp.LinearExpr.weighted_sum(terms, factors))
-        answer = self._solve(model)
+        order, num_chips = self._order, self._graph.num_chips
+        scale = np.ones(chips.size) if weights is None else weights
+        whole = np.ones(chips.size, np.int64)
+        if weights is not None:
+            share = weights / max(weights.max(initial=0.0), 1e-300)
+            whole = np.rint(share * _UNIT_WEIGHT).astype(np.int64)
+        # The least weight outweighs all ways of all nodes.
+        ways = self._graph.num_nodes * num_chips
+        goal = WeightedSum()
+        for v, (chip, weight) in enumerate(zip(chips.tolist(), whole.tolist(), strict=True)):
+            # As differences: the relaxation of such a goal is that of a minimum cut.
+            if order.may_be_on(v, chip):
+                goal.add(order.since(v, chip), weight * (ways + 1))
+                goal.add(order.since(v, chip + 1), -weight * (ways + 1))
+            near = min(max(chip, 0), num_chips - 1)
+            for c in range(1, num_chips):
+                goal.add(order.since(v, c), 1 if c <= near else -1)
+        self._model.maximize(goal.expression())
+        self._hint(self._graph.low if known is None else known)
+        answer = self._solve(self._model)
         if answer.chips is None:
             return answer
         return Answer(answer.chips, answer.proven, float(scale[answer.chips != chips].sum()))
@@ -178,95 +160,51 @@ class RingAuthority:
     def _solve(self, model: cp_model.CpModel) -> Answer:
         from ortools.sat.python import cp_model
 
-        if not self._possible:
-            return Answer(None, True)
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = 1
         parameters.random_seed = 1
         parameters.max_deterministic_time = self._seconds
-        # Long presolving gains nothing here: most of the rules are clauses of two literals.
+        if model.has_objective():
+            # Without skips and memory that is a minimum cut, whose relaxation is integral.
+            parameters.linearization_level = 2
+        # Long presolving gains nothing: most of the rules are clauses of two literals.
         parameters.cp_model_probing_level = 0
         parameters.symmetry_level = 0
+        parameters.merge_at_most_one_work_limit = 0.0
         status = solver.solve(model)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            found = self._graph.low + np.array(
-                [sum(map(solver.boolean_value, since)) for since in self._since], np.int32
-            )
-            return Answer(found, status == cp_model.OPTIMAL or not model.has_objective(), 0.0)
+            counts = [sum(solver.boolean_value(x) for _, x in free) for free in self._free()]
+            found = (np.array(self._order.low) + counts).astype(np.int32)
+            open_still = model.has_objective() and status != cp_model.OPTIMAL
+            close = solver.best_objective_bound - solver.objective_value if open_still else 0.0
+            return Answer(found, close < 1.0, 0.0)
         return Answer(None, status == cp_model.INFEASIBLE)
 
-    def _from(self, u: int, c: int) -> cp_model.IntVar:
-        """Whether node u is on chip c or later."""
-        if c <= self._low[u]:
-            return self._yes
-        return self._no if c > self._high[u] else self._since[u][c - self._low[u] - 1]
+    def _free(self) -> Iterator[list[tuple[int, cp_model.IntVar]]]:
+        """For each node the chips that it may be before or not, with the literals that say so."""
+        order = self._order
+        for v in range(self._graph.num_nodes):
+            chips = range(order.low[v] + 1, order.high[v] + 1)
+            literals = [order.since(v, c) for c in chips]
+            yield list(zip(chips, cast("list[cp_model.IntVar]", literals), strict=True))
 
-    def _is_on(self, u: int, c: int) -> cp_model.IntVar:
-        """Whether node u, whose domain holds chip c, is there."""
-        model, there, beyond = self._model, self._from(u, c), self._from(u, c + 1)
-        if self._low[u] == self._high[u]:
-            return self._yes
-        on = model.new_bool_var(f"{u}@{c}")
-        model.add_implication(on, there)
-        model.add_implication(on, ~beyond)
-        model.add_bool_or([on, ~there, beyond])
-        return on
-
-    def _hint(self, model: cp_model.CpModel, chips: Ints) -> None:
-        for u, chip in enumerate(chips.tolist()):
-            for c, literal in enumerate(self._since[u], self._low[u] + 1):
-                model.add_hint(model.get_bool_var_from_proto_index(literal.index), chip >= c)
-
-    def _leave_no_chip_empty(self) -> None:
-        model, chips = self._model, self._graph.num_chips
-        for c in range(chips - 1):
-            here = [
-                self._on[u][c - low]
-                for u, (low, high) in enumerate(zip(self._low, self._high, strict=True))
-                if low <= c <= high
-            ]
-            beyond = model.new_bool_var(f"beyond_{c}")
-            for u in range(self._graph.num_nodes):
-                if self._graph.next_ptr[u] == self._graph.next_ptr[u + 1]:
-                    model.add_implication(self._from(u, c + 1), beyond)
-            model.add_bool_or([~beyond, *here])
-
-    def _forbid_triangles(self) -> None:
-        """The chip triangle (MCM, Eq. 4) over the graph of chips."""
-        model, chips = self._model, self._graph.num_chips
-        pairs = [(a, b) for a in range(chips) for b in range(a + 1, chips)]
-        direct = {pair: model.new_bool_var(f"direct_{pair}") for pair in pairs}
-        longer = {pair: model.new_bool_var(f"longer_{pair}") for pair in pairs}
-        for u, v in self._edges:
-            for a, x in enumerate(self._on[u], self._low[u]):
-                for b, y in enumerate(self._on[v], self._low[v]):
-                    if a < b:
-                        model.add_bool_or([~x, ~y, direct[a, b]])
-        for a, b in pairs:
-            model.add_bool_or([~direct[a, b], ~longer[a, b]])
-            for m in range(a + 1, b):
-                step = ~direct[a, m]
-                for rest in (direct[m, b], longer[m, b]):
-                    model.add_bool_or([step, ~rest, longer[a, b]])
+    def _hint(self, chips: Ints) -> None:
+        self._model.clear_hints()
+        for chip, free in zip(chips.tolist(), self._free(), strict=True):
+            for c, literal in free:
+                self._model.add_hint(literal, chip >= c)
 
     def _limit_memory(self, memory: WeightMemory) -> None:
-        model = self._model
-        held: list[list[cp_model.LinearExprT]] = [[] for _ in range(self._graph.num_chips)]
+        from mcm_passes.exact.order_literals import WeightedSum
+
+        order = self._order
+        totals = [WeightedSum() for _ in range(self._graph.num_chips)]
         for w, size in enumerate(memory.weight_bytes.tolist()):
             users = memory.weight_users[memory.weight_ptr[w] : memory.weight_ptr[w + 1]].tolist()
-            for c in range(self._graph.num_chips):
-                there = [
-                    self._on[u][c - self._low[u]]
-                    for u in users
-                    if self._low[u] <= c <= self._high[u]
-                ]
-                if len(there) == 1:
-                    held[c].append(size * there[0])
-                elif there:
-                    stored = model.new_bool_var(f"stored_{w}_{c}")
-                    for x in there:
-                        model.add_implication(x, stored)
-                    held[c].append(size * stored)
-        for c, terms in enumerate(held):
-            model.add(sum(terms) <= int(memory.limit_bytes[c]))
+            for c, total in enumerate(totals):
+                absent = [order.not_on(u, c) for u in users if order.may_be_on(u, c)]
+                if absent:
+                    total.add(order.at_least(f"weight {w} on {c}", *absent), size)
+        for total, limit in zip(totals, memory.limit_bytes.tolist(), strict=True):
+            self._model.add(total.expression() <= limit)

@@ -59,6 +59,9 @@ def solve_relay(
 
     Returns:
         `[B, n]`, chips.
+
+    Raises:
+        AssertionError: if no chip is possible for a node, which closed domains rule out.
     """
     n, num_chips = first_low.size, first_witness.size
     chips = np.empty((streams.size, n), np.int32)
@@ -149,8 +152,11 @@ def solve_relay(
                     else:
                         bottom, ceiling = least, most
                         which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
-                        excluded = none_excluded
+                        excluded, refused = none_excluded, 0
                         while True:
+                            # Some chip of a closed domain is possible, and none is refused twice.
+                            assert refused <= most - least
+                            assert bottom <= ceiling
                             chip = draw(bottom, ceiling, excluded, weights, which, u, streams, b)
                             if still_covered(
                                 vacant,
@@ -181,6 +187,7 @@ def solve_relay(
                             )
                             if answer == -1:
                                 break
+                            refused += 1
                             if answer < chip:
                                 ceiling = answer
                             elif answer > chip:

@@ -141,14 +141,14 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
     weight_ptr, weight_users = _distinct(problem.weight_ptr, unit_of[problem.weight_users], count)
     coarse = dataclasses.replace(
         problem,
-        names=tuple(problem.names[u] for u in first.tolist()),
-        members=tuple(problem.members[u] for u in first.tolist()),
+        names=tuple(map(problem.names.__getitem__, first.tolist())),
+        members=tuple(map(problem.members.__getitem__, first.tolist())),
         compute_s=np.bincount(unit_of, problem.compute_s, minlength=count),
         clonable=np.arange(count) < clonable.size,
         pinned_chip=pinned,
         weight_ptr=weight_ptr,
         weight_users=weight_users,
-        tensor_names=tuple(problem.tensor_names[t] for t in tensors.kept.tolist()),
+        tensor_names=tuple(map(problem.tensor_names.__getitem__, tensors.kept.tolist())),
         tensor_bytes=problem.tensor_bytes[tensors.kept],
         tensor_producer=tensors.producer,
         tensor_ptr=tensors.ptr,

@@ -19,7 +19,9 @@ from mcm_compiler.partition import (
     Outcome,
     PartitionProblem,
     SearchMonitor,
+    Start,
 )
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import ENOUGH, Search
 
@@ -29,10 +31,12 @@ class Portfolio:
     """Runs its members, keeps the best dozen partitions, and lets the simulator choose.
 
     Each member gets all evaluations and deterministic effort of the budget, and the generator in
-    its first state, so that it does what it would do alone: the answer is never worse than any
-    member's, under the judge where there is one and `slack` allows, else under the fast model.
-    Time is shared. Once a bound is met, only members that ask the judge still run. Members that
-    are for large graphs alone are left out of small ones.
+    its first state, so that it does what it would do alone; only what `dp` finds is not sought
+    again by members that begin with it. The answer is never worse than any member's, under the
+    judge where there is one and `slack` allows, else under the fast model. Time is shared. Once a
+    bound is met, only members that ask the judge still run. Members that are for large graphs
+    alone are left out of small ones. Each member is told of the answers of those before it, so
+    that learned search can start from what classical search found.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -72,6 +76,7 @@ class Portfolio:
         bound: LowerBound | None = None
         answers: list[Ints] = []
         finders = _Finders(search)
+        start: Start | None = None
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
@@ -83,9 +88,16 @@ class Portfolio:
                 SearchMonitor(on_best=finders.of(members[k]), parent=budget.monitor),
                 time_share=1.0 / (len(strategies) - k),
             )
-            part = dataclasses.replace(part, enough_s=budget.enough_s)
+            known = tuple({row.tobytes(): row for row in (*answers, *_rows(search))}.values())
+            part = dataclasses.replace(
+                part, enough_s=budget.enough_s, known=known, start=start or budget.start
+            )
+            if getattr(strategy, "learns", False):
+                finders.learned.add(members[k])
             outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
             search.spend(outcome.evaluations)
+            if isinstance(strategy, ContiguousDp) and strategy == ContiguousDp():
+                start = Start(problem, outcome)
             if outcome.bound is not None and (
                 bound is None or outcome.bound.seconds > bound.seconds
             ):
@@ -95,10 +107,11 @@ class Portfolio:
             if outcome.chip_of is None:
                 reason = outcome.reason
                 continue
-            answers.append(outcome.chip_of)
+            # A copy: what is offered below is what the judge gets, whoever changes the original.
+            answers.append(np.array(outcome.chip_of, np.int32))
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(members[k])(chip_of, search.period_of(chip_of))
-        found = self._chosen(search, budget, answers, search.outcome(reason, bound))
+        found = self._chosen(search, budget, answers, search.outcome(reason, bound), finders)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
 
     def _members_for(self, problem: PartitionProblem) -> list[str]:
@@ -111,7 +124,12 @@ class Portfolio:
         return fitting or list(self.members)
 
     def _chosen(
-        self, search: Search, budget: Budget, answers: list[Ints], found: Outcome
+        self,
+        search: Search,
+        budget: Budget,
+        answers: list[Ints],
+        found: Outcome,
+        finders: _Finders,
     ) -> Outcome:
         """The outcome with the partition in front that the judge prefers.
 
@@ -122,21 +140,38 @@ class Portfolio:
         known = search.kept() + [(search.period_of(row), row) for row in answers]
         rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
         if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:
-            return found
+            gain = finders.learned_gain({row.tobytes(): (row, period_s) for period_s, row in known})
+            return dataclasses.replace(found, learned_gain=gain)
         finalists = np.stack(list(rows.values()))
         verdicts = budget.judge.judge(finalists)
         runs = verdicts.verdict == Verdict.RUNS
         if not runs.any():
             return found
-        best: Ints = finalists[int(np.where(runs, verdicts.period_s, np.inf).argmin())]
-        others = tuple(row for _, row in search.kept() if not np.array_equal(row, best))
-        return Outcome(best, search.evaluations, bound=found.bound, runners_up=others)
+        periods = np.where(runs, verdicts.period_s, np.inf)
+        best: Ints = finalists[int(periods.argmin())]
+        judged = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
+        return Outcome(
+            best,
+            search.evaluations,
+            bound=found.bound,
+            runners_up=tuple(row for row in _rows(search) if not np.array_equal(row, best)),
+            learned_gain=finders.learned_gain(judged),
+        )
+
+
+def _rows(search: Search) -> tuple[Ints, ...]:
+    return tuple(row for _, row in search.kept())
 
 
 class _Finders:
-    """Which member was the first to find each partition."""
+    """Which member was the first to find each partition.
+
+    Attributes:
+        learned: members that have run and that learn.
+    """
 
     def __init__(self, search: Search) -> None:
+        self.learned: set[str] = set()
         self._search = search
         self._first: dict[bytes, str] = {}
 
@@ -152,6 +187,16 @@ class _Finders:
     def name(self, chip_of: Ints | None) -> str:
         """The member that found a partition; empty where there is none."""
         return "" if chip_of is None else self._first[self._key(chip_of)]
+
+    def learned_gain(self, judged: dict[bytes, tuple[Ints, float]]) -> float | None:
+        """As `Outcome.learned_gain`, of partitions with their periods by one measure."""
+        best_s = {True: float("inf"), False: float("inf")}
+        for row, period_s in judged.values():
+            learned = self.name(row) in self.learned
+            best_s[learned] = min(best_s[learned], period_s)
+        if not self.learned or best_s[False] == float("inf"):
+            return None
+        return max(best_s[False] / best_s[True] - 1.0, 0.0)
 
     def _key(self, chip_of: Ints) -> bytes:
         return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()

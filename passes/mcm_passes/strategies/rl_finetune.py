@@ -19,8 +19,8 @@ class RlFinetune:
 
     Attributes:
         policy: path of its checkpoint; empty for the one that comes with the compiler.
-        recipe: name of the recipe that it goes on with; empty for that of its training. Layout,
-            prior and sampler stay as they were in training.
+        recipe: name of the recipe that it goes on with; layout, prior and sampler stay as they
+            were in training.
         reward: `fast` or `judge`; see `Reward`.
         start: strategy whose answer is searched around, `known` for the best that the caller
             knows (a portfolio its members' answers), empty for none (ours).
@@ -33,14 +33,14 @@ class RlFinetune:
     learns: ClassVar[bool] = True
 
     policy: str = ""
-    recipe: str = ""
+    recipe: str = "default"
     reward: Reward = "fast"
     start: str = ""
     samples: int = 0
     effort_s: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("recipe", self.recipe, ("", *RECIPES))
+        check_choice("recipe", self.recipe, RECIPES)
         for option in ("samples", "effort_s"):
             if not getattr(self, option) >= 0:
                 raise ValueError(f"{option} is {getattr(self, option)}, not at least 0")

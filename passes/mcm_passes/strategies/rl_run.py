@@ -57,12 +57,9 @@ def policy_of(path: str) -> tuple[Weights, PolicyCard]:
     return load_checkpoint(Path(path) if path else SHIPPED_POLICY)
 
 
-def recipe_of(card: PolicyCard, name: str = "") -> Recipe:
-    """The recipe that goes on with a policy: that of its training, or another by name.
-
-    Layout, prior and sampler are always those of the training.
-    """
-    recipe = RECIPES.get(name or card.recipe, RECIPES["default"])
+def recipe_of(card: PolicyCard, name: str = "default") -> Recipe:
+    """The recipe of a name, with layout, prior and sampler as they were in a policy's training."""
+    recipe = RECIPES[name]
     return dataclasses.replace(
         recipe, layout=card.layout, prior=card.prior, sampler=_sampler_of(card)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.partition import Evaluate
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.contiguous_dp import dp_outcome
 from mcm_passes.partitioning.greedy import Greedy
 from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.strategies.search import Search
@@ -26,15 +26,15 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         Why none was found; empty where one was.
     """
     reason = "the budget allows no evaluation"
-    for strategy in (ContiguousDp(), Greedy()):
+    for solve in (dp_outcome, Greedy().solve):
         if not search.left:
             break
-        outcome = strategy.solve(search.problem, evaluate, rng, search.share(search.left))
+        outcome = solve(search.problem, evaluate, rng, search.share(search.left))
         search.spend(outcome.evaluations)
         if outcome.chip_of is not None:
             search.offer(outcome.chip_of, search.period_of(outcome.chip_of))
             return ""
-        reason = reason if isinstance(strategy, Greedy) else outcome.reason
+        reason = outcome.reason if solve is dp_outcome else reason
     sampler = ProblemSampler.of(search.problem)
     for _ in range(DRAWS // BATCH):
         if not (count := min(BATCH, search.left)):

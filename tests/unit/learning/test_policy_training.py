@@ -65,14 +65,10 @@ def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
     assert card.trained_on["metrics"] == result.scores
     assert {"numpy", "jax", "mcm-compiler"} <= card.trained_on["versions"].keys()
     assert weights.keys() == card.layout.shapes().keys()
-    assert json.loads((tmp_path / "run" / "policy.json").read_text()) == json.loads(card.to_json())
+    noted = (tmp_path / "run" / "policy.json").read_text()
+    assert json.loads(noted) == json.loads(card.to_json())
     phases = [each.phase for each in told]
-    assert list(dict.fromkeys(phases)) == [
-        "reading models",
-        "training",
-        "validation",
-        "fine-tuning",
-    ]
+    assert list(dict.fromkeys(phases)) == ["reading models", "training", "fine-tuning"]
     assert all(0 < each.done <= each.total for each in told)
 
 
@@ -159,15 +155,16 @@ def test_a_stop_at_any_write_changes_nothing(moment, request_for, whole, tmp_pat
 
 def test_half_a_line_of_a_stopped_run_is_cut_off(request_for, whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        calls = iter(range(100))
+    calls = iter(range(100))
 
-        def fifth(*_arguments):
-            if next(calls) == 8:
-                raise Killed
+    def stopping(*_arguments):
+        if next(calls) == 8:
+            raise Killed
 
-        patch.setattr(os, "fsync", fifth)
-        train(request_for(folder))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", stopping)
+        with pytest.raises(Killed):
+            train(request_for(folder))
     assert (folder / STATE_NAME).exists()
     for name in ("metrics.jsonl", "metrics.csv", "validation.jsonl"):
         with (folder / name).open("ab") as stream:
@@ -204,12 +201,10 @@ main()
 
 def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, tmp_path):
     def mcmc(folder: str, moment: int, *further: str) -> int:
-        options = (
-            f"train policy --target mcm4 --recipe tiny --samples 24 --checkpoints 3 -o {folder}"
-        )
+        options = "--target mcm4 --recipe tiny --samples 24 --checkpoints 3 --workers 0"
+        command = ["train", "policy", "-o", folder, "--data-set", str(models_file), *further]
         return subprocess.run(
-            [sys.executable, "-c", _SCRIPT, str(moment), *options.split(), "--workers", "0"]
-            + ["--data-set", str(models_file), *further],
+            [sys.executable, "-c", _SCRIPT, str(moment), *command, *options.split()],
             cwd=tmp_path,
             capture_output=True,
             check=False,

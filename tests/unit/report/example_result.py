@@ -159,9 +159,10 @@ def example_result(folder: Path | None = None) -> CompileResult:
             chip_of=np.array([0, 1, 2], np.int32),
             period_s=121e-6,
             bound=LowerBound(110e-6, "total work / 3 chips", "total_work"),
-            strategy="dp",
+            strategy="portfolio",
             routing="relay",
             cost_model="roofline",
+            found_by="local_search",
         ),
         chips=tuple(
             ChipModel(chip, chip_model(chip, kernels), (f"h{chip}",), (f"h{chip + 1}",))

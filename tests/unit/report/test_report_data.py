@@ -16,6 +16,7 @@ from mcm_compiler.artifact import json_text
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.partition import LowerBound
 from mcm_compiler.report.report_data import SCHEMA_VERSION, build_report, verification_data
+from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.verification import OutputComparison, Verification
 from tests.unit.report.example_result import (
@@ -69,6 +70,7 @@ def test_numbers_of_the_whole() -> None:
     assert report["analytic_gap"] == pytest.approx(121 / 110 - 1)
     assert report["bound_argument"] == "total work / 3 chips"
     assert report["bound_proof"] == "total_work"
+    assert (report["strategy"], report["found_by"]) == ("portfolio", "local_search")
     assert report["period_model"] == "ring-events"
     assert report["cost_model"] == "roofline"
     assert report["chips_used"] == 3
@@ -133,10 +135,21 @@ def test_ops_of_a_chip_come_from_its_kernels_where_the_graph_was_not_split() -> 
     assert report["chips_used"] == 3  # from the partition
 
 
+def test_only_a_portfolio_says_who_found_the_partition() -> None:
+    result = example_result()
+    assert result.partition is not None
+    alone = replace(result.partition, strategy="dp", found_by="")
+    report = build_report(replace(result, partition=alone))
+    assert report["found_by"] is None
+    assert "strategy dp, relay routing" in report_text(report)
+    assert "strategy portfolio (found by local_search)" in report_text(build_report(result))
+
+
 def test_what_was_not_computed_is_null() -> None:
     report = build_report(bare_result())
     for key in (
         "strategy",
+        "found_by",
         "throughput_per_s",
         "period_s",
         "gap",

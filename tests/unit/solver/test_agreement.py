@@ -10,7 +10,7 @@ import pytest
 from mcm_compiler.ring_rules import find_violations
 from mcm_passes.solver.batch import BatchSolver
 from mcm_passes.solver.constraint_solver import ConstraintSolver, NoPartitionError
-from mcm_passes.solver.cp_sat import RingAuthority, nearest
+from mcm_passes.solver.cp_sat import RingAuthority
 from mcm_passes.solver.weight_memory import WeightMemory
 
 CHIPS = 3
@@ -193,7 +193,7 @@ def test_cp_sat_proves_that_there_is_nothing_to_complete(graph_of):
     rng = np.random.default_rng(3)
     assert (solver.sample(rng, 4, complete=authority) == -1).all()
     assert (solver.fix(rng, np.zeros((4, 3), np.int32), complete=authority) == -1).all()
-    answer = nearest(graph, "strict", np.array([0, 1, 2], np.int32))
+    answer = authority.nearest(np.array([0, 1, 2], np.int32))
     assert answer.chips is None
     assert answer.proven
     assert answer.distance == float("inf")
@@ -203,10 +203,11 @@ def test_nearest_starts_from_what_is_known_and_tells_the_distance(graph_of):
     graph = graph_of(6, [(i, i + 1) for i in range(5)], 4)
     wish = np.array([0, 1, 0, 2, 9, 3], np.int32)
     known = np.array([0, 0, 0, 1, 1, 2], np.int32)
-    answer = nearest(graph, "relay", wish, known=known)
+    authority = RingAuthority(graph, "relay")
+    answer = authority.nearest(wish, known=known)
     # Node 4 has no such chip, and one of 1 and 2 has to move.
     assert answer.proven
     assert answer.distance == 2.0
     assert (answer.chips != wish).sum() == 2
     weights = np.array([1.0, 8.0, 1.0, 1.0, 1.0, 1.0])
-    assert nearest(graph, "relay", wish, weights=weights).chips[1] == 1
+    assert authority.nearest(wish, weights).chips[1] == 1

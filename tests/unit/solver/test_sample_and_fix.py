@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -155,6 +156,82 @@ def test_a_chip_passes_its_node_on_where_no_spare_one_is_left(graph_of, all_vali
         orders = np.array(order, np.int32)
         assert (solver.fix(rng, every, orders=orders) == every).all()
         assert set(map(tuple, solver.sample(rng, 600, orders=orders).tolist())) == set(partitions)
+
+
+@pytest.fixture(scope="module")
+def tight_graphs():
+    """Six or seven nodes on five chips that all have to be used: few nodes are spare.
+
+    Shallow graphs, where any node may serve most chips; chips have to pass nodes on repeatedly.
+    """
+    rng = np.random.default_rng(11)
+    found = []
+    for _ in range(16):
+        n = int(rng.integers(6, 8))
+        edges = {(int(rng.integers(v)), v) for v in range(1, n) if rng.random() < 0.5}
+        pins = {n - 1: 4}
+        if rng.random() < 0.5:
+            pins[int(rng.integers(n - 1))] = int(rng.integers(1, 4))
+        found.append((n, sorted(edges), pins))
+    return found
+
+
+def test_tight_graphs_have_the_distribution_of_the_algorithm(tight_graphs, graph_of, all_valid):
+    """Neither SAMPLE nor FIX refuses a chip that is possible, or takes one that is not."""
+    rng = np.random.default_rng(12)
+    tried = 0
+    for n, edges, pins in tight_graphs:
+        graph = graph_of(n, edges, 5, pins)
+        partitions = all_valid(graph)
+        solver = BatchSolver.of(graph)
+        if not partitions:
+            assert solver.max_chips == 0
+            continue
+        tried += 1
+        every = np.array(partitions, np.int32)
+        for _ in range(4):
+            order = rng.permutation(n).astype(np.int32)
+            assert (solver.fix(rng, every, orders=order) == every).all()
+        weights = rng.uniform(0.2, 1.0, (n, 5)).astype(np.float32)
+        exact = exact_sample(partitions, order, weights)
+        drawn = solver.sample(rng, DRAWS, weights, order)
+        seen = Counter(map(tuple, drawn.tolist()))
+        assert set(seen) <= set(partitions)
+        expected = {f: p * DRAWS for f, p in exact.items() if p * DRAWS > 5}
+        # All that is rare counts as one cell.
+        rare_seen = DRAWS - sum(seen[f] for f in expected)
+        rare = DRAWS - sum(expected.values())
+        chi2 = sum((seen[f] - e) ** 2 / e for f, e in expected.items())
+        chi2 += (rare_seen - rare) ** 2 / rare if rare > 5 else 0.0
+        cells = len(expected) + 1
+        assert chi2 < cells + 5 * np.sqrt(2 * cells), graph
+    assert tried >= 12
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_chips_pass_nodes_on_over_several_steps(graph_of, all_valid, depth):
+    """Node 0 leaves chip 0 to node 1, which leaves chip 1 to node 2, and so on to a spare node.
+
+    Node j can be on chip j - 1 and later ones, and no other node on that chip.
+    """
+    low = [0, *range(depth + 1)]
+    high = [depth + 2 + j for j in range(depth + 2)]
+    fixed = list(range(depth + 1, high[-1] + 1))
+    graph = graph_of(len(low) + len(fixed), [], high[-1] + 1)
+    graph = dataclasses.replace(
+        graph, low=np.array(low + fixed, np.int32), high=np.array(high + fixed, np.int32)
+    )
+    every = np.array(all_valid(graph), np.int32)
+    solver, rng = BatchSolver.of(graph), np.random.default_rng(13)
+    along = np.arange(graph.num_nodes, dtype=np.int32)
+    for order in (along, along[::-1]):
+        assert (solver.fix(rng, every, orders=order) == every).all()
+        drawn = solver.sample(rng, DRAWS, orders=order)
+        assert set(map(tuple, drawn.tolist())) <= set(map(tuple, every.tolist()))
+    chips = solver.sample(rng, DRAWS, orders=along)[:, 0]
+    # Any chip of the first node can be completed, so that all are as likely.
+    shares = np.bincount(chips, minlength=high[0] + 1) / DRAWS
+    assert np.abs(shares - 1.0 / (high[0] + 1)).max() < 0.05
 
 
 def test_parts_without_a_connection_are_tied_together(graph_of, all_valid):

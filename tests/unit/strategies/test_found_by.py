@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Budget
+from mcm_compiler.partition import Budget, Outcome
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_model import period
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.solve import solve
+from mcm_passes.strategies import portfolio
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.portfolio import Portfolio
 
@@ -36,3 +38,56 @@ def test_the_answer_tells_of_it(branches):
     for strategy, expected in ((Portfolio(("dp",)), "dp"), (strategy_of("dp"), "")):
         found = solve(problem, strategy, rng, budget, strategy_text="s", cost_model="m")
         assert found.found_by == expected
+
+
+class Careless:
+    """Tells of a partition, changes the array afterwards, and returns wide rows of all sorts."""
+
+    name = "careless"
+    summary = ""
+
+    def solve(self, problem, evaluate, rng, budget):
+        good = ContiguousDp().solve(problem, evaluate, rng, budget).chip_of
+        shared = np.zeros(problem.num_units, np.int32)
+        budget.monitor.best(shared, evaluate(shared))
+        shared[:] = good
+        wide = good.astype(np.int64)
+        wide[problem.clonable] = 1
+        return Outcome(shared, 2, runners_up=(wide, np.zeros(problem.num_units, np.int64)))
+
+
+def test_whatever_way_a_member_tells_of_it_the_partition_has_a_finder(branches, monkeypatch):
+    problem = branches(chips=7)
+    monkeypatch.setattr(
+        portfolio,
+        "strategy_of",
+        lambda text: Careless() if text == "careless" else strategy_of(text),
+    )
+    for members, expected in ((("careless", "dp"), "careless"), (("dp", "careless"), "dp")):
+        found = Portfolio(members).solve(
+            problem, FastPeriods(problem), np.random.default_rng(0), Budget(500)
+        )
+        assert found.found_by == expected
+
+
+def test_dp_runs_once_for_all_members_that_begin_with_it(branches, monkeypatch):
+    problem = branches(chips=7)
+    runs = []
+    solve_dp = ContiguousDp.solve
+
+    def counted(self, problem, evaluate, rng, budget):
+        runs.append(problem)
+        return solve_dp(self, problem, evaluate, rng, budget)
+
+    def run(members):
+        budget = Budget(2000, effort_s=0.5)
+        strategy = Portfolio(members, slack=0.0)
+        return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
+
+    monkeypatch.setattr(ContiguousDp, "solve", counted)
+    shared = run(("dp", "local_search", "lns{start=local_search}"))
+    assert runs == [problem]
+    # Other options find something else, which is nobody's start.
+    apart = run(("dp{orders=1}", "local_search", "lns{start=local_search}"))
+    assert runs == [problem] * 4
+    assert np.array_equal(shared.chip_of, apart.chip_of)

@@ -123,7 +123,7 @@ def _tiny_plan(tool: Any, **changes: Any) -> Any:
         "models": {"Tiny": TINY},
         "strategies": ("dp", "greedy", "portfolio"),
         "seeds": (0, 1),
-        "budget_s": 0.5,
+        "budget_s": 0.0,
         "placements": (INPUTS / "layer_bert24.json",),
     }
     return tool("plan").Plan(**(arguments | changes))
@@ -157,12 +157,12 @@ def test_a_tiny_model_from_the_plan_to_the_page(
     jobs = plan.cells(specs)
     keys = [job.key for job in jobs]
     assert len(keys) == len(set(keys))
-    tool("isolation").run_jobs(jobs, 2, records.keep)
+    tool("isolation").run_jobs(jobs, 1, records.keep)
     context = {
         "command": "the command",
         "seeds": [0, 1],
-        "budget_s": 0.5,
-        "workers": 2,
+        "budget_s": 0.0,
+        "workers": 1,
         "note": "",
         "cpus": 2,
         "machine": "x86_64",
@@ -179,7 +179,8 @@ def test_a_tiny_model_from_the_plan_to_the_page(
         ("portfolio", 0),
         ("portfolio", 1),
     }
-    assert all(c["status"] == "found" and c["simulated_s"] > 0 for c in roomy["cells"])
+    assert [c for c in roomy["cells"] if c["status"] != "found"] == []
+    assert all(c["simulated_s"] > 0 for c in roomy["cells"])
     assert (narrow["chips"], narrow["sram_mib"]) == (3, 40.0)
     bars = {bar.name: bar for bar in tool("checks").bars(data)}
     assert bars["portfolio_losses"].value == 0.0
@@ -234,6 +235,27 @@ def test_a_member_that_finds_one_beats_a_portfolio_that_finds_none(tool: Any) ->
     case = {"cells": [_cell("portfolio", 0.0, None, status="timed out"), _cell("dp", 9.0, 11.0)]}
     assert tool("checks").losses(case) == ["dp (seed 0)"]
     assert tool("checks").compared(case) == 1
+
+
+def test_the_long_search_is_compared_with_the_default(tool: Any) -> None:
+    portfolio = tool("cells").PORTFOLIO
+    case = {
+        "model": "Toy",
+        "package": "roomy",
+        "routing": "relay",
+        "bound_s": 8e-6,
+        "cells": [
+            _cell(portfolio, 10e-6, 12e-6, bound_s=9e-6),
+            _cell("portfolio{slack=1}", 11e-6, 11.7e-6, bound_s=10e-6, level=3),
+        ],
+    }
+    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
+    assert lines[-1] == "| Toy | mcm36 | 12.00 | 20.00 % | 11.70 | 17.00 % | 2.50 % |"
+    case["cells"][0]["simulated_s"] = None
+    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
+    assert lines[-1] == "| Toy | mcm36 | does not fit |  | 11.70 | 17.00 % |  |"
+    del case["cells"][1]
+    assert tool("checks").long_search(case) is None
 
 
 def test_rows_of_a_case(tool: Any) -> None:

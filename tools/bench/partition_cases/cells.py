@@ -34,8 +34,8 @@ PORTFOLIO = STRATEGY_OF_LEVEL[LEVEL]
 STEADY = frozenset({"dp", "greedy"})
 """Strategies whose answer does not depend on the seed."""
 
-LEFT_OUT = frozenset({"manual"})
-"""Strategies that cannot run without an option."""
+LEFT_OUT = frozenset({"manual", "rl", "rl-finetune", "rl-zeroshot"})
+"""Strategies that cannot run without an option, and learned ones, which need training."""
 
 DISTRIBUTION = "mcm-compiler"
 

@@ -22,6 +22,7 @@ from partition_cases.isolation import Job, Record
 from partition_cases.packages import STRICT
 from partition_cases.tightness import find_tightness
 
+from mcm_compiler import spec_text
 from mcm_compiler.placement import Rule
 from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL
 
@@ -125,7 +126,8 @@ class Plan:
 
     def _job(self, spec: CaseSpec, text: str, seed: int, level: int, budget_s: float | None) -> Job:
         limit = "" if budget_s is None else f" {budget_s:g} s"
-        name = "portfolio" if text == PORTFOLIO else text
+        # The long search is the same cell, whatever its members are.
+        name = text if level == LEVEL else spec_text.parse_one(text).name
         return Job(
             key=f"strategy {spec.key} -O{level}{limit} {name} {seed}",
             head={

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from partition_cases.cells import LEVEL, PORTFOLIO, members
+from partition_cases.cells import LEVEL, PORTFOLIO, members, slack
 from partition_cases.checks import EQUAL, compared, long_search, losses, simulated_s
 from partition_cases.packages import PACKAGE, TIGHTNESS
 from partition_cases.table_data import best_bound_s, has_period, of_level
@@ -74,7 +74,7 @@ def _overview_lines(cases: Sequence[Any]) -> list[str]:
             ratio = first["period_s"] / bound_s
             row += [_us(first["period_s"]), _percent(ratio), f"{first['cpu_s']:.2f}"]
         else:
-            row += ["none found", "", ""]
+            row += ["none found" if of_level(case, LEVEL) else "not measured", "", ""]
         best_s = min((c["period_s"] for c in found), default=None)
         if best_s is None:
             row += ["", ""]
@@ -155,6 +155,10 @@ def _case_lines(case: Any) -> list[str]:
         f"of {case['sram_mib']:g} MiB ({factor:.2f} times the weights). No partition is faster "
         f"than {_us(bound_s)} us.",
         "",
+    ]
+    if not by_strategy:
+        return [*lines, "Not measured."]
+    lines += [
         "| strategy | period, us | gap | simulated, us | distance | chips | CPU, s | RSS, MiB |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -230,14 +234,15 @@ def _long_lines(data: Any) -> list[str]:
 def _portfolio_lines(cases: Sequence[Any]) -> list[str]:
     named = ", ".join(f"`{text}`" for text in members(PORTFOLIO))
     lines = [
-        f"`{PORTFOLIO}` has the members {named}. With the same seed and effort none of them may",
-        "have a period that is shorter by more than its slack, or one that is no longer and that",
-        "the simulator likes better.",
+        f"`{PORTFOLIO}` has the members {named}.",
+        "With the same seed and effort none of them may have a period that is shorter by more than",
+        f"its slack of {100 * slack(PORTFOLIO):g} %, or one that is no longer and that the",
+        "simulator likes better.",
         "",
         "| case | compared | better than the portfolio |",
         "|---|---:|---|",
     ]
-    for case in cases:
+    for case in (case for case in cases if compared(case)):
         lost = ", ".join(losses(case)) or "none"
         lines.append(f"| {_title(case)} | {compared(case)} | {lost} |")
     return lines

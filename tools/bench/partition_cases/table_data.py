@@ -29,7 +29,7 @@ def as_data(
         if record["kind"] == "case":
             cases[record["case"]] = _entry(record, "model", "package") | {"cells": []}
     for record in found.values():
-        if record["kind"] == "strategy":
+        if record["kind"] == "strategy" and record["case"] in cases:
             cases[record["case"]]["cells"].append(_entry(record))
         elif record["kind"] == "placement":
             placements.append(_entry(record))

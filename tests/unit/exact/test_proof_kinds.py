@@ -1,0 +1,71 @@
+"""Every kind of proof that can be claimed has a check of its own, and is documented."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import mcm_passes
+from mcm_passes.exact.certificates import CHECKED_PROOFS
+
+ROOT = Path(__file__).parents[3]
+
+NOT_FOLLOWED = {"cpsat"}
+"""CP-SAT gives no proof that could be followed."""
+
+
+def claimed_kinds():
+    """The kinds that the source of the passes gives to bounds, found in its syntax trees."""
+    kinds = set()
+    for package in mcm_passes.__path__:
+        for path in sorted(Path(package).rglob("*.py")):
+            text = path.read_text("utf-8")
+            if "LowerBound" in text:
+                name = ".".join(path.relative_to(Path(package).parent).with_suffix("").parts)
+                kinds |= kinds_in(ast.parse(text), name)
+    return kinds
+
+
+def kinds_in(tree, module):
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        named = [k.value for k in node.keywords if k.arg == "proof"]
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        for given in named + (node.args[2:3] if called == "LowerBound" else []):
+            if isinstance(given, ast.Constant):
+                found.add(given.value)
+            elif isinstance(given, ast.Name):
+                found.add(getattr(importlib.import_module(module), given.id))
+            elif ast.unparse(given) == "argument.__name__":
+                found |= names_of_arguments(tree)
+            else:
+                # Passed on from another bound.
+                assert ast.unparse(given).endswith("bound.proof"), ast.unparse(given)
+    return found
+
+
+def names_of_arguments(tree):
+    loops = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For) and ast.unparse(node.target) == "argument"
+    ]
+    assert len(loops) == 1
+    return {name.id for name in loops[0].iter.elts}
+
+
+def test_every_kind_of_proof_has_a_check():
+    kinds = claimed_kinds()
+    assert {"total_work", "windows", "link_cuts", "packed_windows", "ideals", "cpsat"} <= kinds
+    assert kinds - NOT_FOLLOWED == CHECKED_PROOFS
+
+
+def test_every_kind_of_proof_is_documented():
+    text = (ROOT / "docs" / "partitioning.md").read_text("utf-8")
+    table = text[text.index("| proof |") :]
+    rows = re.findall(r"^\| `(\w+)` \|", table[: table.index("\n\n")], re.MULTILINE)
+    assert set(rows) == claimed_kinds()

@@ -1,0 +1,126 @@
+"""Data sets by name and from files, and the problems that are made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.target_loading import load_target
+from mcm_models.policy.dataset import MODELS, split
+from mcm_models.policy.features import graph_features
+from mcm_models.policy.padding import MOST_NODES, bucket_of
+from mcm_passes.learning.data_sets import data_set
+from mcm_passes.learning.training_problems import (
+    digest_of,
+    partition_problem,
+    training_problems,
+)
+
+
+def test_the_built_in_data_set_leaves_the_test_models_out():
+    found = data_set("mcm87")
+    assert len(found.train) == 66
+    assert len(found.validation) == 5
+    test = {f"zoo:{spec}" for spec in split().test}
+    assert not test & {*found.train, *found.validation}
+    assert found.digest == data_set("mcm87").digest
+
+
+def test_a_file_names_models(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"train": ["a.onnx", "zoo:nmt"], "validation": ["b.onnx"]}))
+    found = data_set(str(path))
+    assert found.train == ("a.onnx", "zoo:nmt")
+    assert found.validation == ("b.onnx",)
+    assert found.digest != data_set("mcm87").digest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"train": ["a"]}',
+        '{"train": [], "validation": ["a"]}',
+        '{"train": "a", "validation": ["a"]}',
+        '{"train": [1], "validation": ["a"]}',
+        '{"train": ["a"], "validation": ["a"], "test": ["a"]}',
+    ],
+)
+def test_a_file_of_anything_else_is_diagnosed(tmp_path, text):
+    path = tmp_path / "mine.json"
+    path.write_text(text)
+    with pytest.raises(CompileError) as caught:
+        data_set(str(path))
+    assert caught.value.diagnostics[0].code == "MCM-L011"
+
+
+@pytest.mark.parametrize("name", ["no such set", "", "."])
+def test_an_unknown_data_set_is_diagnosed(name):
+    with pytest.raises(CompileError) as caught:
+        data_set(name)
+    assert caught.value.diagnostics[0].code == "MCM-L011"
+
+
+def test_models_that_do_not_fit_are_left_out():
+    fits = "zoo:plain-cnn{stages=2,blocks=2,width=16,image_size=16,shape_only=true}"
+    huge = "zoo:plain-cnn{stages=2,blocks=24,width=768,image_size=16,shape_only=true}"
+    told: list[int] = []
+    found, left_out = training_problems([huge, fits], load_target("mcm4"), told.append)
+    assert [each.model for each in found] == [fits]
+    assert left_out == (huge,)
+    assert told == [1, 2]
+
+
+def test_the_heuristic_has_a_reward_of_one(problems):
+    for each in problems:
+        rewards = each.rewards()
+        whole = np.zeros((1, each.problem.num_units), np.int32)
+        assert each.baseline_s > 0
+        assert rewards.evaluate(whole)[0] == pytest.approx(
+            each.baseline_s / rewards.periods(whole[0])
+        )
+
+
+def test_a_digest_sees_every_change(problems):
+    first = problems[0]
+    digest = digest_of(problems)
+    assert digest_of(problems) == digest
+    slower = dataclasses.replace(first.problem, compute_s=first.problem.compute_s * 1.0000001)
+    for other in (
+        dataclasses.replace(first, problem=slower),
+        dataclasses.replace(first, baseline_s=first.baseline_s * 2),
+        dataclasses.replace(first, model="zoo:other"),
+    ):
+        assert digest_of([other, *problems[1:]]) != digest
+
+
+def test_the_data_set_needs_few_compiled_shapes():
+    target = load_target("mcm36")
+    buckets: Counter[int] = Counter()
+    for spec in MODELS[::9]:
+        features = graph_features(partition_problem(f"zoo:{spec}", target))
+        bucket = bucket_of(features.num_nodes, features.source.size)
+        assert bucket.nodes > features.num_nodes
+        assert bucket.edges >= features.source.size
+        # The importer cannot make a graph larger than its ops, of which there are at most 400.
+        assert bucket.nodes <= 512
+        buckets[bucket.nodes] += 1
+    assert len(buckets) <= 10
+    sizes = {bucket_of(n, e).nodes for n in range(1, 512) for e in (0, n, 2 * n)}
+    assert len(sizes) <= 10
+
+
+@pytest.mark.parametrize(("nodes", "edges"), [(MOST_NODES + 1, 0), (10, 2 * MOST_NODES + 1)])
+def test_a_graph_larger_than_any_bucket_is_diagnosed(nodes, edges):
+    with pytest.raises(CompileError) as caught:
+        bucket_of(nodes, edges)
+    assert caught.value.diagnostics[0].code == "MCM-L005"
+    assert bucket_of(MOST_NODES, 2 * MOST_NODES).nodes > MOST_NODES

@@ -1,0 +1,73 @@
+"""Small problems for policies, and policies that are small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.target import PackageLimits
+from mcm_models.policy.layout import PolicyLayout
+
+OPS = ("Conv", "Relu", "MatMul", "Add", "Softmax", "NoSuchOp")
+
+
+def make_problem(seed, n=12, chips=4, routing="relay", density=0.3, pins=(), clones=0):
+    """A random graph of `n` units; the first `clones` are clonable."""
+    rng = np.random.default_rng(seed)
+    rows = [[v for v in range(u + 1, n) if rng.random() < density] for u in range(n)]
+    pinned = np.full(n, -1, np.int32)
+    for unit, chip in pins:
+        pinned[unit] = chip
+    return PartitionProblem(
+        names=tuple(f"u{u}" for u in range(n)),
+        members=tuple((f"u{u}",) for u in range(n)),
+        compute_s=rng.integers(1, 20, n) * 1e-6,
+        clonable=np.arange(n) < clones,
+        pinned_chip=pinned,
+        tensor_names=tuple(f"t{u}" for u in range(n)),
+        tensor_bytes=rng.integers(1, 1000, n),
+        tensor_producer=np.arange(n, dtype=np.int32),
+        tensor_ptr=np.cumsum([0, *map(len, rows)]).astype(np.int64),
+        tensor_consumers=np.array([v for row in rows for v in row], np.int32),
+        tensor_to_host=np.array([not row for row in rows]),
+        relay_s=np.full(n, 1e-7),
+        weight_names=tuple(f"w{u}" for u in range(n)),
+        weight_bytes=rng.integers(0, 5000, n),
+        weight_ptr=np.arange(n + 1, dtype=np.int64),
+        weight_users=np.arange(n, dtype=np.int32),
+        limits=PackageLimits(chips, (1 << 20,) * chips, 1e9, 1e-6, "any", 1e9),
+        routing=routing,
+        op_types=tuple(OPS[u % len(OPS)] for u in range(n)),
+    )
+
+
+@pytest.fixture
+def problem_of():
+    return make_problem
+
+
+@pytest.fixture
+def small_layout():
+    """A policy of two narrow layers."""
+
+    def make(knots=4, iterations=1):
+        return PolicyLayout(2, 16, 16, knots, iterations, 4)
+
+    return make
+
+
+@pytest.fixture
+def restless():
+    """Weights of a policy that is far from uniform."""
+    from mcm_models.policy.layout import initial_weights
+
+    def make(layout, seed=0):
+        weights = initial_weights(layout, seed)
+        rng = np.random.default_rng(seed)
+        for name in ("head/scores", "head/own_choice", "head/neighbors", "head/bias2"):
+            shape = weights[name].shape
+            weights[name] = rng.standard_normal(shape).astype(np.float32)
+        return weights
+
+    return make

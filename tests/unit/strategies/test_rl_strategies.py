@@ -1,0 +1,200 @@
+"""Strategies that learn, and what they add to a portfolio."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.partition import Budget, SearchMonitor
+from mcm_compiler.registry import STRATEGIES
+from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
+from mcm_models.policy.layout import PolicyLayout, initial_weights
+from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_passes.learning import recipes
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.strategies.portfolio import Portfolio
+from mcm_passes.strategies.random_search import RandomSearch
+from mcm_passes.strategies.rl import Rl
+from mcm_passes.strategies.rl_finetune import RlFinetune
+from mcm_passes.strategies.rl_zeroshot import RlZeroshot
+
+LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
+
+
+@pytest.fixture(autouse=True)
+def small_policies(monkeypatch):
+    """Recipes with a policy that compiles fast."""
+    small = dataclasses.replace(
+        recipes.Recipe(),
+        layout=LAYOUT,
+        ppo=PpoSettings(epochs=2, learning_rate=1e-3, node_scores=100.0),
+    )
+    monkeypatch.setitem(recipes.RECIPES, "default", small)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "policy.safetensors"
+    save_checkpoint(path, initial_weights(LAYOUT, 0), PolicyCard(LAYOUT, "pretraining", 1.0))
+    return str(path)
+
+
+@pytest.fixture
+def case(branches, true_times):
+    """A problem whose judge finds the units at odd places twice as slow."""
+    problem = branches()
+    return problem, true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
+
+
+def run(strategy, problem, evaluations=400, seed=0, **changes):
+    budget = Budget(evaluations, effort_s=0.5, **changes)
+    return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(seed), budget)
+
+
+def judged(judge, chip_of):
+    return float(judge.judge(chip_of[None]).period_s[0])
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_learning_beats_random_search(branches, routing):
+    problem = branches(routing)
+    fast = FastPeriods(problem)
+    learned = run(Rl(), problem)
+    assert learned.evaluations == 400
+    assert fast(learned.chip_of) < fast(run(RandomSearch(), problem).chip_of)
+
+
+@pytest.mark.parametrize("name", ["rl", "rl-zeroshot", "rl-finetune"])
+def test_the_same_seed_gives_the_same_answer(branches, checkpoint, name):
+    text = name if name == "rl" else f'{name}{{policy="{checkpoint}"}}'
+    spec = spec_text.parse_one(text)
+    strategy = spec_text.instantiate(STRATEGIES.get(name), spec)
+    assert spec_text.print_one(name, strategy) == text.replace('"', "")
+    problem = branches()
+    first, second = run(strategy, problem, 60), run(strategy, problem, 60)
+    assert first.chip_of.tobytes() == second.chip_of.tobytes()
+    assert [r.tobytes() for r in first.runners_up] == [r.tobytes() for r in second.runners_up]
+    other = run(strategy, problem, 60, seed=1)
+    assert [r.tobytes() for r in other.runners_up] != [r.tobytes() for r in first.runners_up]
+
+
+@pytest.mark.parametrize("learned", [Rl(), Rl(reward="judge"), Rl(samples=30)])
+def test_budgets_are_kept(case, learned):
+    problem, judge = case
+    outcome = run(learned, problem, 50, judge=judge)
+    assert outcome.evaluations == (30 if learned.samples else 50)
+    assert judge.asked == (50 if learned.reward == "judge" else 0)
+
+
+def test_a_search_ends_when_it_is_cancelled_or_cannot_get_better(branches):
+    problem = branches()
+    monitor = SearchMonitor(on_best=lambda row, period_s: monitor.cancel())
+    assert run(Rl(), problem, monitor=monitor).evaluations == 20
+    assert run(Rl(), problem, enough_s=1.0).evaluations == 20
+
+
+def test_effort_bounds_the_updates(branches):
+    assert run(Rl(effort_s=1e-9), branches()).evaluations == 0
+    few = run(Rl(effort_s=0.02), branches()).evaluations
+    assert 0 < few < 400
+
+
+def test_the_judge_decides_what_is_best(case):
+    problem, judge = case
+    outcome = run(Rl(reward="judge"), problem, judge=judge)
+    others = [judged(judge, row) for row in outcome.runners_up]
+    assert judged(judge, outcome.chip_of) <= min(others)
+
+
+@pytest.mark.parametrize("start", ["dp", "known"])
+def test_a_search_from_a_start_is_never_worse(case, checkpoint, start):
+    problem, judge = case
+    dp = run(ContiguousDp(), problem).chip_of
+    for strategy in (Rl(start=start, reward="judge"), RlFinetune(checkpoint, start=start)):
+        outcome = run(strategy, problem, 200, judge=judge, known=(dp,))
+        measure = (lambda row: judged(judge, row)) if strategy.reward == "judge" else None
+        measure = measure or FastPeriods(problem)
+        assert measure(outcome.chip_of) <= measure(dp)
+
+
+def test_without_anything_known_there_is_no_start(branches):
+    outcome = run(Rl(start="known"), branches())
+    assert outcome.chip_of is None
+    assert "start from" in outcome.reason
+
+
+def test_what_cannot_be_placed_is_told(branches):
+    problem = branches(pins=[(0, 5), (33, 0)])
+    outcome = run(Rl(), problem)
+    assert outcome.chip_of is None
+    assert "pins" in outcome.reason
+    tight = run(Rl(), branches(sram=2000), 40)
+    assert tight.chip_of is None
+    assert "none of 40" in tight.reason
+
+
+def test_a_missing_policy_is_diagnosed(branches, tmp_path):
+    with pytest.raises(CompileError, match="MCM-L001"):
+        run(RlZeroshot(policy=str(tmp_path / "none")), branches())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rl{recipe=best}", "rl{reward=money}", "rl{samples=-1}", "rl-finetune{effort_s=-1}",
+     "rl-zeroshot{samples=-1}"],
+)  # fmt: skip
+def test_options_are_checked(text):
+    spec = spec_text.parse_one(text)
+    with pytest.raises(CompileError, match="MCM-U002"):
+        spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+
+
+def test_a_portfolio_tells_what_learning_gained(case):
+    problem, judge = case
+    rl = "rl{start=known,reward=judge,samples=200}"
+    outcome = run(Portfolio(("dp", rl), slack=1.0), problem, judge=judge)
+    classical = judged(judge, run(ContiguousDp(), problem).chip_of)
+    best = judged(judge, outcome.chip_of)
+    assert outcome.found_by == rl
+    assert outcome.learned_gain == pytest.approx(classical / best - 1.0)
+    assert outcome.learned_gain > 0
+
+
+def test_a_portfolio_without_learning_tells_no_gain(case):
+    problem, judge = case
+    assert run(Portfolio(("dp",)), problem, judge=judge).learned_gain is None
+
+
+def test_learning_that_brings_nothing_is_not_kept(branches):
+    problem = branches(chips=1)
+    outcome = run(Portfolio(("dp", "rl{start=known,samples=20}")), problem)
+    assert outcome.found_by == "dp"
+    assert outcome.learned_gain == 0.0
+
+
+NO_JAX = """
+import sys
+from mcm_compiler import CompileOptions, compile_model, load_target
+compile_model("zoo:plain-cnn{stages=2,blocks=2,width=8,image_size=8}", load_target("mcm4"),
+              CompileOptions(level=LEVEL, partitioner=PARTITIONER, samples=50))
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert not loaded & {"jax", "flax", "optax", "torch"}, loaded
+"""
+
+
+@pytest.mark.parametrize("partitioner", ["auto", "rl-zeroshot"])
+def test_compiles_that_do_not_learn_load_no_jax(tmp_path, checkpoint, partitioner):
+    if partitioner != "auto":
+        partitioner = f'{partitioner}{{policy="{checkpoint}"}}'
+    code = NO_JAX.replace("LEVEL", "2").replace("PARTITIONER", repr(partitioner))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
