@@ -115,11 +115,13 @@ def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
     for s, made in relayed.items():
         by_work = sorted(made, key=lambda u: -problem.compute_s[u])
         joined_s = float(problem.compute_s[s])
-        # More units than chips, no two of which share one, are ruled out before.
         for k in range(2, min(len(by_work), problem.num_chips + 1) + 1):
             *_, lighter, lightest = by_work[:k]
             if problem.clonable[s] or problem.compute_s[[lighter, lightest]].sum() < room:
                 break
+            if k > problem.num_chips:
+                # More units than chips, no two of which may share one.
+                return True
             passed = [math.fsum(made[u]) for u in by_work[:k]]
             load = [
                 float(problem.compute_s[u]) + min(joined_s, math.fsum(passed) - own)

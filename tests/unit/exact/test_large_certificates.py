@@ -106,6 +106,13 @@ def test_the_last_of_several_parts_passes_on_what_the_others_made(compute, relay
     assert not verify_bound(strict, bound)
 
 
+def test_more_parts_than_chips_cannot_all_be_alone():
+    problem = make_problem([1] * 6, [(u, 5) for u in range(5)], chips=3, relay_us=0.1)
+    bound = dataclasses.replace(outputs_passed_on(problem), proof="outputs_passed_on")
+    assert bound.seconds == pytest.approx(1.4e-6)
+    assert verify_bound(problem, bound)
+
+
 def test_parts_that_only_clones_join_prove_nothing():
     problem = make_problem([1, 10, 10], [(0, 1), (0, 2)], clonable=[0])
     assert outputs_passed_on(problem).seconds == 0.0
