@@ -106,9 +106,11 @@ def pad_graph(features: GraphFeatures) -> PaddedGraph:
 
 def pad_rows(rows: npt.NDArray[_Number], nodes: int, axis: int = 0) -> npt.NDArray[_Number]:
     """Zeros after the rows of real nodes along an axis."""
-    widths = [(0, 0)] * rows.ndim
-    widths[axis] = (0, nodes - rows.shape[axis])
-    return np.pad(rows, widths)
+    shape = list(rows.shape)
+    shape[axis] = nodes
+    padded = np.zeros(shape, rows.dtype)
+    padded.swapaxes(0, axis)[: rows.shape[axis]] = rows.swapaxes(0, axis)
+    return padded
 
 
 def _shares(ends: Ints, num_nodes: int, padded: int) -> Singles:
