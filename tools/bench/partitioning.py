@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "partitioning-results.md"
 INPUTS = ROOT / "tests" / "data" / "device_placement"
 CELLS = ROOT / "build" / "partitioning-cells.jsonl"
 
-COMMAND = "python tools/bench/partitioning.py --update"
+COMMAND = "python tools/bench/partitioning.py --update --seeds {} --budget {:g}"
 WARM_UP_LIMIT_S = 1800.0
 QUICK_STRATEGIES = ("cpsat", "dp", "greedy", "local_search", "portfolio")
 
@@ -96,7 +96,7 @@ def _run(asked: argparse.Namespace, cells_file: Path) -> int:
     cells = plan.cells(plan.specs(found))
     _measure(asked, cells, records, plan)
     details: dict[str, Any] = {
-        "command": COMMAND,
+        "command": COMMAND.format(len(plan.seeds), plan.budget_s),
         "seeds": list(plan.seeds),
         "budget_s": plan.budget_s,
         "workers": asked.workers,
