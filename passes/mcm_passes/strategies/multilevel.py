@@ -77,11 +77,6 @@ class Multilevel:
         if not self.heat >= 0:
             raise ValueError(f"heat is {self.heat}, not at least 0")
 
-    @property
-    def least_units(self) -> int:
-        """Units from which on a portfolio takes it in."""
-        return 2 * self.coarsest
-
     def solve(
         self,
         problem: PartitionProblem,

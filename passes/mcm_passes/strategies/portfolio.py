@@ -34,9 +34,9 @@ class Portfolio:
     its first state, so that it does what it would do alone; only what `dp` finds is not sought
     again by members that begin with it. The answer is never worse than any member's, under the
     judge where there is one and `slack` allows, else under the fast model. Time is shared. Once a
-    bound is met, only members that ask the judge still run. Members that are for large graphs
-    alone are left out of small ones. Each member is told of the answers of those before it, so
-    that learned search can start from what classical search found.
+    bound is met, only members that ask the judge still run. Each member is told of the answers of
+    those before it: members begin with them where `dp` finds nothing, and learned search starts
+    from what classical search found.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -70,8 +70,7 @@ class Portfolio:
             budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
         )
         search = Search(problem, evaluate, total)
-        members = self._members_for(problem)
-        strategies = [strategy_of(text) for text in members]
+        strategies = [strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
         bound: LowerBound | None = None
         answers: list[Ints] = []
@@ -85,15 +84,15 @@ class Portfolio:
                 continue
             part = search.share(
                 budget.evaluations,
-                SearchMonitor(on_best=finders.of(members[k]), parent=budget.monitor),
+                SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
                 time_share=1.0 / (len(strategies) - k),
             )
-            known = tuple({row.tobytes(): row for row in (*answers, *_rows(search))}.values())
+            known = tuple({row.tobytes(): row for row in (*_rows(search), *answers)}.values())
             part = dataclasses.replace(
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
             if getattr(strategy, "learns", False):
-                finders.learned.add(members[k])
+                finders.learned.add(self.members[k])
             outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
             search.spend(outcome.evaluations)
             if isinstance(strategy, ContiguousDp) and strategy == ContiguousDp():
@@ -110,18 +109,9 @@ class Portfolio:
             # A copy: what is offered below is what the judge gets, whoever changes the original.
             answers.append(np.array(outcome.chip_of, np.int32))
             for chip_of in (outcome.chip_of, *outcome.runners_up):
-                finders.of(members[k])(chip_of, search.period_of(chip_of))
+                finders.of(self.members[k])(chip_of, search.period_of(chip_of))
         found = self._chosen(search, budget, answers, search.outcome(reason, bound), finders)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
-
-    def _members_for(self, problem: PartitionProblem) -> list[str]:
-        """The members, without those that are for larger graphs, unless there are no others."""
-        fitting = [
-            text
-            for text in self.members
-            if problem.num_units >= getattr(strategy_of(text), "least_units", 0)
-        ]
-        return fitting or list(self.members)
 
     def _chosen(
         self,

@@ -20,7 +20,7 @@ COMPLETION_S = 5.0
 
 
 def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
-    """Gives `search` its first partitions: of `dp`, of `greedy`, at random, or by CP-SAT.
+    """Gives `search` its first partition: of `dp`, known, of `greedy`, at random, or by CP-SAT.
 
     Returns:
         Why none was found; empty where one was.
@@ -29,10 +29,15 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
     for solve in (dp_outcome, Greedy().solve):
         if not search.left:
             break
-        outcome = solve(search.problem, evaluate, rng, search.share(search.left))
+        budget = search.share(search.left)
+        outcome = solve(search.problem, evaluate, rng, budget)
         search.spend(outcome.evaluations)
-        if outcome.chip_of is not None:
-            search.offer(outcome.chip_of, search.period_of(outcome.chip_of))
+        found = outcome.chip_of
+        if found is None and budget.known:
+            # Another member of a portfolio has got further than cuts of an order.
+            found = budget.known[0]
+        if found is not None:
+            search.offer(found, search.period_of(found))
             return ""
         reason = outcome.reason if solve is dp_outcome else reason
     sampler = ProblemSampler.of(search.problem)

@@ -7,12 +7,13 @@ import pytest
 
 from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.partition import Budget, SearchMonitor
+from mcm_compiler.partition import Budget, Outcome, SearchMonitor
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_model import period
 from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.strategies import start
 from mcm_passes.strategies.annealing import Annealing
 from mcm_passes.strategies.corrected import Corrected
 from mcm_passes.strategies.judge_search import JudgeSearch
@@ -21,6 +22,7 @@ from mcm_passes.strategies.local_search import LocalSearch
 from mcm_passes.strategies.multilevel import Multilevel
 from mcm_passes.strategies.portfolio import Portfolio
 from mcm_passes.strategies.random_search import RandomSearch
+from mcm_passes.strategies.search import Search
 
 FROM_DP = [
     LocalSearch(),
@@ -228,11 +230,14 @@ def test_options_out_of_range_are_refused(text):
     assert caught.value.diagnostics[0].code == "MCM-U002"
 
 
-def test_a_portfolio_leaves_out_members_for_larger_graphs(branches):
+def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branches, monkeypatch):
     problem = branches()
-    with_it = run(Portfolio(("dp", "multilevel")), problem)
-    assert with_it.evaluations == run(Portfolio(("dp",)), problem).evaluations
-    small = run(Portfolio(("dp", "multilevel{coarsest=8}")), problem)
-    assert small.evaluations > with_it.evaluations
-    alone = run(Portfolio(("multilevel",)), problem)
-    assert alone.chip_of is not None
+    found = run(Portfolio(("cpsat",)), problem).chip_of
+    nothing = Outcome(None, 0, reason="no cuts fit")
+    monkeypatch.setattr(start, "dp_outcome", lambda *_: nothing)
+    search = Search(problem, FastPeriods(problem), Budget(known=(found,)))
+    assert start.find_start(search, FastPeriods(problem), np.random.default_rng(0)) == ""
+    assert np.array_equal(search.best, found)
+    alone = Search(problem, FastPeriods(problem), Budget())
+    start.find_start(alone, FastPeriods(problem), np.random.default_rng(0))
+    assert not np.array_equal(alone.best, found)
