@@ -14,7 +14,8 @@ from mcm_compiler.report.moves import Move, find_moves
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 
 OPTIONS = CompileOptions(
-    passes="simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate"
+    passes="simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate",
+    partitioner="dp",
 )
 
 

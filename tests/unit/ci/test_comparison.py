@@ -131,7 +131,7 @@ Change = Callable[[Figures], Figures]
         (lambda f: replace(f, target_sha256="0"), "description of the target 'example3' changed"),
         (
             lambda f: replace(f, options={**f.options, "partitioner": "greedy"}),
-            "option partitioner is 'greedy', 'dp' before",
+            "option partitioner is 'greedy', 'portfolio' before",
         ),
         (
             lambda f: replace(f, options={**f.options, "routing": "strict"}),
