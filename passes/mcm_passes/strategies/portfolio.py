@@ -25,6 +25,10 @@ from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import ENOUGH, Search
 
+JUDGED_UNITS = 100_000
+"""Units of all partitions together that are shown to the simulator at the end: it takes some
+seconds for as many, and with the first kernel of a fresh machine more."""
+
 
 @dataclass(frozen=True)
 class Portfolio:
@@ -124,11 +128,15 @@ class Portfolio:
         """The outcome with the partition in front that the judge prefers.
 
         Asked are the best partitions and the answers of all members; a member that has asked the
-        judge itself may prefer one that is not among the best under the fast model.
+        judge itself may prefer one that is not among the best under the fast model. Where no
+        member has asked, only as many of the best are shown as `JUDGED_UNITS` has room for.
         """
         limit_s = search.best_period_s * (1.0 + self.slack)
         known = search.kept() + [(search.period_of(row), row) for row in answers]
         rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
+        if not any(getattr(strategy_of(text), "asks_judge", False) for text in self.members):
+            most = JUDGED_UNITS // max(search.problem.num_units, 1)
+            rows = dict(sorted(rows.items(), key=lambda item: search.period_of(item[1]))[:most])
         if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:
             gain = finders.learned_gain({row.tobytes(): (row, period_s) for period_s, row in known})
             return dataclasses.replace(found, learned_gain=gain)

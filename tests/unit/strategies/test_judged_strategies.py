@@ -8,6 +8,7 @@ import pytest
 from mcm_compiler.partition import Budget
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.strategies import portfolio
 from mcm_passes.strategies.corrected import Corrected
 from mcm_passes.strategies.judge_search import JudgeSearch
 from mcm_passes.strategies.local_search import LocalSearch
@@ -56,6 +57,26 @@ def test_slack_bounds_what_the_judge_may_choose(case):
     best = min(fast(run(s, problem, judge).chip_of) for s in (ContiguousDp(), LocalSearch()))
     chosen = run(Portfolio(members, slack=0.0), problem, judge)
     assert fast(chosen.chip_of) <= best
+
+
+def test_few_partitions_of_a_large_problem_are_shown_to_the_judge(case, monkeypatch):
+    problem, judge = case
+    shown = []
+
+    class Counting:
+        name = judge.name
+
+        def judge(self, partitions):
+            shown.append(len(partitions))
+            return judge.judge(partitions)
+
+    strategy = Portfolio(("dp", "local_search"), slack=1.0)
+    monkeypatch.setattr(portfolio, "JUDGED_UNITS", 3 * problem.num_units)
+    run(strategy, problem, Counting())
+    assert shown == [3]
+    monkeypatch.setattr(portfolio, "JUDGED_UNITS", problem.num_units - 1)
+    assert run(strategy, problem, Counting()).chip_of is not None
+    assert shown == [3]
 
 
 def test_without_a_judge_corrected_solves_once(branches):
