@@ -34,6 +34,10 @@ ROUNDS = 8
 LITERALS_PER_S = 6000
 """Booleans that a second of effort can make use of; larger models are not worth building."""
 
+UNKNOWN_EFFORT = 4.0
+"""Effort of CP-SAT, as a multiple of the budget's, where no partition is known: the first one is
+worth more than a better one."""
+
 TIGHT = 0.75
 """Share of a chip's SRAM from which on CP-SAT is asked for memory at once."""
 
@@ -118,7 +122,8 @@ class CpSat:
             known.prove(
                 packing_bound(problem, graph, known.bound.seconds, min(known.period_s, most_s))
             )
-        effort_s = budget.effort_s
+        allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
+        effort_s = allowed_s
         memory = _memory_is_tight(known, problem)
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop():
@@ -161,7 +166,7 @@ class CpSat:
             memory |= broken
         if known.chip_of is not None:
             return ""
-        effort = f"{budget.effort_s:g} deterministic seconds of CP-SAT"
+        effort = f"{allowed_s:g} deterministic seconds of CP-SAT"
         return f"none is known, and {effort} could not prove that none exists"
 
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from mcm_compiler.partition import Budget, LowerBound, SearchMonitor
-from mcm_passes.exact import certificates
+from mcm_passes.exact import certificates, cpsat
 from mcm_passes.exact.certificates import verify_bound
 from mcm_passes.exact.chip_demands import chip_demands
 from mcm_passes.exact.chip_windows import chip_windows, work_around
 from mcm_passes.exact.cpsat import CpSat
+from mcm_passes.exact.cpsat_model import CpSatModel
 from mcm_passes.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
 from mcm_passes.exact.ideals import Ideals
+from mcm_passes.exact.incumbent import Incumbent
 from mcm_passes.exact.order_ideals import order_ideals
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import evaluate, period
@@ -177,3 +179,22 @@ def test_callers_hear_of_each_best_and_can_stop_the_search():
 def test_options_out_of_range_are_refused(strategy, fault):
     with pytest.raises(ValueError, match=fault):
         strategy()
+
+
+@pytest.mark.parametrize(("known", "times"), [(True, 1.0), (False, cpsat.UNKNOWN_EFFORT)])
+def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times):
+    problem = make_problem([4, 4, 4, 4], BESIDE, chips=4, relay_us=2.0)
+    if not known:
+        monkeypatch.setattr(cpsat, "start_from_dp", lambda *_: "no cuts fit")
+    allowed = []
+    search = CpSatModel.search
+
+    def recorded(self, limits, *rest):
+        allowed.append(limits.effort_s)
+        return search(self, limits, *rest)
+
+    monkeypatch.setattr(CpSatModel, "search", recorded)
+    # Stopped far from the optimum, so that CP-SAT is asked whatever the bounds are.
+    monkeypatch.setattr(Incumbent, "closed", lambda *_: False)
+    assert solve(CpSat(ideals=0), problem, effort_s=0.5).chip_of is not None
+    assert allowed[0] == 0.5 * times
