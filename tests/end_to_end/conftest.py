@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,20 @@ def compile_to(workspace):
         )
 
     return run
+
+
+@pytest.fixture
+def wait_for_chips():
+    """Waits until a compile below a folder writes its chips, at most a minute.
+
+    Half-written folders are renamed and removed meanwhile: `glob.glob` passes over what
+    vanishes as it looks, `Path.glob` raises.
+    """
+
+    def wait(folder):
+        pattern = str(Path(glob.escape(str(folder))) / ".mcmc-*" / "chip_*.onnx")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not glob.glob(pattern):
+            time.sleep(0.01)
+
+    return wait

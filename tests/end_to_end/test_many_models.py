@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -157,7 +156,7 @@ def test_other_processes_give_the_same_bytes_and_lines(models):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupt_leaves_whole_folders_only(models, jobs):
+def test_an_interrupt_leaves_whole_folders_only(models, wait_for_chips, jobs):
     write_mlp(models / "a.onnx")
     process = start(
         *("zoo:bert-base", "zoo:gpt2{layers=2}", "models/a.onnx", "-o", "out"),
@@ -165,9 +164,7 @@ def test_an_interrupt_leaves_whole_folders_only(models, jobs):
         cwd=models.parent,
     )
     out = models.parent / "out"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list(out.glob(".mcmc-*/chip_*.onnx")):
-        time.sleep(0.01)
+    wait_for_chips(out)
     # As a terminal does: to the whole group, whatever the processes are doing.
     os.killpg(process.pid, signal.SIGINT)
     _stdout, stderr = process.communicate(timeout=60)
