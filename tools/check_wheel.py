@@ -76,7 +76,7 @@ def check_packages(python: Path, folder: Path) -> None:
 
 
 def check_compile(mcmc: Path, folder: Path) -> None:
-    """Every built-in target loads, and a zoo model compiles, checks and simulates."""
+    """Every built-in target loads; a zoo model compiles, also by the trained policy, and checks."""
     run(mcmc, "targets", cwd=folder)
     run(mcmc, "passes", cwd=folder)
     run(mcmc, "zoo", "resnet50", "-o", "model.onnx", cwd=folder)
@@ -85,6 +85,8 @@ def check_compile(mcmc: Path, folder: Path) -> None:
     print(f"  {report['throughput_per_s']:.1f} inferences/s, gap {report['gap']:.2%}")
     run(mcmc, "check", "compiled", cwd=folder)
     run(mcmc, "simulate", "compiled", cwd=folder)
+    learned = ("--partitioner", "rl-zeroshot", "--samples", "200", "-o", "zero_shot")
+    run(mcmc, "compile", "model.onnx", *learned, cwd=folder)
 
 
 def check_plugin(mcmc: Path, folder: Path) -> None:

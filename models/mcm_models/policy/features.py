@@ -7,7 +7,9 @@ package therefore reads another one in the same terms.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ from mcm_compiler.ring_rules import dependency_edges
 
 Singles = npt.NDArray[np.float32]
 
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 """Rises with every change of what a column means; checkpoints name the version they read."""
 
 OP_CLASSES: tuple[tuple[str, ...], ...] = (
@@ -54,10 +56,13 @@ COLUMNS = (
     "log_cost", "cost_of_a_chip", "log_output_bytes", "log_input_bytes", "log_weight_bytes",
     "weight_share", "weight_pressure", "shared_weights", "in_degree", "out_degree",
     "depth_from_start", "depth_to_end", "late_position", "given_position", "output_link_time",
-    "input_link_time", "from_host", "to_host", "reach", "log_units", "log_chips",
+    "input_link_time", "from_host", "to_host", "reach", "place", "log_units", "log_chips",
     "memory_pressure", "heaviest", "mean_link_time", "mean_out_degree", "strict",
 )  # fmt: skip
 """Meaning of the columns of `GraphFeatures.values`; the last seven are the same for all nodes."""
+
+PLACE = COLUMNS.index("place")
+"""The column of a node's place on the ring, from 0 to 1, around which the policy scores chips."""
 
 _CLASS_OF = {op: k for k, ops in enumerate(OP_CLASSES) for op in ops}
 _MOST = 6.0
@@ -74,7 +79,6 @@ class GraphFeatures:
         source: `[e]`, node that each dependency comes from; sorted by `target`.
         target: `[e]`, node that each dependency goes to.
         late_order: `[n]`, nodes in a topological order, each as late as its readers allow.
-        work_before: `[n]`, share of all work before the middle of each node, along that order.
         num_chips: C.
     """
 
@@ -84,13 +88,23 @@ class GraphFeatures:
     source: Ints
     target: Ints
     late_order: Ints
-    work_before: Singles
     num_chips: int
 
     @property
     def num_nodes(self) -> int:
         """Of the graph, n."""
         return self.units.size
+
+    def along(self, place: npt.NDArray[np.floating[Any]]) -> GraphFeatures:
+        """The same graph with other places.
+
+        Args:
+            place: `[n]`, from 0 to 1, as of `PLACE`; until then it is the share of work before
+                the node along the late order.
+        """
+        values = self.values.copy()
+        values[:, PLACE] = place
+        return dataclasses.replace(self, values=values)
 
 
 def graph_features(problem: PartitionProblem) -> GraphFeatures:
@@ -139,6 +153,7 @@ def graph_features(problem: PartitionProblem) -> GraphFeatures:
         host_in[units].astype(np.float64),
         host_out[units].astype(np.float64),
         reach,
+        late,
     )
     tensor_s = float(problem.tensor_bytes.mean()) * link_s if problem.tensor_bytes.size else 0.0
     everywhere = (
@@ -154,8 +169,7 @@ def graph_features(problem: PartitionProblem) -> GraphFeatures:
     values[:, : len(own)] = np.stack(own, axis=1)
     values[:, len(own) :] = everywhere
     return GraphFeatures(
-        units, _op_classes(problem)[units], values, source, target, late_order,
-        late.astype(np.float32), chips,
+        units, _op_classes(problem)[units], values, source, target, late_order, chips,
     )  # fmt: skip
 
 

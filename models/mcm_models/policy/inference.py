@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcm_models.policy.features import GraphFeatures
+from mcm_models.policy.features import PLACE, GraphFeatures
 from mcm_models.policy.layout import (
+    LEAK,
     NORM_EPSILON,
     PolicyLayout,
     Singles,
@@ -45,6 +46,7 @@ class PolicyOfGraph:
         weights: by name.
         features: the graph.
         prior: `[n, C]`, added to all scores.
+        neighbors: the edges, sorted either way.
         first: `[n, head_width]`, the nodes' part of the head's first layer.
     """
 
@@ -52,6 +54,7 @@ class PolicyOfGraph:
     weights: Weights
     features: GraphFeatures
     prior: Singles
+    neighbors: _Neighbors
     first: Singles
 
     @classmethod
@@ -61,7 +64,7 @@ class PolicyOfGraph:
         """Runs GraphSAGE over a graph."""
         neighbors = _Neighbors.of(features)
         joined = np.concatenate([weights["embed/op"][features.op_class], features.values], axis=1)
-        nodes = _relu(joined @ weights["embed/kernel"] + weights["embed/bias"])
+        embedded = nodes = _relu(joined @ weights["embed/kernel"] + weights["embed/bias"])
         for k in range(layout.layers):
             above, below = neighbors.means(nodes)
             message = (
@@ -70,11 +73,13 @@ class PolicyOfGraph:
                 + below @ weights[f"sage/{k}/consumers"]
             )
             mixed = nodes + _relu(message + weights[f"sage/{k}/bias"])
+            mixed -= mixed.mean(axis=0)
             mean_square = np.mean(mixed * mixed, axis=1, keepdims=True)
             nodes = mixed / np.sqrt(mean_square + np.float32(NORM_EPSILON))
             nodes *= weights[f"sage/{k}/scale"]
-        first = nodes @ weights["head/node"] + weights["head/bias0"]
-        return cls(layout, weights, features, prior, first)
+        first = nodes @ weights["head/node"] + embedded @ weights["head/embedded"]
+        first = (first + weights["head/bias0"]).astype(np.float32, copy=False)
+        return cls(layout, weights, features, prior, neighbors, first)
 
     def scores(self, choices: Ints | None = None) -> Singles:
         """Scores of chips, prior included; their softmax is the p of MCM, Eq. 7.
@@ -91,12 +96,15 @@ class PolicyOfGraph:
         else:
             knots = knot_of_chip(self.layout.knots, chips)[choices]
             places = ((choices + 0.5) / chips).astype(np.float32)
-            columns = _Neighbors.of(self.features).columns(places)
+            columns = self.neighbors.columns(places)
             seen = columns @ weights["head/neighbors"]
             first = self.first + weights["head/own_choice"][knots] + seen
-        second = _relu(_relu(first) @ weights["head/hidden"] + weights["head/bias1"])
+        second = _leaky(_leaky(first) @ weights["head/hidden"] + weights["head/bias1"])
         by_knot = second @ weights["head/scores"] + weights["head/bias2"]
         scores = by_knot @ knot_mixture(self.layout.knots, chips) + self.prior
+        if self.layout.around:
+            by_distance = second @ weights["head/around"] + weights["head/bias3"]
+            scores += _at_chips(by_distance, self.features.values[:, PLACE], chips)
         return scores.astype(np.float32, copy=False)
 
     def decode(self, rng: np.random.Generator, count: int) -> Decoded:
@@ -195,6 +203,24 @@ def choices_by_inverse(probabilities: Singles, uniforms: Singles) -> Ints:
     running = np.cumsum(probabilities, axis=-1)
     passed = running[..., :-1] <= uniforms[..., None] * running[..., -1:]
     return passed.sum(axis=-1).astype(np.int32)
+
+
+def _at_chips(by_distance: Singles, place: Singles, chips: int) -> Singles:
+    """`[..., n, C]`, scores by distance from each node's place, interpolated at the chips."""
+    last = by_distance.shape[-1] - 1
+    middle = np.arange(chips, dtype=np.float32) + np.float32(0.5)
+    distance = middle - np.float32(chips) * place[:, None]
+    spot = np.clip(distance + np.float32(last / 2), 0, last)
+    low = np.minimum(spot.astype(np.int32), last - 1)
+    share = (spot - low).astype(np.float32)
+    low = np.broadcast_to(low, (*by_distance.shape[:-1], chips))
+    lower = np.take_along_axis(by_distance, low, axis=-1)
+    upper = np.take_along_axis(by_distance, low + 1, axis=-1)
+    return (lower * (np.float32(1) - share) + upper * share).astype(np.float32, copy=False)
+
+
+def _leaky(values: npt.NDArray[np.floating[Any]]) -> Singles:
+    return np.maximum(values, np.float32(LEAK) * values).astype(np.float32, copy=False)
 
 
 def _relu(values: npt.NDArray[np.floating[Any]]) -> Singles:

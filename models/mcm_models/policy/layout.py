@@ -22,6 +22,10 @@ consumers, and whether there are any choices yet."""
 NORM_EPSILON = 1e-6
 """Added to the mean square that a layer divides by."""
 
+LEAK = 0.1
+"""Slope below zero in the head. Without one, hidden units that never answer cannot recover, and
+early in training most of them went that way."""
+
 
 @dataclass(frozen=True)
 class PolicyLayout:
@@ -36,6 +40,9 @@ class PolicyLayout:
             one policy serves all.
         iterations: T of Eq. 7, rounds of decoding.
         op_width: width of the embedding of op classes.
+        around: chips to either side of a node's place that have scores of their own, beside those
+            of places along the ring; 0 for none, as published. What is learned of a node near its
+            place holds wherever that is (ours).
         features_version: `FEATURES_VERSION` of what it reads.
 
     Raises:
@@ -48,12 +55,15 @@ class PolicyLayout:
     knots: int = 36
     iterations: int = 1
     op_width: int = 16
+    around: int = 12
     features_version: int = FEATURES_VERSION
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "head_width", "iterations", "op_width"):
             if not 1 <= getattr(self, name) <= 4096:
                 raise ValueError(f"{name} is {getattr(self, name)}, not from 1 to 4096")
+        if not 0 <= self.around <= 4096:
+            raise ValueError(f"around is {self.around}, not from 0 to 4096")
         if not 2 <= self.knots <= 4096:
             raise ValueError(f"knots is {self.knots}, not from 2 to 4096")
 
@@ -72,6 +82,7 @@ class PolicyLayout:
             shapes[f"sage/{k}/bias"] = (width,)
             shapes[f"sage/{k}/scale"] = (width,)
         shapes["head/node"] = (width, head)
+        shapes["head/embedded"] = (width, head)
         # The row after the last is for 'no choice yet'.
         shapes["head/own_choice"] = (self.knots + 1, head)
         shapes["head/neighbors"] = (NEIGHBOR_COLUMNS, head)
@@ -80,6 +91,9 @@ class PolicyLayout:
         shapes["head/bias1"] = (head,)
         shapes["head/scores"] = (head, self.knots)
         shapes["head/bias2"] = (self.knots,)
+        if self.around:
+            shapes["head/around"] = (head, 2 * self.around + 1)
+            shapes["head/bias3"] = (2 * self.around + 1,)
         return shapes
 
 
@@ -100,7 +114,7 @@ def initial_weights(layout: PolicyLayout, seed: int) -> Weights:
         else:
             # He et al. 2015 for ReLU; three sums meet in a GraphSAGE layer.
             deviation = math.sqrt((2.0 / 3.0 if name.startswith("sage") else 2.0) / shape[0])
-            if name in {"head/scores", "head/own_choice", "head/neighbors"}:
+            if name in {"head/scores", "head/around", "head/own_choice", "head/neighbors"}:
                 deviation = 0.01
             weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
     return weights

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from mcm_models.policy.layout import NORM_EPSILON, PolicyLayout, Weights
+from mcm_models.policy.features import PLACE
+from mcm_models.policy.layout import LEAK, NORM_EPSILON, PolicyLayout, Weights
 from mcm_models.policy.padding import PaddedGraph
 
 Array = jax.Array
@@ -32,6 +33,19 @@ class Choices(NamedTuple):
 
     knots: Array
     places: Array
+
+
+class NodeVectors(NamedTuple):
+    """What the head sees of the nodes.
+
+    Attributes:
+        embedded: `[P, width]`, before GraphSAGE; the head sees them, too, because the layers keep
+            nothing of what all nodes share, such as the number of chips.
+        last: `[P, width]`, after its last layer.
+    """
+
+    embedded: Array
+    last: Array
 
 
 class Embedding(nnx.Module):
@@ -66,6 +80,8 @@ class SageLayer(nnx.Module):
         below = _sum_over_consumers(nodes, graph) * graph.out_share[:, None]
         message = nodes @ self.own[...] + above @ self.producers[...] + below @ self.consumers[...]
         mixed = nodes + jax.nn.relu(message + self.bias[...])
+        # What all nodes share would grow with every layer until it drowns what tells them apart.
+        mixed -= graph.real @ mixed / jnp.sum(graph.real)
         mean_square = jnp.mean(mixed * mixed, axis=-1, keepdims=True)
         return mixed * jax.lax.rsqrt(mean_square + NORM_EPSILON) * self.scale[...]
 
@@ -81,6 +97,7 @@ class Head(nnx.Module):
         self.knots = layout.knots
         shapes = layout.shapes()
         self.node = _zeros(shapes["head/node"])
+        self.embedded = _zeros(shapes["head/embedded"])
         self.own_choice = _zeros(shapes["head/own_choice"])
         self.neighbors = _zeros(shapes["head/neighbors"])
         self.bias0 = _zeros(shapes["head/bias0"])
@@ -88,17 +105,30 @@ class Head(nnx.Module):
         self.bias1 = _zeros(shapes["head/bias1"])
         self.scores = _zeros(shapes["head/scores"])
         self.bias2 = _zeros(shapes["head/bias2"])
+        self.reach = layout.around
+        if layout.around:
+            self.around = _zeros(shapes["head/around"])
+            self.bias3 = _zeros(shapes["head/bias3"])
 
-    def __call__(self, nodes: Array, graph: PaddedGraph, choices: Choices | None) -> Array:
-        """Scores `[P, K]` where there are no choices yet, else `[R, P, K]`."""
-        first = nodes @ self.node[...] + self.bias0[...]
+    def __call__(
+        self, vectors: NodeVectors, graph: PaddedGraph, mixture: Array, choices: Choices | None
+    ) -> Array:
+        """Scores `[P, C]` where there are no choices yet, else `[R, P, C]`."""
+        first = vectors.last @ self.node[...] + vectors.embedded @ self.embedded[...]
+        first += self.bias0[...]
         if choices is None:
             first = first + self.own_choice[...][self.knots]
         else:
             seen = _neighbor_columns(choices.places, graph) @ self.neighbors[...]
             first = first + self.own_choice[...][choices.knots] + seen
-        second = jax.nn.relu(jax.nn.relu(first) @ self.hidden[...] + self.bias1[...])
-        return second @ self.scores[...] + self.bias2[...]
+        second = _leaky(_leaky(first) @ self.hidden[...] + self.bias1[...])
+        scores = (second @ self.scores[...] + self.bias2[...]) @ mixture
+        if not self.reach:
+            return scores
+        by_distance = second @ self.around[...] + self.bias3[...]
+        return scores + _at_chips(
+            by_distance, jnp.asarray(graph.values)[:, PLACE], mixture.shape[1]
+        )
 
 
 class Policy(nnx.Module):
@@ -117,20 +147,10 @@ class Policy(nnx.Module):
             mixture: `[K, C]`, from `knot_mixture`.
             choices: of the round before, or None in the first.
         """
-        return self.scores(self.nodes(graph), graph, mixture, choices)
-
-    def nodes(self, graph: PaddedGraph) -> Array:
-        """`[P, width]`, what GraphSAGE makes of the graph."""
-        nodes = self.embed(graph)
+        embedded = nodes = self.embed(graph)
         for layer in self.sage:
             nodes = layer(nodes, graph)
-        return nodes
-
-    def scores(
-        self, nodes: Array, graph: PaddedGraph, mixture: Array, choices: Choices | None
-    ) -> Array:
-        """As a call, from the vectors of `nodes`."""
-        return self.head(nodes, graph, choices) @ mixture
+        return self.head(NodeVectors(embedded, nodes), graph, mixture, choices)
 
 
 def definition(layout: PolicyLayout) -> nnx.GraphDef[Policy]:
@@ -157,6 +177,23 @@ def _path(name: str) -> tuple[str | int, ...]:
 def _zeros(shape: tuple[int, ...]) -> nnx.Param[Array]:
     """A parameter whose values come later, from `params_of`."""
     return nnx.Param(jnp.zeros(shape))
+
+
+def _leaky(values: Array) -> Array:
+    return jnp.maximum(values, LEAK * values)
+
+
+def _at_chips(by_distance: Array, place: Array, chips: int) -> Array:
+    """`[..., P, C]`, scores by distance from each node's place, interpolated at the chips."""
+    last = by_distance.shape[-1] - 1
+    distance = (jnp.arange(chips, dtype=jnp.float32) + 0.5) - chips * place[:, None]
+    spot = jnp.clip(distance + last / 2, 0, last)
+    low = jnp.minimum(spot.astype(jnp.int32), last - 1)
+    share = spot - low
+    low = jnp.broadcast_to(low, (*by_distance.shape[:-1], chips))
+    lower = jnp.take_along_axis(by_distance, low, axis=-1)
+    upper = jnp.take_along_axis(by_distance, low + 1, axis=-1)
+    return lower * (1.0 - share) + upper * share
 
 
 def _sum_over_producers(nodes: Array, graph: PaddedGraph) -> Array:

@@ -33,9 +33,6 @@ from mcm_models.policy.ppo_settings import PpoSettings
 
 Array = jax.Array
 
-FORBIDDEN = -1e9
-"""`log_base` of a chip that cannot be chosen; finite, so that gradients stay finite."""
-
 
 def optimizer(settings: PpoSettings) -> optax.GradientTransformation:
     """Adam behind a cut of the gradient's norm."""

@@ -151,8 +151,9 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
     """
     normalised = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
     advantage = np.repeat(normalised[:, None], task.features.num_nodes, axis=1)
-    if recipe.credit:
-        advantage += recipe.credit * node_credit(task.problem, task.features, rollouts.partitions)
+    weight = recipe.credit if rewards.any() else recipe.stuck_credit
+    if weight:
+        advantage += weight * node_credit(task.problem, task.features, rollouts.partitions)
     # Where no partition was found there is no decision to learn from.
     advantage[~rollouts.found] = 0.0
     return advantage.astype(np.float32)

@@ -22,7 +22,7 @@ from mcm_compiler.target_loading import load_target
 from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_passes.learning.data_sets import DataSet, data_set
 from mcm_passes.learning.jobs import Jobs, open_jobs
-from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.learning.recipes import RECIPES, Recipe, transferring
 from mcm_passes.learning.training_problems import (
     TrainingProblem,
     digest_of,
@@ -38,9 +38,6 @@ CARD_NAME = "policy.json"
 
 NUM_TUNED = 4
 """Checkpoints, the best without learning, that are also scored fine-tuned (ours)."""
-
-PRETRAINING_ENTROPY = 1e-2
-"""At least: few samples of each of many graphs shall not settle on one partition (ours)."""
 
 _LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
 
@@ -74,13 +71,6 @@ class PolicyTrainer:
             return _train(request, tell)
         except OSError as error:
             raise cannot_write(error, request.folder) from error
-
-
-def pretraining_recipe(recipe: Recipe) -> Recipe:
-    """The recipe for learning on many graphs in turn: no scores that belong to one of them."""
-    entropy = max(recipe.ppo.entropy, PRETRAINING_ENTROPY)
-    ppo = dataclasses.replace(recipe.ppo, entropy=entropy, node_scores=0.0)
-    return dataclasses.replace(recipe, ppo=ppo)
 
 
 @dataclass(frozen=True)
@@ -232,9 +222,7 @@ def _pretrain_and_score(
     """Trains while workers score what is written; the scores of all checkpoints in their order."""
     from mcm_passes.learning.pretraining import PretrainingPlan, pretrain
 
-    plan = PretrainingPlan(
-        pretraining_recipe(recipe), request.samples, request.checkpoints, request.seed
-    )
+    plan = PretrainingPlan(transferring(recipe), request.samples, request.checkpoints, request.seed)
     total = len(plan.stops())
     log = request.folder / VALIDATION_NAME
     scored = _read_log(log)
@@ -287,7 +275,7 @@ def _choose(
             jobs.submit(
                 fine_tuned,
                 checkpoint_path(folder, each.checkpoint).read_bytes(),
-                recipe,
+                transferring(recipe),
                 problem,
                 seed,
             )

@@ -13,7 +13,7 @@ from mcm_models.policy.inference import Decoded
 from mcm_passes.learning.recipes import Recipe
 from mcm_passes.solver.adjacent_cuts import cut_marginals, reach_of_cuts, sample_cuts
 from mcm_passes.solver.batch import BatchSolver
-from mcm_passes.solver.problem_sampling import fill_clonable
+from mcm_passes.solver.problem_sampling import allowed_chips, filled_rows, with_pins
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 from mcm_passes.solver.staircase import sample_staircases, staircase_marginals
@@ -23,9 +23,6 @@ FORBIDDEN = np.float32(-1e9)
 
 _LEAST = 1e-30
 """In place of a probability of 0, which would forbid what no rule forbids."""
-
-_PINNED = 1e5
-"""Penalty, as a logarithm, of a chip that a pin forbids where no weight may be 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +77,8 @@ class OrderSampler:
     @classmethod
     def of(cls, graph: RuleGraph, problem: PartitionProblem, order: Ints) -> OrderSampler:
         """Prepares a sampler along `order[n]`."""
-        chips = np.arange(graph.num_chips)
-        allowed = (graph.low[:, None] <= chips) & (chips <= graph.high[:, None])
         reach = reach_of_cuts(graph, order) if problem.routing == "strict" else None
-        return cls(problem, order, graph.units, allowed, reach)
+        return cls(problem, order, graph.units, allowed_chips(graph), reach)
 
     def draw(self, rng: np.random.Generator, decoded: Decoded) -> Rollouts:
         """Exact draws, and as `log_base` the marginals over the policy's probabilities."""
@@ -99,15 +94,13 @@ class OrderSampler:
             log_base[k, order] = np.maximum(marginals - table[order], FORBIDDEN)
         inside = self.allowed[np.arange(order.size), np.maximum(actions, 0)]
         actions[~(inside & (actions >= 0)).all(axis=1)] = -1
-        partitions = _filled(self.problem, self.units, actions)
+        partitions = filled_rows(self.problem, self.units, actions)
         return Rollouts(partitions, np.maximum(actions, 0), log_base)
 
     def _drawn(self, along: Floats, states: np.ndarray) -> tuple[Ints, Floats]:
-        allowed = self.allowed[self.order]
+        weights = with_pins(along, self.allowed[self.order], self.problem.routing)
         if self.reach is None:
-            weights = np.where(allowed, along, -np.inf)
             return sample_staircases(weights, states.size, states), staircase_marginals(weights)
-        weights = np.where(allowed, along, along - _PINNED)
         drawn = sample_cuts(weights, self.reach, states.size, states)
         return drawn, cut_marginals(weights, self.reach)
 
@@ -138,7 +131,7 @@ class EngineSampler:
             drawn = self.solver.fix(rng, decoded.proposals, decoded.probabilities, None, domains)
         else:
             drawn = self.solver.sample(rng, count, decoded.probabilities, None, domains)
-        partitions = _filled(self.problem, self.units, drawn)
+        partitions = filled_rows(self.problem, self.units, drawn)
         if self.recipe.gradient == "proposed":
             return Rollouts(partitions, decoded.proposals, np.zeros((1, n, chips.size), np.float32))
         inside = (domains[..., :1] <= chips) & (chips <= domains[..., 1:])
@@ -162,11 +155,3 @@ def sampler_of(
         solver = BatchSolver.of(graph, problem.routing)
         return EngineSampler(problem, features.units, solver, recipe)
     return OrderSampler.of(graph, problem, order)
-
-
-def _filled(problem: PartitionProblem, units: Ints, actions: Ints) -> Ints:
-    rows = np.zeros((len(actions), problem.num_units), np.int32)
-    rows[:, units] = actions
-    fill_clonable(problem, rows)
-    rows[(actions < 0).any(axis=1)] = -1
-    return rows

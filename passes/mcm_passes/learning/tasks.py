@@ -66,11 +66,14 @@ class Task:
         if start is not None:
             chips = start[features.units]
             order = order_of_partition(features, order, chips)
+            features = features.along((chips + 0.5) / features.num_chips)
             prior = prior_around(chips, features.num_chips, recipe.start_prior)
-        elif recipe.prior:
-            place = share_before(problem, features, order)
-            prior = balanced_prior(place, features.num_chips, recipe.prior)
         else:
-            prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
+            place = share_before(problem, features, order)
+            features = features.along(place)
+            if recipe.prior:
+                prior = balanced_prior(place, features.num_chips, recipe.prior)
+            else:
+                prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
         sampler = sampler_of(problem, features, recipe, order)
         return cls(problem, features, prior, sampler, rewards)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx_ir as ir
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -43,6 +44,11 @@ class TrainingProblem:
         return FastRewards(FastPeriods(self.problem, few=0), self.baseline_s)
 
 
+def model_to_partition(model: str, target: Target) -> ir.Model:
+    """The model after all passes before `partition`; arguments as of `partition_problem`."""
+    return run_passes(model, target, CompileOptions(passes=_PASSES))[0]
+
+
 def partition_problem(model: str, target: Target) -> PartitionProblem:
     """The problem that `mcmc compile` would hand to a strategy, under the relay rule.
 
@@ -50,7 +56,7 @@ def partition_problem(model: str, target: Target) -> PartitionProblem:
         model: path of an ONNX file, or `zoo:` and a builder.
         target: the package.
     """
-    lowered, _, _ = run_passes(model, target, CompileOptions(passes=_PASSES))
+    lowered = model_to_partition(model, target)
     return build_problem(lowered, target, "relay", FUSION_PLAN.get(lowered))
 
 

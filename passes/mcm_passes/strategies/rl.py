@@ -11,7 +11,7 @@ from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.learning.recipes import RECIPES
 from mcm_passes.strategies.rl_rewards import Reward
-from mcm_passes.strategies.rl_run import LearnedRun, check_choice
+from mcm_passes.strategies.rl_run import LearnedRun, check_choice, check_limits
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,7 @@ class Rl:
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
-        for option in ("samples", "effort_s"):
-            if not getattr(self, option) >= 0:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 0")
+        check_limits(samples=self.samples, effort_s=self.effort_s)
 
     @property
     def asks_judge(self) -> bool:

@@ -10,7 +10,13 @@ import numpy as np
 from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_passes.learning.recipes import RECIPES
 from mcm_passes.strategies.rl_rewards import Reward
-from mcm_passes.strategies.rl_run import LearnedRun, check_choice, policy_of, recipe_of
+from mcm_passes.strategies.rl_run import (
+    LearnedRun,
+    check_choice,
+    check_limits,
+    policy_of,
+    recipe_of,
+)
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,7 @@ class RlFinetune:
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
-        for option in ("samples", "effort_s"):
-            if not getattr(self, option) >= 0:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 0")
+        check_limits(samples=self.samples, effort_s=self.effort_s)
 
     @property
     def asks_judge(self) -> bool:

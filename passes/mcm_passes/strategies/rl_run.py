@@ -16,7 +16,7 @@ from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_models.policy.padding import EDGES_PER_NODE
 from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler
+from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.learning.rewards import rewards_of
 from mcm_passes.learning.tasks import Task
 from mcm_passes.strategies.named import strategy_of
@@ -48,6 +48,17 @@ def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
         raise ValueError(f"{option} is {value!r}, not one of {', '.join(known)}")
 
 
+def check_limits(**limits: float) -> None:
+    """Checks that limits are numbers from 0 on.
+
+    Raises:
+        ValueError: with the first that is not.
+    """
+    for option, limit in limits.items():
+        if not limit >= 0:
+            raise ValueError(f"{option} is {limit}, not at least 0")
+
+
 def policy_of(path: str) -> tuple[Weights, PolicyCard]:
     """The policy in a file, or the one that comes with the compiler where `path` is empty.
 
@@ -58,8 +69,8 @@ def policy_of(path: str) -> tuple[Weights, PolicyCard]:
 
 
 def recipe_of(card: PolicyCard, name: str = "default") -> Recipe:
-    """The recipe of a name, with layout, prior and sampler as they were in a policy's training."""
-    recipe = RECIPES[name]
+    """How to go on with a policy: with layout, prior and sampler as they were in its training."""
+    recipe = transferring(RECIPES[name])
     return dataclasses.replace(
         recipe, layout=card.layout, prior=card.prior, sampler=_sampler_of(card)
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_passes.strategies.rl_rewards import Reward
-from mcm_passes.strategies.rl_run import LearnedRun, policy_of, recipe_of
+from mcm_passes.strategies.rl_run import LearnedRun, check_limits, policy_of, recipe_of
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class RlZeroshot:
     samples: int = 0
 
     def __post_init__(self) -> None:
-        if self.samples < 0:
-            raise ValueError(f"samples is {self.samples}, not at least 0")
+        check_limits(samples=self.samples)
 
     @property
     def asks_judge(self) -> bool:

@@ -51,8 +51,8 @@ def problem_of():
 def small_layout():
     """A policy of two narrow layers."""
 
-    def make(knots=4, iterations=1):
-        return PolicyLayout(2, 16, 16, knots, iterations, 4)
+    def make(knots=4, iterations=1, around=3):
+        return PolicyLayout(2, 16, 16, knots, iterations, 4, around)
 
     return make
 
@@ -65,9 +65,10 @@ def restless():
     def make(layout, seed=0):
         weights = initial_weights(layout, seed)
         rng = np.random.default_rng(seed)
-        for name in ("head/scores", "head/own_choice", "head/neighbors", "head/bias2"):
+        small = ("scores", "own_choice", "neighbors", "bias2", "around", "bias3")
+        for name in (f"head/{part}" for part in small if f"head/{part}" in weights):
             shape = weights[name].shape
-            weights[name] = rng.standard_normal(shape).astype(np.float32)
+            weights[name] = (0.7 * rng.standard_normal(shape)).astype(np.float32)
         return weights
 
     return make

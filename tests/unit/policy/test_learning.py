@@ -19,6 +19,7 @@ from mcm_models.policy.ppo_settings import PpoSettings
 from mcm_passes.learning.learner import PolicyLearner
 from mcm_passes.learning.recipes import PUBLISHED, RECIPES, Recipe
 from mcm_passes.learning.rewards import FastRewards
+from mcm_passes.learning.rollouts import FORBIDDEN
 from mcm_passes.learning.tasks import Task
 from mcm_passes.partitioning.fast_periods import FastPeriods
 
@@ -88,7 +89,7 @@ def test_the_gradient_is_that_of_the_likelihood_of_whole_partitions(problem_of, 
     actions = np.array(stairs, np.int32)
     value = np.random.default_rng(0).standard_normal(len(stairs)).astype(np.float32)
     with np.errstate(divide="ignore"):
-        log_base = np.maximum(np.log(marginal) - log_p, ppo.FORBIDDEN)[None].astype(np.float32)
+        log_base = np.maximum(np.log(marginal) - log_p, FORBIDDEN)[None].astype(np.float32)
     advantage = np.repeat(value[:, None], 4, axis=1)
     gradient, _, _ = one_step(problem, layout, weights, actions, log_base, advantage)
     chosen = (actions[:, :, None] == np.arange(3)).astype(float)
@@ -101,7 +102,7 @@ def test_forced_nodes_get_no_gradient(problem_of, small_layout):
     layout = small_layout(knots=3)
     actions = np.zeros((2, 4), np.int32)
     log_base = np.zeros((2, 4, 3), np.float32)
-    log_base[:, 1, 1:] = ppo.FORBIDDEN
+    log_base[:, 1, 1:] = FORBIDDEN
     advantage = np.array([[1, 1, 1, 1], [2, 2, 2, 2]], np.float32)
     gradient, trained, _ = one_step(
         problem, layout, initial_weights(layout, 0), actions, log_base, advantage
@@ -257,3 +258,28 @@ def test_the_published_recipe_has_the_numbers_of_the_paper():
     assert (recipe.layout.layers, recipe.layout.width, recipe.layout.head_width) == (8, 128, 128)
     assert (recipe.sampler, recipe.mode, recipe.gradient) == ("engine", "fix", "proposed")
     assert recipe.prior == recipe.credit == recipe.ppo.node_scores == 0
+
+
+class NothingRuns:
+    """Rewards of a package on which no partition runs."""
+
+    baseline_s = 1.0
+
+    def evaluate(self, partitions):
+        return np.zeros(len(partitions))
+
+
+def test_where_nothing_runs_credit_still_teaches(problem_of, small_layout):
+    problem = problem_of(3, 20, 4)
+    layout = small_layout()
+    changed = {}
+    for stuck in (0.0, 2.0):
+        settings = dataclasses.replace(FAST, entropy=0.0)
+        recipe = recipe_with(layout, credit=0.0, stuck_credit=stuck, ppo=settings)
+        before = initial_weights(layout, 0)
+        learner = PolicyLearner(recipe, before)
+        learner.iterate(task_of(problem, recipe, NothingRuns()), np.random.default_rng(0))
+        after = learner.weights
+        changed[stuck] = max(float(np.abs(after[name] - before[name]).max()) for name in before)
+    assert changed[0.0] == 0.0
+    assert changed[2.0] > 1e-3

@@ -48,6 +48,46 @@ def test_the_twin_equals_the_network(problem_of, small_layout, restless, seed, n
     assert twin.std() > 0.1
 
 
+def test_the_published_head_scores_places_alone(problem_of, small_layout, restless):
+    layout = small_layout(around=0)
+    weights = restless(layout)
+    assert not {"head/around", "head/bias3"} & weights.keys()
+    twin, scores = both(problem_of(1, 30, 4), layout, weights)
+    assert twin == pytest.approx(scores, abs=1e-5, rel=1e-5)
+
+
+def test_scores_around_a_place_move_with_it(problem_of, small_layout, restless):
+    layout = small_layout(around=3)
+    weights = restless(layout)
+    for name in ("head/scores", "head/bias2", "embed/kernel"):
+        weights[name] = np.zeros_like(weights[name])
+    features = graph_features(problem_of(1, 9, 12))
+    none = np.zeros((9, 12), np.float32)
+
+    def at(place):
+        policy = PolicyOfGraph.of(layout, weights, features.along(np.full(9, place)), none)
+        return policy.scores()
+
+    here, one_on, between = at(4.5 / 12), at(5.5 / 12), at(5.0 / 12)
+    assert here.std() > 0.1
+    assert one_on[:, 2:9] == pytest.approx(here[:, 1:8], abs=1e-4)
+    assert between[:, 3:7] == pytest.approx((here[:, 3:7] + here[:, 2:6]) / 2, abs=1e-4)
+    # What is farther away scores as the last.
+    assert here[:, 8:] == pytest.approx(np.repeat(here[:, 7:8], 4, axis=1), abs=1e-4)
+
+
+def test_what_all_nodes_share_does_not_drown_what_tells_them_apart(problem_of):
+    layout = PolicyLayout()
+    features = graph_features(problem_of(2, 60, 36, density=0.05))
+    policy = nnx.merge(network.definition(layout), network.params_of(initial_weights(layout, 0)))
+    padded = pad_graph(features)
+    nodes = policy.embed(padded)
+    for layer in policy.sage:
+        nodes = layer(nodes, padded)
+    nodes = np.asarray(nodes)[: features.num_nodes]
+    assert np.linalg.norm(nodes - nodes.mean(axis=0)) > 0.9 * np.linalg.norm(nodes)
+
+
 def test_the_twin_equals_the_network_at_full_width(problem_of, restless):
     layout = PolicyLayout()
     twin, scores = both(problem_of(7, 60, 36, density=0.05), layout, restless(layout))

@@ -1,0 +1,46 @@
+"""Scores of checkpoints, and that the shipped policies are better than untrained ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.target_loading import load_target
+from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint, save_checkpoint
+from mcm_models.policy.layout import initial_weights
+from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.learning.data_sets import data_set
+from mcm_passes.learning.recipes import RECIPES
+from mcm_passes.learning.training_problems import training_problems
+from mcm_passes.learning.validation import Score, best_so_far, zero_shot
+
+
+@pytest.fixture(scope="module")
+def problems():
+    _, branched_cnn, _, _, bidirectional_rnn = data_set("mcm87").validation
+    models = (branched_cnn, bidirectional_rnn)
+    return training_problems(models, load_target("mcm36"), lambda _: None)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe"), [("policy", "default"), ("policy-no-prior", "no-prior")]
+)
+def test_shipped_policies_do_better_than_new_ones(tmp_path, problems, name, recipe):
+    path = SHIPPED_POLICY.with_name(f"{name}.safetensors")
+    _, card = load_checkpoint(path)
+    new = tmp_path / "new.safetensors"
+    save_checkpoint(new, initial_weights(card.layout, 0), PolicyCard(card.layout))
+    trained, untrained = (
+        zero_shot(each.read_bytes(), RECIPES[recipe], problems, 0) for each in (path, new)
+    )
+    assert trained.overall > 1.1 * untrained.overall
+
+
+def test_a_score_is_a_geometric_mean_with_a_floor():
+    assert Score.of({"a": 2.0, "b": 0.5}).overall == pytest.approx(1.0)
+    assert Score.of({"a": 1.0, "b": 0.0}).overall == pytest.approx(0.1)
+
+
+def test_the_area_under_a_search_counts_early_finds():
+    assert best_so_far(np.array([0.0, 2.0, 1.0, 3.0])) == pytest.approx((0 + 2 + 2 + 3) / 4)
+    assert best_so_far(np.array([3.0, 0.0])) > best_so_far(np.array([0.0, 3.0]))
