@@ -1,0 +1,323 @@
+"""The experiments of learned search: curves, thresholds, promises, and cells that are kept."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcm_compiler.judging import Verdict, Verdicts
+
+ROOT = Path(__file__).parents[3]
+REPRODUCE = ROOT / "tools" / "reproduce"
+MODEL = "zoo:bert-tiny{shape_only=true}"
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(REPRODUCE))
+    return lambda name: importlib.import_module(f"mcm_study.{name}")
+
+
+def _record(
+    steps: Sequence[tuple[int, float]], samples: int = 1000, marks: int = 0
+) -> dict[str, Any]:
+    """A cell whose best improvement over a heuristic of one second rises in steps."""
+    return {
+        "baseline_s": 1.0,
+        "steps": [(at, 1.0 / better, 0.01 * at) for at, better in steps],
+        "samples": samples,
+        "valid": samples if steps else 0,
+        "cpu_s": 0.01 * samples,
+        "cpu_at_marks": [0.01] * marks,
+    }
+
+
+def _panel(study: Any, methods: dict[str, Any], seeds: int = 2, bound: float = 2.0) -> Any:
+    """A panel of two graphs on which the methods do the same with all seeds."""
+    setting = study("problems").Setting(MODEL)
+    found: list[Any] = []
+    for graph in ("a", "b"):
+        cell = study("cells").Cell("test", graph, setting, None, 0)
+        classical = {"baseline_s": 1.0, "period_s": 0.5, "bound_s": 1 / bound, "cpu_s": 0.5}
+        classical |= {"nodes": 9, "clonable": 1}
+        found.append((cell, classical))
+        for name, steps in methods.items():
+            method = study("methods").Method(name, name.upper(), "random", 1000)
+            given = steps[graph] if isinstance(steps, dict) else steps
+            found += [
+                (study("cells").Cell("test", graph, setting, method, seed), _record(given))
+                for seed in range(seeds)
+            ]
+    return study("curves").Panel.of(found)
+
+
+def test_counts_are_few_and_have_the_marks(study: Any) -> None:
+    counts = study("curves").sample_counts(4000)
+    assert counts == sorted(set(counts))
+    assert {1, 20, 200, 423, 1000, 4000} <= set(counts)
+    assert len(counts) <= 50
+    assert study("curves").sample_counts(30)[-1] == 30
+
+
+def test_a_run_is_the_best_so_far_by_samples_and_by_time(study: Any) -> None:
+    run = study("curves").Run.of(_record([(3, 0.5), (7, 2.0)], 10), 10)
+    assert run.best.tolist() == [0, 0, 0.5, 0.5, 0.5, 0.5, 2, 2, 2, 2]
+    assert run.at_cpu(0.029) == 0.0
+    assert run.at_cpu(0.03) == 0.5
+    assert run.at_cpu(9.0) == 2.0
+
+
+def test_curves_are_geometric_means_over_graphs(study: Any) -> None:
+    panel = _panel(study, {"random": {"a": [(1, 0.5)], "b": [(2, 2.0)]}})
+    curve = panel.curve("random", 0)
+    assert curve[0] == pytest.approx((0.5 * study("curves").NOTHING_YET) ** 0.5)
+    assert curve[1] == pytest.approx(1.0)
+    assert panel.curve("random", 0, 1.0)[1] == pytest.approx(2.0**0.5)
+
+
+def test_graphs_where_a_baseline_finds_nothing_soon_are_not_compared(study: Any) -> None:
+    panel = _panel(study, {"random": {"a": [(1, 0.5)], "b": []}, "rl": [(1, 1.0)]})
+    assert panel.unsolved() == {"b": ["random"]}
+    assert panel.comparable().graphs == ("a",)
+    # What learned search does not find counts against it.
+    other = _panel(study, {"random": [(1, 0.5)], "rl": {"a": [(1, 1.0)], "b": []}})
+    assert other.comparable().graphs == ("a", "b")
+
+
+def test_levels_stand_at_the_papers_places(study: Any) -> None:
+    thresholds = study("thresholds")
+    same = thresholds.levels_between(thresholds.PAPER_RANDOM, thresholds.PAPER_CONVERGED)
+    assert same == pytest.approx(thresholds.PAPER_LEVELS)
+    low, middle, high = thresholds.levels_between(0.6, 1.2)
+    assert middle == pytest.approx(0.6)
+    assert low < 0.6 < high < 1.2
+
+
+def test_samples_to_a_level(study: Any) -> None:
+    samples_to = study("thresholds").samples_to
+    curve = np.array([0.5, 0.5, 0.8, 1.0])
+    assert samples_to(curve, 0.5) == 1
+    assert samples_to(curve, 0.8) == 3
+    assert samples_to(curve, 1.1) is None
+    panel = _panel(study, {"rl": [(1, 0.5), (40, 1.0)]})
+    (found,) = study("thresholds").samples_tables(panel, [1.0])
+    assert found["methods"]["rl"] == {"reached": 2, "seeds": 2, "samples": [40.0, 0.0]}
+
+
+def test_a_lead_is_over_the_better_of_the_others(study: Any) -> None:
+    lead_row = study("bars").lead_row
+    panel = _panel(study, {"random": [(1, 1.0)], "sa": [(1, 1.1)], "rl": [(1, 1.21)]})
+    assert lead_row(panel, "c", "rl", ["random"], 1000, 20.9)["holds"] is True
+    assert lead_row(panel, "c", "rl", ["random"], 1000, 21.1)["holds"] is False
+    held = lead_row(panel, "c", "rl", ["random", "sa"], 1000, 15)
+    assert held["holds"] is False
+    assert held["measured"] == "+10.0 ± 0.0 %"
+    assert lead_row(panel, "c", "rl-no-prior", ["random"], 1000, 1)["holds"] is None
+
+
+def test_nothing_valid_is_no_figure(study: Any) -> None:
+    lead_row = study("bars").lead_row
+    panel = _panel(study, {"random": [], "rl": [(900, 1.0)]})
+    found = lead_row(panel, "c", "rl", ["random"], 1000, 5)
+    assert (found["holds"], found["measured"]) == (
+        True,
+        "nothing valid found: `random` 2 of 2 seeds",
+    )
+    assert lead_row(panel, "c", "rl", ["random"], 800, 5)["holds"] is False
+
+
+def test_promises_on_samples_areas_and_the_optimum(study: Any) -> None:
+    bars = study("bars")
+    panel = _panel(
+        study,
+        {
+            "rl": [(1, 0.5), (40, 1.9)],
+            "fine-tuned": [(1, 0.5), (20, 1.9)],
+            "zero-shot": [(1, 1.0)],
+        },
+    )
+    assert bars.threshold_row(panel, "c", "fine-tuned", "rl", 1.5)["holds"] is True
+    assert bars.threshold_row(panel, "c", "rl", "fine-tuned", 1.5)["holds"] is False
+    assert bars.threshold_row(panel, "c", "zero-shot", "rl", 1.5)["holds"] is False
+    assert bars.catch_up_row(panel, "c", "fine-tuned", "rl")["holds"] is True
+    assert bars.catch_up_row(panel, "c", "zero-shot", "rl")["holds"] is False
+    # Over the first 200 samples a late but large gain weighs more than an early small one.
+    assert bars.area_row(panel, "c", "fine-tuned", "zero-shot")["holds"] is True
+    assert bars.area_row(panel, "c", "zero-shot", "fine-tuned")["holds"] is False
+    # The bound is an improvement of 2.
+    assert bars.optimum_row(panel, "c", "rl", 1000, 0.95)["holds"] is True
+    assert bars.optimum_row(panel, "c", "rl", 39, 0.95)["holds"] is False
+
+
+def test_without_a_proof_the_optimum_is_open(study: Any) -> None:
+    """The portfolio stands at 2, and nothing is proven below 2.5."""
+    optimum_row = study("bars").optimum_row
+    held = [
+        optimum_row(_panel(study, {"rl": [(1, best)]}, bound=2.5), "c", "rl", 1000, 0.95)
+        for best in (1.8, 1.95, 2.4)
+    ]
+    assert [found["holds"] for found in held] == [False, None, True]
+    assert held[1]["measured"] == (
+        "78.0 ± 0.0 % of the bound, 97.5 ± 0.0 % of the best known; proven to be the optimum on "
+        "0 of 2"
+    )
+
+
+def test_equal_time_is_told_against_the_portfolio(study: Any) -> None:
+    panel = _panel(study, {"rl": [(10, 1.0), (51, 2.0)], "prior": [(1, 2.0)]})
+    against = study("equal_time").against_classical(panel)
+    # Sample 51 comes after the portfolio's half second.
+    assert against["rl"] == {"share": [0.5, 0.0], "below": 4, "equal": 0, "above": 0}
+    assert (against["prior"]["equal"], against["prior"]["below"]) == (4, 0)
+
+
+def test_the_page_tells_what_holds_and_what_does_not(study: Any) -> None:
+    panel = _panel(study, {"random": {"a": [(1, 0.5)], "b": []}, "rl": [(1, 1.0)]})
+    common = panel.comparable()
+    common_data = {
+        "command": "python tools/reproduce/mcm_test_graphs.py",
+        "cells": {"all": 9, "measured": 8},
+        "code": ["abc"],
+        "versions": {"numpy": "2"},
+        "policies": {},
+    }
+    data = common_data | {
+        "panels": {"test graphs": study("summary").panel_summary(panel, _labels(panel))},
+        "thresholds": {"place": study("thresholds").samples_tables(common, [0.7])},
+        "bars": [
+            *study("bars").test_graph_rows(common),
+            study("bars").lead_row(common, "by far", "rl", ["random"], 1000, 500),
+        ],
+    }
+    page = study("page").render({"mcm_test_graphs": json.loads(json.dumps(data))})
+    assert "| by far | at least 500 % | +100.0 ± 0.0 % | **does not hold** |" in page
+    assert "| RL with all over Random, 1,000 samples | at least 25 % | +100.0" in page
+    assert "| open |" in page
+    assert "8 of 9 cells are measured" in page
+    assert "without `b`, where Random or SA finds nothing" in page
+    assert "`rl` is slower than the portfolio in 4 of 4 runs" in page
+    assert "| `random` | never |" in page
+
+
+def _labels(panel: Any) -> dict[str, str]:
+    return {name: name for name, _, _ in panel.runs}
+
+
+def test_the_committed_page_follows_the_committed_data(study: Any) -> None:
+    page = ROOT / "docs" / "learned-search-results.md"
+    data = study("page").read_data(REPRODUCE / "data")
+    assert page.exists() == bool(data)
+    assert not data or page.read_text(encoding="utf-8") == study("page").render(data)
+
+
+def test_cells_are_kept_and_found_again(study: Any, tmp_path: Path) -> None:
+    cells, measuring = study("cells"), study("measuring")
+    method = study("methods").Method("random", "Random", "random", 30)
+    prior = study("methods").Method(
+        "prior", "prior", "draw", 30, "zero", importlib.import_module(
+            "mcm_passes.learning.recipes"
+        ).RECIPES["default"],
+    )  # fmt: skip
+    setting = study("problems").Setting(MODEL)
+    wanted = [
+        cells.Cell("test", "tiny", setting, m, seed) for m in (method, prior) for seed in (0, 1)
+    ]
+    path = tmp_path / "build" / "cells.jsonl"
+    assert measuring.measure_cells(wanted[:3], measuring.measure_cell, cells.KeptCells(path)) == 0
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"key": "test | cut sho')
+    kept = cells.KeptCells(path)
+    assert [kept.find(cell) is not None for cell in wanted] == [True, True, True, False]
+    record = kept.find(wanted[0])
+    assert record["samples"] == 30
+    assert record["steps"][0][0] == 1
+    periods = [step[1] for step in record["steps"]]
+    assert periods == sorted(periods, reverse=True)
+    again = measuring.measure_cell(wanted[0], study("problems").study_problem(setting))
+    assert [step[:2] for step in again["steps"]] == [tuple(s[:2]) for s in record["steps"]]
+    assert kept.find(wanted[2])["steps"] != record["steps"]
+
+
+def test_a_key_follows_all_that_decides(study: Any) -> None:
+    problems, methods, cells = study("problems"), study("methods"), study("cells")
+    method = methods.Method("random", "Random", "random", 30)
+    setting = problems.Setting(MODEL)
+    keys = {
+        cells.Cell("test", "tiny", setting, method, 0).key,
+        cells.Cell("test", "tiny", setting, method, 1).key,
+        cells.Cell("test", "tiny", setting, None, 0).key,
+        cells.Cell("test", "tiny", setting, methods.Method("random", "R", "random", 31), 0).key,
+        cells.Cell("test", "tiny", problems.Setting(MODEL, roomy=True), method, 0).key,
+    }
+    assert len(keys) == 5
+    other_label = methods.Method("random", "another", "random", 30)
+    assert cells.Cell("test", "tiny", setting, other_label, 0).key in keys
+
+
+def test_a_refused_cell_is_told_and_not_kept(
+    study: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mcm_compiler.diagnostics import CompileError, Diagnostic
+
+    def refuse(_cell: Any, _study: Any) -> dict[str, Any]:
+        raise CompileError(Diagnostic("MCM-L001", "no such policy", at="here", hint="train one"))
+
+    method = study("methods").Method("random", "Random", "random", 30)
+    cell = study("cells").Cell("test", "tiny", study("problems").Setting(MODEL), method, 0)
+    kept = study("cells").KeptCells(tmp_path / "cells.jsonl")
+    assert study("measuring").measure_cells([cell], refuse, kept) == 1
+    assert kept.find(cell) is None
+    assert "no such policy" in capsys.readouterr().err
+
+
+class _Judge:
+    name = "toy"
+
+    def judge(self, partitions: Any) -> Verdicts:
+        count = len(partitions)
+        nothing = np.zeros((count, 1))
+        runs = np.arange(count) % 2 == 1
+        return Verdicts(
+            np.where(runs, Verdict.RUNS, Verdict.OVERFLOWS).astype(np.int32),
+            np.where(runs, 1.0 / (1.0 + np.arange(count)), np.inf),
+            np.ones(count),
+            nothing.astype(np.int64),
+            nothing,
+            nothing,
+        )
+
+
+def test_with_a_judge_its_periods_are_recorded(study: Any) -> None:
+    problems = study("problems")
+    problem = problems.study_problem(problems.Setting(MODEL)).problem
+    judged = problems.StudyProblem(problem, 1.0, _Judge())
+    record = study("recording").RecordedPeriods(judged, [2, 4, 9])
+    periods = record.periods(np.zeros((4, problem.num_units), np.int32))
+    assert periods.tolist() == [np.inf, 0.5, np.inf, 0.25]
+    assert [step[:2] for step in record.steps] == [(2, 0.5), (4, 0.25)]
+    assert (record.samples, record.valid, len(record.cpu_at_marks)) == (4, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "script", ["mcm_test_graphs", "mcm_bert", "mcm_without_solver", "mcm_ablations"]
+)
+def test_scripts_render_what_there_is(
+    study: Any, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The plot needs the extra `reproduce`.
+    monkeypatch.setattr(study("page"), "plot", lambda *_: None)
+    asked = ["--render", "--cells", str(tmp_path / "none.jsonl")]
+    asked += ["--data", str(tmp_path), "--docs", str(tmp_path)]
+    assert importlib.import_module(script).main(asked) == 0
+    data = json.loads((tmp_path / f"{script}.json").read_text(encoding="utf-8"))
+    assert data["cells"]["measured"] == 0
+    assert data["cells"]["all"] > 0
+    assert all(bar["holds"] is None for bar in data["bars"])
+    page = (tmp_path / "learned-search-results.md").read_text(encoding="utf-8")
+    assert "cells are measured" in page

@@ -1,0 +1,1 @@
+"""The parts of `mcm_*.py`: constrained reinforcement learning, measured as its paper does."""

@@ -1,0 +1,155 @@
+"""The methods that are compared, and how each is run on a problem."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from mcm_compiler.partition import Budget
+from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
+from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
+from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.strategies.annealing import Annealing
+from mcm_passes.strategies.random_search import RandomSearch
+from mcm_passes.strategies.rl_run import LearnedRun, recipe_of
+from mcm_study.problems import StudyProblem
+from mcm_study.recording import RecordedPeriods
+
+Kind = Literal["random", "annealing", "learn", "draw"]
+Source = Literal["", "random", "zero", "policy", "policy-no-prior"]
+"""Weights of a policy: none, random ones, all 0, or a checkpoint that comes with the compiler."""
+
+POLICIES: tuple[Source, ...] = ("policy", "policy-no-prior")
+
+BATCH = 64
+"""Partitions that random search draws at once: small, so that processor times are fine-grained."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to search.
+
+    Attributes:
+        name: in data and tables.
+        label: in plots.
+        kind: `random` draws uniformly by SAMPLE; `annealing` is that of the paper; `learn` is PPO;
+            `draw` takes what a policy proposes, and does not learn.
+        samples: partitions it evaluates.
+        weights: that its policy starts from.
+        recipe: how it learns or draws; a policy with a card brings its layout, prior and sampler.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    samples: int
+    weights: Source = ""
+    recipe: Recipe | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that decides what the method does, but the code."""
+        text = repr(replace(self, label=""))
+        if self.weights.startswith("policy"):
+            text += _checkpoint_digest(self.weights)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedPeriods) -> None:
+    """Runs a method until its samples are spent.
+
+    Args:
+        method: which.
+        study: the problem.
+        seed: of everything random.
+        record: sees all that it evaluates.
+    """
+    problem, rng = study.problem, np.random.default_rng(seed)
+    budget = Budget(evaluations=method.samples)
+    if method.kind == "random":
+        RandomSearch(batch=BATCH).solve(problem, record, rng, budget)
+    elif method.kind == "annealing":
+        Annealing().solve(problem, record, rng, budget)
+    else:
+        assert method.recipe is not None
+        recipe, weights = _policy(method.weights, method.recipe, rng)
+        # The advantage is normalised over the rollouts, so that the scale of rewards, which here
+        # is that of the strategy, has no part in what is learned.
+        run = LearnedRun.of(problem, record, budget, "fast", method.samples)
+        if method.kind == "learn":
+            run.learn(recipe, weights, rng, 0.0)
+        else:
+            run.draw(recipe, weights, rng)
+
+
+def policy_card(source: Source) -> PolicyCard:
+    """The card of a policy that comes with the compiler."""
+    return load_checkpoint(_checkpoint_path(source))[1]
+
+
+def standard_methods(short: int, long: int) -> tuple[Method, ...]:
+    """All methods of the comparison.
+
+    Annealing cools down over its samples, so that with fewer it is another search: it is run with
+    both numbers.
+
+    Args:
+        short: samples of those that learn with a prior, as published, or from a checkpoint.
+        long: samples of the others.
+    """
+    default, no_prior = RECIPES["default"], RECIPES["no-prior"]
+    published, with_prior = RECIPES["published"], RECIPES["published-prior"]
+    methods = (
+        Method("random", "Random", "random", long),
+        Method("sa", "SA", "annealing", long),
+        Method("sa-short", f"SA, {short} samples", "annealing", short),
+        Method("rl", "RL", "learn", short, "random", default),
+        Method("rl-no-prior", "RL, no prior", "learn", long, "random", no_prior),
+        Method("rl-published", "RL, as published", "learn", short, "random", published),
+        Method("rl-published-prior", "RL, published + prior", "learn", short, "random", with_prior),
+        Method("prior", "prior alone", "draw", long, "zero", default),
+        Method("zero-shot", "zero-shot", "draw", long, "policy", default),
+        Method(
+            "zero-shot-no-prior", "zero-shot, no prior", "draw", long, "policy-no-prior", no_prior
+        ),
+        Method("fine-tuned", "fine-tuned", "learn", short, "policy", default),
+        Method(
+            "fine-tuned-no-prior",
+            "fine-tuned, no prior",
+            "learn",
+            short,
+            "policy-no-prior",
+            no_prior,
+        ),
+    )
+    return tuple(m for m in methods if m.name != "sa-short" or short < long)
+
+
+def _policy(source: Source, recipe: Recipe, rng: np.random.Generator) -> tuple[Recipe, Weights]:
+    if source == "random":
+        return recipe, initial_weights(recipe.layout, int(rng.integers(1 << 31)))
+    if source == "zero":
+        return recipe, _no_weights(recipe.layout)
+    weights, card = load_checkpoint(_checkpoint_path(source))
+    name = next(name for name, known in RECIPES.items() if known == recipe)
+    return recipe_of(card, name), weights
+
+
+def _no_weights(layout: PolicyLayout) -> Weights:
+    """All scores of such a policy are 0, so that its probabilities are the prior's alone."""
+    return {name: np.zeros(shape, np.float32) for name, shape in layout.shapes().items()}
+
+
+def _checkpoint_path(source: Source) -> Path:
+    return SHIPPED_POLICY.with_name(f"{source}.safetensors")
+
+
+@lru_cache(maxsize=8)
+def _checkpoint_digest(source: Source) -> str:
+    return hashlib.sha256(_checkpoint_path(source).read_bytes()).hexdigest()

@@ -1,0 +1,72 @@
+"""Learned search on the 16 test graphs: Fig. 5 and Table 2 of Xie et al. 2022 (MCM), on `mcm36`.
+
+Random search, annealing as in the paper, reinforcement learning from scratch, the prior alone,
+and the policies that come with the compiler, as they are and fine-tuned, against the classical
+portfolio and its bound. Rewards are the fast model's, over the greedy heuristic's. Cells are kept
+in a file as they come, and a later run measures those that are missing. `--update` writes
+`tools/reproduce/data/mcm_test_graphs.json`, a plot (extra `reproduce`), and the page
+`docs/learned-search-results.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from mcm_study.bars import all_levels, optimum_row, test_graph_rows
+from mcm_study.cells import Cell, Record, cells_of, graph_name
+from mcm_study.command_line import parser_of, run_experiment
+from mcm_study.curves import Panel
+from mcm_study.methods import Method, standard_methods
+from mcm_study.problems import Setting
+from mcm_study.summary import panel_summary
+from mcm_study.thresholds import samples_tables
+
+from mcm_models.policy.dataset import split
+
+NAME = "mcm_test_graphs"
+SHORT, LONG, SEEDS = 1000, 4000, 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = parser_of(__doc__, SEEDS)
+    parser.add_argument("--short", type=int, default=SHORT, help=f"samples of some ({SHORT})")
+    parser.add_argument("--long", type=int, default=LONG, help=f"samples of others ({LONG})")
+    parser.add_argument("--graphs", type=int, default=16, help="only the first so many (16)")
+    options = parser.parse_args(arguments)
+    methods = standard_methods(options.short, options.long)
+    return run_experiment(
+        options,
+        NAME,
+        _cells(methods, split().test[: options.graphs], options.seeds),
+        lambda found: _summarise(found, methods),
+        f"--seeds {options.seeds} --short {options.short} --long {options.long} --update",
+    )
+
+
+def _cells(methods: Sequence[Method], models: Sequence[str], seeds: int) -> list[Cell]:
+    cells: list[Cell] = []
+    for model in models:
+        setting = Setting(f"zoo:{model}")
+        cells += cells_of("test graphs", graph_name(model), setting, methods, seeds)
+    return cells
+
+
+def _summarise(found: Sequence[tuple[Cell, Record]], methods: Sequence[Method]) -> dict[str, Any]:
+    panel = Panel.of(found)
+    common = panel.comparable()
+    claim = "RL with all, share of the exact optimum, all graphs, 1,000 samples"
+    return {
+        "panels": {"test graphs": panel_summary(panel, {m.name: m.label for m in methods})},
+        "thresholds": {
+            mapping: samples_tables(common, levels)
+            for mapping, levels in all_levels(common).items()
+        },
+        "bars": [*test_graph_rows(common), optimum_row(panel, claim, "rl", 1000, 0.95)],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
