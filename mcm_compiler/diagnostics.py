@@ -75,6 +75,10 @@ class CompileError(Exception):
         super().__init__("\n".join(str(d) for d in found))
         self.diagnostics: tuple[Diagnostic, ...] = found
 
+    def __reduce__(self) -> tuple[type[CompileError], tuple[tuple[Diagnostic, ...]]]:
+        # An exception travels between processes by what its message is; that would lose the rest.
+        return type(self), (self.diagnostics,)
+
 
 MAX_QUOTED = 120
 """Characters of a foreign name that a message repeats."""

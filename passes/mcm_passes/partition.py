@@ -88,11 +88,11 @@ class PartitionPass(Pass):
         )
         cost_model = context.target.cost_model().name
 
-        def solve_one(one: PartitionProblem) -> Partition:
+        def solve_one(one: PartitionProblem, left: Budget) -> Partition:
             rng = context.rng("partition")
-            return solve(one, strategy, rng, budget, strategy_text=text, cost_model=cost_model)
+            return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
-        partition = solve_with_plans(problem, solve_one, judge)
+        partition = solve_with_plans(problem, solve_one, budget)
         PARTITION_PROBLEM.set(model, problem)
         PARTITION.set(model, partition)
 

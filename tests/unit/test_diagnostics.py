@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,13 @@ def test_foreign_names_are_quoted_safely() -> None:
     assert quote("x" * MAX_QUOTED) == "'" + "x" * MAX_QUOTED + "'"
     assert quote("x" * (MAX_QUOTED + 1)) == "'" + "x" * (MAX_QUOTED - 3) + "...'"
     assert quote("\ud800").isascii()
+
+
+def test_errors_travel_between_processes_whole():
+    with ProcessPoolExecutor(1) as pool, pytest.raises(CompileError) as caught:
+        pool.submit(_raise_one).result()
+    assert caught.value.diagnostics == (Diagnostic("MCM-P008", "nothing", at="here"),)
+
+
+def _raise_one():
+    raise CompileError(Diagnostic("MCM-P008", "nothing", at="here"))

@@ -8,13 +8,14 @@ smaller by as much as the estimate was wrong, and the problem is solved again (o
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import LowerBound, Partition, PartitionProblem
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import Budget, LowerBound, Partition, PartitionProblem
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.solve import with_sram_limits
 
@@ -27,16 +28,17 @@ TIGHT = 0.9
 
 def solve_with_plans(
     problem: PartitionProblem,
-    solve: Callable[[PartitionProblem], Partition],
-    judge: BatchJudge | None,
+    solve: Callable[[PartitionProblem, Budget], Partition],
+    budget: Budget,
 ) -> Partition:
     """The partition that `solve` finds, under limits that the memory plans keep.
 
     Args:
         problem: what to place.
-        solve: solves a problem like it, with limits of memory that are smaller.
-        judge: plans memory; asked only where an estimate is close to its limit. None to trust
-            the estimates.
+        solve: solves a problem like it, with limits of memory that are smaller, within a budget.
+        budget: for all rounds together as far as seconds are concerned, for each of them in all
+            else. Its judge plans memory and is asked only where an estimate is close to its
+            limit; without one the estimates are trusted.
 
     Returns:
         A partition of `problem` with a bound that holds for it. Where no round finds one whose
@@ -45,7 +47,8 @@ def solve_with_plans(
     Raises:
         CompileError: as `solve` does for the problem itself.
     """
-    first = found = solve(problem)
+    start, judge = time.monotonic(), budget.judge
+    first = found = solve(problem, budget)
     if judge is None:
         return first
     limits = np.array(problem.limits.sram_bytes, np.int64)
@@ -62,12 +65,22 @@ def solve_with_plans(
         scaled = np.minimum(limits * (estimate / np.maximum(plan, 1)), estimate - (plan - limits))
         tightened[over] = np.minimum(tightened, np.maximum(scaled, 0.0).astype(np.int64))[over]
         try:
-            found = solve(with_sram_limits(problem, tightened.tolist()))
+            found = solve(
+                with_sram_limits(problem, tightened.tolist()),
+                _left_of(budget, time.monotonic() - start),
+            )
         except CompileError:
             return first
         found = _certified(problem, found, first.bound)
     verdict = judge.judge(found.chip_of[None]).verdict[0]
     return first if verdict == Verdict.OVERFLOWS else found
+
+
+def _left_of(budget: Budget, spent_s: float) -> Budget:
+    """The budget once some seconds of it are over."""
+    if budget.seconds is None:
+        return budget
+    return dataclasses.replace(budget, seconds=max(budget.seconds - spent_s, 0.0))
 
 
 def _certified(problem: PartitionProblem, found: Partition, bound: LowerBound) -> Partition:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Ints, PartitionProblem
+from mcm_compiler.partition import Bools, Floats, Ints, PartitionProblem
+from mcm_compiler.target import Routing
 from mcm_passes.solver.adjacent_cuts import reach_of_cuts, sample_cuts
 from mcm_passes.solver.batch import BatchSolver
 from mcm_passes.solver.cp_sat import Answer, RingAuthority
@@ -126,9 +127,7 @@ class ProblemSampler:
         near = authority.nearest(wish[graph.units], None, some.chips)
         chosen = some if near.chips is None else near
         assert chosen.chips is not None
-        rows = np.zeros((1, problem.num_units), np.int32)
-        rows[0, graph.units] = chosen.chips
-        fill_clonable(problem, rows)
+        rows = filled_rows(problem, graph.units, chosen.chips[None])
         return Answer(rows[0], near.proven, chosen.distance)
 
     def _draw(
@@ -149,21 +148,17 @@ class ProblemSampler:
             drawn = self.batch.sample(rng, count, mine)
         else:
             drawn = self.batch.fix(rng, wanted, mine)
-        rows = np.zeros((count, self.problem.num_units), np.int32)
-        rows[:, units] = drawn
-        fill_clonable(self.problem, rows)
-        rows[(drawn < 0).any(axis=1)] = -1
-        return rows
+        return filled_rows(self.problem, units, drawn)
 
     def _along_orders(
         self, rng: np.random.Generator, count: int, wanted: Ints | None, weights: Singles | None
     ) -> Ints:
-        graph, strict = self.graph, self.problem.routing == "strict"
+        graph, routing = self.graph, self.problem.routing
         shared = wanted is None and (weights is None or weights.ndim == 2)
         step = LANES if shared else 1
         orders = linear_extensions(graph, streams(rng, -(-count // LANES)))
         drawn = np.empty((count, graph.num_nodes), np.int32)
-        allowed = self._allowed()
+        allowed = allowed_chips(graph)
         for begin in range(0, count, step):
             rows = slice(begin, min(begin + step, count))
             order = orders[begin // LANES]
@@ -174,9 +169,9 @@ class ProblemSampler:
             if wanted is not None:
                 held = (wanted[begin] >= 0) & (wanted[begin] < graph.num_chips)
                 log_p[np.flatnonzero(held), wanted[begin][held]] += _KEPT
-            log_p = np.where(allowed, log_p, log_p - _PINNED if strict else -np.inf)[order]
+            log_p = with_pins(log_p, allowed, routing)[order]
             states = streams(rng, rows.stop - begin)
-            if strict:
+            if routing == "strict":
                 found = sample_cuts(log_p, reach_of_cuts(graph, order), states.size, states)
             else:
                 found = sample_staircases(log_p, states.size, states)
@@ -185,9 +180,28 @@ class ProblemSampler:
         drawn[outside] = -1
         return drawn
 
-    def _allowed(self) -> Bools:
-        chips = np.arange(self.graph.num_chips)
-        return (self.graph.low[:, None] <= chips) & (chips <= self.graph.high[:, None])
+
+def allowed_chips(graph: RuleGraph) -> Bools:
+    """`[n, C]`, chips in the domain of each node."""
+    chips = np.arange(graph.num_chips)
+    return (graph.low[:, None] <= chips) & (chips <= graph.high[:, None])
+
+
+def with_pins(log_p: Floats, allowed: Bools, routing: Routing) -> Floats:
+    """`log_p[n, C]` for the exact samplers along an order, without the chips not `allowed`.
+
+    Those of the strict rule want finite weights, so there a forbidden chip is only made unlikely.
+    """
+    return np.where(allowed, log_p, log_p - _PINNED if routing == "strict" else -np.inf)
+
+
+def filled_rows(problem: PartitionProblem, units: Ints, drawn: Ints) -> Ints:
+    """Whole partitions `[B, N]` of the chips `drawn[B, n]` of `units`; -1 where one is missing."""
+    rows = np.zeros((len(drawn), problem.num_units), np.int32)
+    rows[:, units] = drawn
+    fill_clonable(problem, rows)
+    rows[(drawn < 0).any(axis=1)] = -1
+    return rows
 
 
 def fill_clonable(problem: PartitionProblem, rows: Ints) -> None:

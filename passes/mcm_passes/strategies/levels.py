@@ -8,8 +8,9 @@ STRATEGY_OF_LEVEL = (
     "greedy",
     "dp",
     "portfolio",
-    'portfolio{members="dp;cpsat;lns{start=local_search};corrected;judge_search;'
-    'rl{start=known,reward=judge,samples=600,effort_s=20}",slack=1}',
+    'portfolio{members="dp;cpsat;lns{start=local_search};multilevel;corrected;judge_search;'
+    "rl-finetune{start=known,reward=judge,samples=600,effort_s=20};"
+    'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
 )
 
 EFFORT_S = (1.0, 1.0, 5.0, 60.0)

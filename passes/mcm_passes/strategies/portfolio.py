@@ -25,6 +25,10 @@ from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import ENOUGH, Search
 
+LEAST_SHARE = 1.0 / 3.0
+"""Of the time that is left, what a member may take at least, however many are still to come: the
+members that begin from nothing come first, and what they do not take is left to the others."""
+
 JUDGED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator at the end: it takes some
 seconds for as many, and with the first kernel of a fresh machine more."""
@@ -89,7 +93,7 @@ class Portfolio:
             part = search.share(
                 budget.evaluations,
                 SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
-                time_share=1.0 / (len(strategies) - k),
+                time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )
             known = tuple({row.tobytes(): row for row in (*_rows(search), *answers)}.values())
             part = dataclasses.replace(
@@ -114,7 +118,9 @@ class Portfolio:
             answers.append(np.array(outcome.chip_of, np.int32))
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, search.period_of(chip_of))
-        found = self._chosen(search, budget, answers, search.outcome(reason, bound), finders)
+        asked = any(getattr(strategy, "asks_judge", False) for strategy in strategies)
+        outcome = search.outcome(reason, bound)
+        found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
 
     def _chosen(
@@ -124,6 +130,8 @@ class Portfolio:
         answers: list[Ints],
         found: Outcome,
         finders: _Finders,
+        *,
+        asked: bool,
     ) -> Outcome:
         """The outcome with the partition in front that the judge prefers.
 
@@ -134,7 +142,7 @@ class Portfolio:
         limit_s = search.best_period_s * (1.0 + self.slack)
         known = search.kept() + [(search.period_of(row), row) for row in answers]
         rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
-        if not any(getattr(strategy_of(text), "asks_judge", False) for text in self.members):
+        if not asked:
             most = JUDGED_UNITS // max(search.problem.num_units, 1)
             rows = dict(sorted(rows.items(), key=lambda item: search.period_of(item[1]))[:most])
         if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:

@@ -53,11 +53,13 @@ class Search:
     def left(self) -> int:
         """Evaluations that may still be made; 0 once the search is to end.
 
-        Time and cancellation count from the first evaluation on, so that there is an answer.
+        Time and cancellation count once something was evaluated or offered, so that there is an
+        answer.
         """
         budget = self._budget
         late = budget.seconds is not None and time.monotonic() - self._start >= budget.seconds
-        if self.evaluations and (late or self.enough or budget.monitor.cancelled):
+        begun = self.evaluations > 0 or self.best is not None
+        if begun and (late or self.enough or budget.monitor.cancelled):
             return 0
         return max(budget.evaluations - self.evaluations, 0)
 

@@ -18,6 +18,7 @@ from mcm_passes.solver.constraint_solver import (
     sample,
 )
 from mcm_passes.solver.weight_memory import WeightMemory
+from tests.unit.solver.test_sample_and_fix import exact_sample
 
 DRAWS = 1500
 # Two branches between the same ends; under the strict rule they can use a chip each.
@@ -34,24 +35,6 @@ def strict_partitions(graph):
             f, source, graph.next_nodes, num_chips=graph.num_chips, routing="strict"
         )
     ]
-
-
-def exact_sample(partitions, order, weights):
-    exact = {}
-
-    def decide(depth, left, probability):
-        if depth == len(order):
-            exact[left[0]] = probability
-            return
-        u = order[depth]
-        domain = sorted({f[u] for f in left})
-        total = sum(weights[u, c] for c in domain)
-        for c in domain:
-            share = probability * weights[u, c] / total
-            decide(depth + 1, [f for f in left if f[u] == c], share)
-
-    decide(0, partitions, 1.0)
-    return exact
 
 
 def assert_follows(drawn, exact):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -56,12 +58,12 @@ class Planner:
         return Verdicts(verdict, zeros[:, 0], zeros[:, 0], need, zeros, zeros)
 
 
-def solver(one):
+def solver(one, budget=None):
     return solve(
         one,
         ContiguousDp(),
         np.random.default_rng(0),
-        Budget(),
+        budget or Budget(),
         strategy_text="dp",
         cost_model="test",
     )
@@ -70,7 +72,7 @@ def solver(one):
 def test_estimates_far_from_the_limit_need_no_judge(branches):
     problem = branches()
     judge = Planner(problem, 2.0)
-    solve_with_plans(problem, solver, judge)
+    solve_with_plans(problem, solver, Budget(judge=judge))
     assert judge.asked == 0
 
 
@@ -84,7 +86,7 @@ def tight(branches):
 def test_plans_that_overflow_tighten_the_limits(branches):
     problem = tight(branches)
     judge = Planner(problem, 1.15)
-    trusted, planned = solver(problem), solve_with_plans(problem, solver, judge)
+    trusted, planned = solver(problem), solve_with_plans(problem, solver, Budget(judge=judge))
     assert judge.judge(trusted.chip_of[None]).verdict[0] == Verdict.OVERFLOWS
     assert judge.judge(planned.chip_of[None]).verdict[0] == Verdict.RUNS
     assert planned.bound == trusted.bound
@@ -94,21 +96,37 @@ def test_plans_that_overflow_tighten_the_limits(branches):
 def test_without_a_judge_estimates_are_trusted(branches):
     problem = tight(branches)
     first = solver(problem)
-    assert solve_with_plans(problem, solver, None).chip_of.tolist() == first.chip_of.tolist()
+    assert solve_with_plans(problem, solver, Budget()).chip_of.tolist() == first.chip_of.tolist()
 
 
 def test_where_no_plan_fits_the_first_answer_stays_for_lowering_to_explain(branches):
     problem = tight(branches)
-    found = solve_with_plans(problem, solver, Planner(problem, 50.0))
+    found = solve_with_plans(problem, solver, Budget(judge=Planner(problem, 50.0)))
     assert found.chip_of.tolist() == solver(problem).chip_of.tolist()
 
 
+def test_all_rounds_share_the_time(branches):
+    problem = tight(branches)
+    given = []
+
+    def slow(one, budget):
+        given.append(budget.seconds)
+        time.sleep(0.02)
+        return solver(one, budget)
+
+    solve_with_plans(problem, slow, Budget(seconds=0.03, judge=Planner(problem, 1.15)))
+    first, second, *others = given
+    assert first == 0.03
+    assert 0.0 <= second <= 0.01
+    assert others == [0.0] * len(others)
+
+
 def test_a_problem_without_a_solution_stays_an_error(branches):
-    def fails(_problem):
+    def fails(_problem, _budget):
         raise CompileError(Diagnostic("MCM-P008", "nothing", at="here"))
 
     with pytest.raises(CompileError):
-        solve_with_plans(branches(), fails, None)
+        solve_with_plans(branches(), fails, Budget())
 
 
 def test_a_lazy_judge_is_built_once_and_late(branches):

@@ -100,6 +100,12 @@ def test_without_time_the_first_partitions_are_the_answer(branches, strategy):
     assert outcome.chip_of is not None
 
 
+def test_windows_end_with_the_time_wherever_they_begin(branches, monkeypatch):
+    monkeypatch.setattr(Lns, "_improve", lambda *_: pytest.fail("a window after the end"))
+    outcome = run(Lns(start="local_search"), branches(), seconds=1e-9)
+    assert outcome.chip_of is not None
+
+
 @pytest.mark.parametrize("strategy", SEARCHES[:4], ids=NAMES[:4])
 def test_a_search_that_is_cancelled_keeps_its_best(branches, strategy):
     problem = branches()

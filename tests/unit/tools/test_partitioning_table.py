@@ -250,10 +250,17 @@ def test_the_long_search_is_compared_with_the_default(tool: Any) -> None:
         ],
     }
     lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert lines[-1] == "| Toy | mcm36 | 12.00 | 20.00 % | 11.70 | 17.00 % | 2.50 % |"
+    assert lines[-1] == "| Toy | mcm36 | 12.00 | 20.00 % | 11.70 | 17.00 % | 2.50 % |  |  |"
     case["cells"][0]["simulated_s"] = None
     lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert lines[-1] == "| Toy | mcm36 | does not fit |  | 11.70 | 17.00 % |  |"
+    assert lines[-1] == "| Toy | mcm36 | does not fit |  | 11.70 | 17.00 % |  |  |  |"
+    case["cells"][1] |= {"found_by": "rl-finetune{start=known}", "learned_gain": 0.0125}
+    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
+    assert lines[-1].endswith("|  | `rl-finetune` | 1.25 % |")
+    del case["cells"][1]["period_s"]
+    case["cells"][1] |= {"status": "refused", "code": "MCM-P008"}
+    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
+    assert "refused MCM-P008" in lines[-1]
     del case["cells"][1]
     assert tool("checks").long_search(case) is None
 

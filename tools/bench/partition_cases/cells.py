@@ -89,18 +89,20 @@ def run_strategy(
         judge=case.judge,
     )
 
-    def solve_one(problem: PartitionProblem) -> Partition:
+    def solve_one(problem: PartitionProblem, left: Budget) -> Partition:
         rng = seeded_generator(seed, "partition")
-        return solve(problem, strategy, rng, budget, strategy_text=text, cost_model="")
+        return solve(problem, strategy, rng, left, strategy_text=text, cost_model="")
 
     with Meter() as meter:
-        partition = solve_with_plans(case.problem, solve_one, case.judge)
+        partition = solve_with_plans(case.problem, solve_one, budget)
     return meter.figures() | {
         "period_s": partition.period_s,
         "bound_s": partition.bound.seconds,
         "argument": partition.bound.argument,
         "simulated_s": float(case.judge.judge(partition.chip_of[None]).period_s[0]),
         "chips_used": partition.num_chips_used,
+        "found_by": partition.found_by,
+        "learned_gain": partition.learned_gain,
     }
 
 

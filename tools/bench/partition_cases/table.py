@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from partition_cases.cells import LEVEL, PORTFOLIO, members, slack
+from partition_cases.cells import LEVEL, LONG_LEVEL, PORTFOLIO, members, slack
 from partition_cases.checks import EQUAL, compared, long_search, losses, simulated_s
 from partition_cases.packages import PACKAGE, TIGHTNESS
 from partition_cases.table_data import best_bound_s, has_period, of_level
@@ -198,22 +198,30 @@ def _why_not(cell: Any) -> str:
     return f"{cell['status']} {cell['code']}".rstrip()
 
 
+def _member(text: str | None) -> str:
+    """The name of a member, without its options."""
+    return (text or "").partition("{")[0]
+
+
 def _long_lines(data: Any) -> list[str]:
     budget_s = data["context"]["budget_s"]
     lines = [
-        f"Simulated period of `-O3 --budget {budget_s:g}s`, with `corrected` and `judge_search`,",
-        "against that of `-O2`, for the first seed. *Distance* is that of the simulated period to",
-        "the best bound under the fast model.",
+        f"Simulated period of `-O3 --budget {budget_s:g}s`, with `corrected`, `judge_search` and",
+        "learned search, against that of `-O2`, for the first seed. *Distance* is that of the",
+        "simulated period to the best bound under the fast model, *learned* what learned search",
+        "added on the judge to the best of the other members of `-O3`.",
         "",
-        "| model | package | -O2, us | distance | -O3, us | distance | gain |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| model | package | -O2, us | distance | -O3, us | distance | gain | found by | learned |",
+        "|---|---|---:|---:|---:|---:|---:|---|---:|",
     ]
     for case in data["cases"]:
+        row = [case["model"], PACKAGE if case["package"] == "roomy" else case["package"]]
         pair = long_search(case)
         if pair is None:
+            why = [_why_not(cell) for cell in of_level(case, LONG_LEVEL)]
+            lines += [f"| {' | '.join([*row, '', '', each, '', '', '', ''])} |" for each in why]
             continue
         bound_s = best_bound_s(case)
-        row = [case["model"], PACKAGE if case["package"] == "roomy" else case["package"]]
         for cell in pair:
             fits = cell["simulated_s"] is not None
             row += (
@@ -227,6 +235,9 @@ def _long_lines(data: Any) -> list[str]:
         both = all(cell["simulated_s"] is not None for cell in pair)
         gain = 1.0 - simulated_s(pair[1]) / simulated_s(pair[0]) if both else None
         row.append("" if gain is None else f"{100 * gain:.2f} %")
+        learned = pair[1].get("learned_gain")
+        row.append(f"`{finder}`" if (finder := _member(pair[1].get("found_by"))) else "")
+        row.append("" if learned is None else f"{100 * learned:.2f} %")
         lines.append(f"| {' | '.join(row)} |")
     return lines
 
