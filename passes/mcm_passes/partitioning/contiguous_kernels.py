@@ -220,13 +220,34 @@ def _earliest_starts(
     return lo, seconds_at, memory_at, live_at, inside_at
 
 
+@njit(inline="always")
+def _least_from(lo: Longs) -> Longs:
+    """`[n + 1]`, for each cut the earliest start of windows that end there or later."""
+    least = lo.copy()
+    for i in range(lo.size - 2, -1, -1):
+        least[i] = min(least[i], least[i + 1])
+    return least
+
+
+@njit(inline="always")
+def _first_useful(least: Longs, chips: int) -> Longs:
+    """`[chips + 1]`, for each number of chips left a cut before which they can't reach the end."""
+    first = np.empty(chips + 1, dtype=np.int64)
+    first[0] = least.size - 1
+    for left in range(1, chips + 1):
+        first[left] = least[first[left - 1]]
+    return first
+
+
 @njit(cache=True)
 def chain_windows(w: Windows, period_s: float) -> Longs:
     """The cuts of a partition whose every window fits into `period_s`, with the fewest chips.
 
-    `reached[k]` holds the cuts that k chips can end at; a cut is reached from the earliest
-    start that works. Under the strict rule a window from cut j must contain all readers of what
-    crosses j, so that every dependency spans at most one chip.
+    `start_of[k]` holds, for each cut that k chips can end at, the earliest start that works for
+    the last of them. Cuts that the chips before can't reach, or the chips left can't lead to the
+    end, are passed over: close to the least period few are left of each chip. Under the strict
+    rule a window from cut j must contain all readers of what crosses j, so that every dependency
+    spans at most one chip.
 
     Returns:
         `cuts[k + 1]` from 0 to n, or an empty array where nothing fits.
@@ -239,26 +260,34 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     streamed = _in_time(w, period_s)
     lo, seconds_at, memory_at, live_at, inside_at = _earliest_starts(w, period_s, latest)
     chips = min(w.sram_bytes.size, n)
+    least = _least_from(lo)
+    useful = _first_useful(least, chips)
     start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
     start_of[0, 0] = 0
+    # The cut itself or the next one that the chips before reach; n + 1 where there is none.
     following = np.empty(n + 2, dtype=np.int64)
+    lowest, furthest = 0, 0
     for k in range(1, chips + 1):
-        following[n + 1] = n + 1
-        for i in range(n, -1, -1):
+        following[furthest + 1] = n + 1
+        for i in range(furthest, lowest - 1, -1):
             following[i] = i if start_of[k - 1, i] >= 0 else following[i + 1]
+        before, last = lowest, furthest
+        lowest, furthest = n + 1, 0
         bound_by_pin = 0
-        for i in range(1, n + 1):
+        for i in range(before + 1, n + 1):
+            if least[i] > last:
+                break
             pin = w.pinned[i - 1]
             if pin >= 0 and pin != k - 1:
                 bound_by_pin = i
-            if i < n and w.link_s[i] > period_s:
+            if i < useful[chips - k] or (i < n and w.link_s[i] > period_s):
                 continue
             room = _room(w, w.sram_bytes[k - 1], i)
             longest_s = period_s * w.speed[k - 1]
             at = lo[i]
             seconds, memory = seconds_at[i], memory_at[i]
             live, inside = live_at[i], inside_at[i]
-            start = following[max(at, bound_by_pin)]
+            start = following[min(max(at, bound_by_pin, before), last + 1)]
             while start <= latest[i]:
                 while at < start:
                     seconds, memory, live, inside = _without_first(
@@ -268,6 +297,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
                 most = room + (streamed if w.stiff[i] <= w.stiff[start] else 0)
                 if seconds <= longest_s and _needed(w, start, memory, live, inside) <= most:
                     start_of[k, i] = start
+                    lowest, furthest = min(lowest, i), i
                     break
                 start = following[start + 1]
         if start_of[k, n] >= 0:
@@ -276,6 +306,8 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
             for layer in range(k, 0, -1):
                 cuts[layer - 1] = start_of[layer, cuts[layer]]
             return cuts
+        if lowest > furthest:
+            break
     return none
 
 
