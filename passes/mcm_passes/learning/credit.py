@@ -18,7 +18,9 @@ OVERFLOW = 10.0
 """Load of a chip whose weights take twice that, over that of one chip's share of the work."""
 
 
-def node_credit(problem: PartitionProblem, features: GraphFeatures, partitions: Ints) -> Floats:
+def node_credit(
+    problem: PartitionProblem, features: GraphFeatures, partitions: Ints, sharpness: float = 1.0
+) -> Floats:
     """`[R, n]`: minus the load of the chip that each node went to, standardised.
 
     Less its mean over the rollouts for each node: what lies in the node is no merit of a choice.
@@ -27,6 +29,7 @@ def node_credit(problem: PartitionProblem, features: GraphFeatures, partitions: 
         problem: gives work and weights.
         features: gives the nodes.
         partitions: `[R, N]`; rows of -1 earn nothing.
+        sharpness: power of the load.
     """
     found = partitions[:, 0] >= 0
     credit = np.zeros((len(partitions), features.num_nodes))
@@ -35,7 +38,7 @@ def node_credit(problem: PartitionProblem, features: GraphFeatures, partitions: 
     rows = partitions[found]
     chips = rows[:, features.units]
     loads = _busy(problem, features, chips) + OVERFLOW * _overflow(problem, rows)
-    load = -np.take_along_axis(loads, chips, axis=1)
+    load = -(np.take_along_axis(loads, chips, axis=1) ** sharpness)
     standard = (load - load.mean()) / (load.std() + 1e-30)
     credit[found] = standard - standard.mean(axis=0)
     return credit

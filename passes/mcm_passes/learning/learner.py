@@ -153,7 +153,9 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
     advantage = np.repeat(normalised[:, None], task.features.num_nodes, axis=1)
     weight = recipe.credit if rewards.any() else recipe.stuck_credit
     if weight:
-        advantage += weight * node_credit(task.problem, task.features, rollouts.partitions)
+        advantage += weight * node_credit(
+            task.problem, task.features, rollouts.partitions, recipe.sharpness
+        )
     # Where no partition was found there is no decision to learn from.
     advantage[~rollouts.found] = 0.0
     return advantage.astype(np.float32)

@@ -14,8 +14,8 @@ ORDERS = 3
 """Orders of `topological_orders` that are compared with the late one: given, late, depth-first."""
 
 
-def shortest_way(problem: PartitionProblem, features: GraphFeatures) -> Ints:
-    """`[n]`, of several topological orders the one along which tensors travel least (ours).
+def shortest_ways(problem: PartitionProblem, features: GraphFeatures) -> list[Ints]:
+    """Several topological orders `[n]`, first the one along which tensors travel least (ours).
 
     Of a tensor counts its size times the share of all load between its producer and its last
     reader: about the chips that it has to cross. What an order rules out no learning finds, and by
@@ -34,7 +34,7 @@ def shortest_way(problem: PartitionProblem, features: GraphFeatures) -> Ints:
         together = 0.0 if graph is None else _most_together(graph, orders[k], share)
         return together, _bytes_on_the_way(problem, features, share)
 
-    return orders[min(range(len(orders)), key=badness)]
+    return [orders[k] for k in sorted(range(len(orders)), key=badness)]
 
 
 def order_of_partition(features: GraphFeatures, order: Ints, chips: Ints) -> Ints:

@@ -39,9 +39,14 @@ class Recipe:
             same advantage for all nodes, as published.
         stuck_credit: the same in iterations in which no partition runs, so that rewards say
             nothing; 0 for none, as published.
+        sharpness: power of the loads that credit is given by: the higher, the more the busiest
+            chips alone count; 1 for the loads themselves.
         prior: deviation in chips of the head start towards the balanced chip; 0 for none, as
             published.
         start_prior: the same around the chips of a partition that a search starts from (ours).
+        patience: iterations on one graph without a better partition after which a search starts
+            anew, from the first weights, around the best and along the next order; 0 for never,
+            as published.
         layout: shape of the policy.
         ppo: settings of the updates.
 
@@ -55,8 +60,10 @@ class Recipe:
     gradient: Gradient = "repaired"
     credit: float = 2.0
     stuck_credit: float = 2.0
+    sharpness: float = 4.0
     prior: float = 1.0
-    start_prior: float = 1.0
+    start_prior: float = 0.5
+    patience: int = 10
     layout: PolicyLayout = field(default_factory=PolicyLayout)
     ppo: PpoSettings = _ON_ONE_GRAPH
 
@@ -68,11 +75,12 @@ class Recipe:
             raise ValueError(
                 f"{self.rollouts} rollouts do not divide into {self.ppo.minibatches} mini-batches"
             )
-        for name in ("credit", "stuck_credit", "prior"):
+        for name in ("credit", "stuck_credit", "prior", "patience"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")
-        if not self.start_prior > 0:
-            raise ValueError(f"start_prior is {self.start_prior}, not above 0")
+        for name in ("start_prior", "sharpness"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
 
 
 PUBLISHED = Recipe(
@@ -81,7 +89,9 @@ PUBLISHED = Recipe(
     gradient="proposed",
     credit=0.0,
     stuck_credit=0.0,
+    sharpness=1.0,
     prior=0.0,
+    patience=0,
     layout=PolicyLayout(iterations=2, around=0),
     ppo=PpoSettings(entropy=1e-2),
 )
@@ -107,4 +117,4 @@ def transferring(recipe: Recipe) -> Recipe:
     """
     if not recipe.ppo.node_scores:
         return recipe
-    return dataclasses.replace(recipe, credit=0.0, ppo=_TRANSFERRING)
+    return dataclasses.replace(recipe, credit=0.0, sharpness=1.0, ppo=_TRANSFERRING)

@@ -11,7 +11,7 @@ from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles, graph_features
 from mcm_models.policy.padding import PaddedGraph, pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.learning.orders import order_of_partition, share_before, shortest_way
+from mcm_passes.learning.orders import order_of_partition, share_before, shortest_ways
 from mcm_passes.learning.recipes import Recipe
 from mcm_passes.learning.rewards import Rewards
 from mcm_passes.learning.rollouts import Sampler, sampler_of
@@ -51,6 +51,7 @@ class Task:
         recipe: Recipe,
         rewards: Rewards,
         start: Ints | None = None,
+        way: int = 0,
     ) -> Task:
         """Prepares a task.
 
@@ -60,9 +61,12 @@ class Task:
             rewards: judges them.
             start: `[N]`, a valid partition to search around, or None. The prior then prefers its
                 chips, and an order sampler goes along its chips, so that it can draw it.
+            way: which of the orders of `shortest_ways` nodes stand in, the same ones after the
+                last; on each chip where there is a start.
         """
         features = graph_features(problem)
-        order = shortest_way(problem, features)
+        orders = shortest_ways(problem, features)
+        order = orders[way % len(orders)]
         if start is not None:
             chips = start[features.units]
             order = order_of_partition(features, order, chips)

@@ -43,6 +43,11 @@ class SearchRewards:
         """The best partition so far, by the judge where there is one."""
         return self._search.best if self._judge is None else self._best
 
+    @property
+    def best_s(self) -> float:
+        """The period of `best`; infinite where there is none."""
+        return self._search.best_period_s if self._judge is None else self._best_s
+
     def evaluate(self, partitions: Ints) -> Floats:
         """`[B]`, throughput of each of `partitions[B, N]` over that of the baseline."""
         periods = np.full(len(partitions), np.inf)

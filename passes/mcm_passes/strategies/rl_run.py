@@ -163,12 +163,20 @@ class LearnedRun:
         from mcm_passes.learning.learner import PolicyLearner
 
         learner = PolicyLearner(recipe, weights)
-        barren = 0
+        barren = stale = way = 0
         for _ in range(iterations):
             if not self.search.left or barren == BARREN:
                 break
+            if recipe.patience and stale == recipe.patience:
+                stale, way = 0, way + 1
+                task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, way)
+                learner = PolicyLearner(recipe, weights)
+            best_s = self.rewards.best_s
             partitions = learner.iterate(task, rng).partitions
             barren = 0 if (partitions[:, 0] >= 0).any() else barren + 1
+            # Until something runs there is nothing to start anew from.
+            if self.rewards.best is not None:
+                stale = 0 if self.rewards.best_s < best_s else stale + 1
         return self._outcome()
 
     def draw(self, recipe: Recipe, weights: Weights, rng: np.random.Generator) -> Outcome:

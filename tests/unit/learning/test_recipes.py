@@ -22,7 +22,8 @@ def test_nothing_that_belongs_to_one_graph_is_learned_on_many(name):
     many = transferring(recipe)
     assert recipe.ppo.node_scores > 0
     assert many.ppo.node_scores == many.credit == 0
-    unchanged = dataclasses.replace(many, credit=recipe.credit, ppo=recipe.ppo)
+    own = {name: getattr(recipe, name) for name in ("credit", "sharpness", "ppo")}
+    unchanged = dataclasses.replace(many, **own)
     assert unchanged == recipe
 
 

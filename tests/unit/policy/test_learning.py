@@ -237,7 +237,15 @@ def test_nothing_is_learned_where_nothing_is_found(problem_of, small_layout):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"rollouts": 1}, {"rollouts": 21}, {"sampler": "none"}, {"credit": -1.0}, {"start_prior": 0}],
+    [
+        {"rollouts": 1},
+        {"rollouts": 21},
+        {"sampler": "none"},
+        {"credit": -1.0},
+        {"start_prior": 0},
+        {"sharpness": 0},
+        {"patience": -1},
+    ],
 )
 def test_recipes_are_checked(changes):
     with pytest.raises(ValueError):

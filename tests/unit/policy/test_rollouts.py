@@ -11,7 +11,7 @@ import pytest
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import Decoded, softmax
 from mcm_passes.learning.credit import node_credit
-from mcm_passes.learning.orders import shortest_way
+from mcm_passes.learning.orders import shortest_ways
 from mcm_passes.learning.recipes import PUBLISHED, Recipe
 from mcm_passes.learning.rollouts import FORBIDDEN, EngineSampler, OrderSampler, sampler_of
 from mcm_passes.partitioning.fast_model import evaluate
@@ -31,7 +31,7 @@ def decoded_of(problem, count, seed=0, rounds=1):
 
 def sampler(problem, recipe):
     features = graph_features(problem)
-    return sampler_of(problem, features, recipe, shortest_way(problem, features))
+    return sampler_of(problem, features, recipe, shortest_ways(problem, features)[0])
 
 
 def enumerated(log_p, valid):
@@ -148,6 +148,20 @@ def test_credit_blames_nodes_on_busy_chips(problem_of):
     assert credit[2].tolist() == [0, 0, 0, 0]
     assert credit[0, 0] < credit[1, 0]
     assert credit[:2].mean(axis=0) == pytest.approx(np.zeros(4))
+
+
+def test_sharp_credit_blames_the_busiest_chip_most(problem_of):
+    """Of two chips above the mean the busier one's node gets more of the blame."""
+    problem = dataclasses.replace(
+        problem_of(1, n=4, chips=4, density=0.0), compute_s=np.array([4e-6, 3e-6, 1e-6, 1e-6])
+    )
+    rows = np.array([[0, 1, 2, 3], [0, 0, 1, 1]], np.int32)
+    plain, sharp = (
+        node_credit(problem, graph_features(problem), rows, sharpness)[0]
+        for sharpness in (1.0, 4.0)
+    )
+    assert sharp[0] > sharp[2] > 0
+    assert sharp[0] / sharp[2] > plain[0] / plain[2]
 
 
 def test_credit_blames_nodes_on_chips_whose_weights_do_not_fit(problem_of):

@@ -17,6 +17,7 @@ from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import PolicyLayout, initial_weights
 from mcm_models.policy.ppo_settings import PpoSettings
 from mcm_passes.learning import recipes
+from mcm_passes.learning.tasks import Task
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.strategies.portfolio import Portfolio
@@ -98,6 +99,34 @@ def test_a_search_ends_when_it_is_cancelled_or_cannot_get_better(branches):
     monitor = SearchMonitor(on_best=lambda row, period_s: monitor.cancel())
     assert run(Rl(), problem, monitor=monitor).evaluations == 20
     assert run(Rl(), problem, enough_s=1.0).evaluations == 20
+
+
+def test_a_search_that_stands_still_starts_anew_around_the_best(branches, monkeypatch):
+    problem = branches()
+    tasks = []
+    of = Task.of
+
+    def noted(*args):
+        tasks.append(args[3:])
+        return of(*args)
+
+    monkeypatch.setattr(Task, "of", noted)
+    monkeypatch.setitem(
+        recipes.RECIPES, "default", dataclasses.replace(recipes.RECIPES["default"], patience=2)
+    )
+    outcome = run(Rl(), problem)
+    assert [way for _, way in tasks[1:]] == list(range(1, len(tasks)))
+    assert len(tasks) > 2
+    assert tasks[0] == (None,)
+    fast = FastPeriods(problem)
+    starts = [fast(start) for start, _ in tasks[1:]]
+    assert starts == sorted(starts, reverse=True)
+    assert starts[-1] >= fast(outcome.chip_of)
+    tasks.clear()
+    never = dataclasses.replace(recipes.RECIPES["default"], patience=0)
+    monkeypatch.setitem(recipes.RECIPES, "default", never)
+    run(Rl(), problem)
+    assert len(tasks) == 1
 
 
 def test_effort_bounds_the_updates(branches):
