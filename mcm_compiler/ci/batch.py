@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
     from mcm_compiler.options import CompileOptions
 
+SMALL_OPS = 1_000
+"""Ops of a model that is left to Python's own collections, if its weights are small, too."""
+
+SMALL_WEIGHT_BYTES = 16 << 20
+"""Weights of such a model."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -128,12 +134,24 @@ def compile_one(
             progress=progress,
         )
         outcome = success(job, result, start)
-        # A graph is full of cycles, and the next model may need its memory.
         del result
     except Exception as error:
         outcome = failure(job, settings.diagnose(error), start)
-    gc.collect()
+    if _may_hold_much(outcome.report):
+        # A graph is full of cycles, and the next model may need its memory.
+        gc.collect()
     return outcome
+
+
+def _may_hold_much(report: dict[str, Any] | None) -> bool:
+    """Whether a compile may leave so much behind that it is worth a collection.
+
+    One takes longer than the compile of a model of a few ops.
+    """
+    if report is None:
+        return True
+    model = report["model"]
+    return model["ops"] > SMALL_OPS or model["weight_bytes"] > SMALL_WEIGHT_BYTES
 
 
 def success(job: Job, result: CompileResult, start: float) -> Outcome:
