@@ -51,7 +51,7 @@ class Task:
         recipe: Recipe,
         rewards: Rewards,
         start: Ints | None = None,
-        way: int = 0,
+        order: Ints | None = None,
     ) -> Task:
         """Prepares a task.
 
@@ -61,12 +61,12 @@ class Task:
             rewards: judges them.
             start: `[N]`, a valid partition to search around, or None. The prior then prefers its
                 chips, and an order sampler goes along its chips, so that it can draw it.
-            way: which of the orders of `shortest_ways` nodes stand in, the same ones after the
-                last; on each chip where there is a start.
+            order: `[n]`, topological order that an order sampler goes along, on each chip where
+                there is a start; the first of `shortest_ways` where None.
         """
         features = graph_features(problem)
-        orders = shortest_ways(problem, features)
-        order = orders[way % len(orders)]
+        if order is None:
+            order = shortest_ways(problem, features)[0]
         if start is not None:
             chips = start[features.units]
             order = order_of_partition(features, order, chips)

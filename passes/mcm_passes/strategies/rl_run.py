@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy as np
 from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
+from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_models.policy.padding import EDGES_PER_NODE
 from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.learning.orders import shortest_ways
 from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.learning.rewards import rewards_of
 from mcm_passes.learning.tasks import Task
@@ -33,8 +36,9 @@ STEP_S = 3e-5
 BARREN = 8
 """Iterations without any partition after which a run ends."""
 
-SHOTS = 64
-"""Partitions that a policy draws at once where it does not learn."""
+SHOTS = 20
+"""Partitions that a policy draws along an order before it goes on with the next, where it does
+not learn."""
 
 
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
@@ -156,7 +160,8 @@ class LearnedRun:
             iterations = int(effort_s / (STEP_S * steps * self._size()))
         if not self.search.left or not iterations:
             return self.rewards.outcome("the budget allows no iteration")
-        task = Task.of(self.problem, recipe, self.rewards, self.rewards.best)
+        orders = shortest_ways(self.problem, graph_features(self.problem))
+        task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, orders[0])
         # JAX takes a second to load, which only those pay who learn. On one thread its sums come
         # out the same on every run.
         use_one_thread()
@@ -169,7 +174,8 @@ class LearnedRun:
                 break
             if recipe.patience and stale == recipe.patience:
                 stale, way = 0, way + 1
-                task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, way)
+                order = orders[way % len(orders)]
+                task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, order)
                 learner = PolicyLearner(recipe, weights)
             best_s = self.rewards.best_s
             partitions = learner.iterate(task, rng).partitions
@@ -180,13 +186,25 @@ class LearnedRun:
         return self._outcome()
 
     def draw(self, recipe: Recipe, weights: Weights, rng: np.random.Generator) -> Outcome:
-        """Draws from a policy as it is until the budget is spent; without JAX."""
+        """Draws from a policy as it is until the budget is spent; without JAX.
+
+        Along each of several orders in turn: what one rules out, another may not.
+        """
         if not self.search.left:
             return self.rewards.outcome("the budget allows no evaluation")
-        task = Task.of(self.problem, recipe, self.rewards)
-        policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
+        orders = shortest_ways(self.problem, graph_features(self.problem))
+        # On a chain all of them are the same.
+        orders = list({order.tobytes(): order for order in orders}.values())
+        ready: list[tuple[Task, PolicyOfGraph]] = []
         barren = 0
-        while self.search.left and barren < BARREN:
+        for number in count():
+            if not self.search.left or barren == BARREN:
+                break
+            if number < len(orders):
+                task = Task.of(self.problem, recipe, self.rewards, order=orders[number])
+                policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
+                ready.append((task, policy))
+            task, policy = ready[number % len(orders)]
             rollouts = task.sampler.draw(rng, policy.decode(rng, min(SHOTS, self.search.left)))
             rewards_of(self.rewards, rollouts.partitions)
             barren = 0 if rollouts.found.any() else barren + 1

@@ -24,6 +24,7 @@ from mcm_passes.strategies.portfolio import Portfolio
 from mcm_passes.strategies.random_search import RandomSearch
 from mcm_passes.strategies.rl import Rl
 from mcm_passes.strategies.rl_finetune import RlFinetune
+from mcm_passes.strategies.rl_run import SHOTS
 from mcm_passes.strategies.rl_zeroshot import RlZeroshot
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
@@ -101,31 +102,50 @@ def test_a_search_ends_when_it_is_cancelled_or_cannot_get_better(branches):
     assert run(Rl(), problem, enough_s=1.0).evaluations == 20
 
 
-def test_a_search_that_stands_still_starts_anew_around_the_best(branches, monkeypatch):
-    problem = branches()
-    tasks = []
+@pytest.fixture
+def tasks(monkeypatch):
+    """Starts and orders of all tasks that are made."""
+    made = []
     of = Task.of
 
-    def noted(*args):
-        tasks.append(args[3:])
-        return of(*args)
+    def noted(problem, recipe, rewards, start=None, order=None):
+        made.append((start, order))
+        return of(problem, recipe, rewards, start, order)
 
     monkeypatch.setattr(Task, "of", noted)
-    monkeypatch.setitem(
-        recipes.RECIPES, "default", dataclasses.replace(recipes.RECIPES["default"], patience=2)
-    )
+    return made
+
+
+def with_patience(monkeypatch, patience):
+    changed = dataclasses.replace(recipes.RECIPES["default"], patience=patience)
+    monkeypatch.setitem(recipes.RECIPES, "default", changed)
+
+
+def test_a_search_that_stands_still_starts_anew_around_the_best(branches, tasks, monkeypatch):
+    problem = branches()
+    with_patience(monkeypatch, 2)
     outcome = run(Rl(), problem)
-    assert [way for _, way in tasks[1:]] == list(range(1, len(tasks)))
     assert len(tasks) > 2
-    assert tasks[0] == (None,)
+    assert tasks[0][0] is None
+    assert len({order.tobytes() for _, order in tasks}) > 1
     fast = FastPeriods(problem)
     starts = [fast(start) for start, _ in tasks[1:]]
     assert starts == sorted(starts, reverse=True)
     assert starts[-1] >= fast(outcome.chip_of)
     tasks.clear()
-    never = dataclasses.replace(recipes.RECIPES["default"], patience=0)
-    monkeypatch.setitem(recipes.RECIPES, "default", never)
+    with_patience(monkeypatch, 0)
     run(Rl(), problem)
+    assert len(tasks) == 1
+
+
+def test_a_policy_that_does_not_learn_draws_along_every_order(branches, tasks, checkpoint):
+    problem = branches()
+    outcome = run(RlZeroshot(checkpoint), problem, 4 * SHOTS)
+    orders = [order.tobytes() for _, order in tasks]
+    assert 1 < len(set(orders)) == len(orders)
+    assert outcome.evaluations == 4 * SHOTS
+    tasks.clear()
+    run(RlZeroshot(checkpoint), problem, SHOTS)
     assert len(tasks) == 1
 
 
