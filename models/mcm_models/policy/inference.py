@@ -107,17 +107,19 @@ class PolicyOfGraph:
             scores += _at_chips(by_distance, self.features.values[:, PLACE], chips)
         return scores.astype(np.float32, copy=False)
 
-    def decode(self, rng: np.random.Generator, count: int) -> Decoded:
+    def decode(self, rng: np.random.Generator, count: int, temperature: float = 1.0) -> Decoded:
         """T rounds of non-autoregressive decoding.
 
         Args:
             rng: source of randomness.
             count: R, rollouts.
+            temperature: that the scores of the last round are divided by, above 0; what is
+                learned from is decoded at 1.
         """
         before: Ints | None = None
         for _ in range(self.layout.iterations - 1):
             before = self._drawn(rng, count, softmax(self.scores(before)))
-        probabilities = softmax(self.scores(before))
+        probabilities = softmax(self.scores(before) / np.float32(temperature))
         return Decoded(probabilities, self._drawn(rng, count, probabilities), before)
 
     def _drawn(self, rng: np.random.Generator, count: int, probabilities: Singles) -> Ints:

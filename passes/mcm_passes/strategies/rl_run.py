@@ -36,9 +36,13 @@ STEP_S = 3e-5
 BARREN = 8
 """Iterations without any partition after which a run ends."""
 
-SHOTS = 20
-"""Partitions that a policy draws along an order before it goes on with the next, where it does
-not learn."""
+SHOTS = 5
+"""Partitions that a policy draws at each of `TEMPERATURES` along an order before it goes on with the
+next, where it does not learn."""
+
+TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
+"""A policy is too sure of graphs like those that it has seen, so that all draws are the same, and not
+sure enough of large ones (ours)."""
 
 
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
@@ -205,9 +209,15 @@ class LearnedRun:
                 policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
                 ready.append((task, policy))
             task, policy = ready[number % len(orders)]
-            rollouts = task.sampler.draw(rng, policy.decode(rng, min(SHOTS, self.search.left)))
-            rewards_of(self.rewards, rollouts.partitions)
-            barren = 0 if rollouts.found.any() else barren + 1
+            found = False
+            for temperature in TEMPERATURES:
+                shots = min(SHOTS, self.search.left)
+                if not shots:
+                    break
+                rollouts = task.sampler.draw(rng, policy.decode(rng, shots, temperature))
+                rewards_of(self.rewards, rollouts.partitions)
+                found |= bool(rollouts.found.any())
+            barren = 0 if found else barren + 1
         return self._outcome()
 
     def _size(self) -> int:

@@ -24,7 +24,7 @@ from mcm_passes.strategies.portfolio import Portfolio
 from mcm_passes.strategies.random_search import RandomSearch
 from mcm_passes.strategies.rl import Rl
 from mcm_passes.strategies.rl_finetune import RlFinetune
-from mcm_passes.strategies.rl_run import SHOTS
+from mcm_passes.strategies.rl_run import SHOTS, TEMPERATURES
 from mcm_passes.strategies.rl_zeroshot import RlZeroshot
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
@@ -140,12 +140,13 @@ def test_a_search_that_stands_still_starts_anew_around_the_best(branches, tasks,
 
 def test_a_policy_that_does_not_learn_draws_along_every_order(branches, tasks, checkpoint):
     problem = branches()
-    outcome = run(RlZeroshot(checkpoint), problem, 4 * SHOTS)
+    each = SHOTS * len(TEMPERATURES)
+    outcome = run(RlZeroshot(checkpoint), problem, 4 * each)
     orders = [order.tobytes() for _, order in tasks]
     assert 1 < len(set(orders)) == len(orders)
-    assert outcome.evaluations == 4 * SHOTS
+    assert outcome.evaluations == 4 * each
     tasks.clear()
-    run(RlZeroshot(checkpoint), problem, SHOTS)
+    run(RlZeroshot(checkpoint), problem, each)
     assert len(tasks) == 1
 
 
