@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,14 @@ class PolicyOfGraph:
         Returns:
             `[n, C]`, or `[R, n, C]` where there are choices.
         """
+        return self._first_scores if choices is None else self._scores(choices)
+
+    @cached_property
+    def _first_scores(self) -> Singles:
+        """Those of the first round: the same in every decoding."""
+        return self._scores(None)
+
+    def _scores(self, choices: Ints | None) -> Singles:
         chips, weights = self.features.num_chips, self.weights
         if choices is None:
             first = self.first + weights["head/own_choice"][self.layout.knots]

@@ -37,12 +37,12 @@ BARREN = 8
 """Iterations without any partition after which a run ends."""
 
 SHOTS = 5
-"""Partitions that a policy draws at each of `TEMPERATURES` along an order before it goes on with the
-next, where it does not learn."""
+"""Partitions that a policy draws at each of `TEMPERATURES` along an order before it goes on with
+the next, where it does not learn."""
 
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
-"""A policy is too sure of graphs like those that it has seen, so that all draws are the same, and not
-sure enough of large ones (ours)."""
+"""A policy is too sure of graphs like those that it has seen, so that all draws are the same, and
+not sure enough of large ones (ours)."""
 
 
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
