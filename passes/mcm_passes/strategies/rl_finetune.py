@@ -30,6 +30,8 @@ class RlFinetune:
         reward: `fast` or `judge`; see `Reward`.
         start: strategy whose answer is searched around, `known` for the best that the caller
             knows (a portfolio its members' answers), empty for none (ours).
+        draws: partitions that the policy draws along several orders before it learns, around
+            the best of them (ours); 0 for none.
         samples: most partitions that it evaluates; 0 for all that the budget allows.
         effort_s: most deterministic seconds of updates; 0 for no limit.
     """
@@ -42,12 +44,13 @@ class RlFinetune:
     recipe: str = "default"
     reward: Reward = "fast"
     start: str = ""
+    draws: int = 0
     samples: int = 0
     effort_s: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
-        check_limits(samples=self.samples, effort_s=self.effort_s)
+        check_limits(draws=self.draws, samples=self.samples, effort_s=self.effort_s)
 
     @property
     def asks_judge(self) -> bool:
@@ -72,4 +75,7 @@ class RlFinetune:
         run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
         if self.start and (end := run.begin(self.start, evaluate, rng)) is not None:
             return end
-        return run.learn(recipe_of(card, self.recipe), weights, rng, self.effort_s)
+        recipe = recipe_of(card, self.recipe)
+        if self.draws:
+            run.draw(recipe, weights, rng, self.draws)
+        return run.learn(recipe, weights, rng, self.effort_s)

@@ -189,20 +189,33 @@ class LearnedRun:
                 stale = 0 if self.rewards.best_s < best_s else stale + 1
         return self._outcome()
 
-    def draw(self, recipe: Recipe, weights: Weights, rng: np.random.Generator) -> Outcome:
+    def draw(
+        self,
+        recipe: Recipe,
+        weights: Weights,
+        rng: np.random.Generator,
+        samples: int | None = None,
+    ) -> Outcome:
         """Draws from a policy as it is until the budget is spent; without JAX.
 
         Along each of several orders in turn: what one rules out, another may not.
+
+        Args:
+            recipe: how.
+            weights: of the policy.
+            rng: source of randomness.
+            samples: most partitions, where the budget allows more.
         """
         if not self.search.left:
             return self.rewards.outcome("the budget allows no evaluation")
+        goal = self.search.left if samples is None else samples
         orders = shortest_ways(self.problem, graph_features(self.problem))
         # On a chain all of them are the same.
         orders = list({order.tobytes(): order for order in orders}.values())
         ready: list[tuple[Task, PolicyOfGraph]] = []
         barren = 0
         for number in count():
-            if not self.search.left or barren == BARREN:
+            if not self.search.left or not goal or barren == BARREN:
                 break
             if number < len(orders):
                 task = Task.of(self.problem, recipe, self.rewards, order=orders[number])
@@ -211,9 +224,10 @@ class LearnedRun:
             task, policy = ready[number % len(orders)]
             found = False
             for temperature in TEMPERATURES:
-                shots = min(SHOTS, self.search.left)
+                shots = min(SHOTS, self.search.left, goal)
                 if not shots:
                     break
+                goal -= shots
                 rollouts = task.sampler.draw(rng, policy.decode(rng, shots, temperature))
                 rewards_of(self.rewards, rollouts.partitions)
                 found |= bool(rollouts.found.any())

@@ -150,6 +150,17 @@ def test_a_policy_that_does_not_learn_draws_along_every_order(branches, tasks, c
     assert len(tasks) == 1
 
 
+def test_a_policy_learns_around_the_best_of_its_draws(branches, tasks, checkpoint):
+    problem = branches()
+    fast = FastPeriods(problem)
+    draws = 3 * SHOTS * len(TEMPERATURES)
+    drawn = run(RlZeroshot(checkpoint), problem, draws)
+    outcome = run(RlFinetune(checkpoint, draws=draws), problem, draws + 40)
+    assert outcome.evaluations == draws + 40
+    assert fast(tasks[-1][0]) == fast(drawn.chip_of)
+    assert fast(outcome.chip_of) <= fast(drawn.chip_of)
+
+
 def test_effort_bounds_the_updates(branches):
     assert run(Rl(effort_s=1e-9), branches()).evaluations == 0
     few = run(Rl(effort_s=0.02), branches()).evaluations

@@ -21,11 +21,14 @@ from mcm_passes.strategies.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 
-Kind = Literal["random", "annealing", "learn", "draw"]
+Kind = Literal["random", "annealing", "learn", "draw", "draw and learn"]
 Source = Literal["", "random", "zero", "policy", "policy-no-prior"]
 """Weights of a policy: none, random ones, all 0, or a checkpoint that comes with the compiler."""
 
 POLICIES: tuple[Source, ...] = ("policy", "policy-no-prior")
+
+DRAWS = 80
+"""Partitions that are drawn before learning: 20 along each of four orders."""
 
 BATCH = 64
 """Partitions that random search draws at once: small, so that processor times are fine-grained."""
@@ -39,7 +42,8 @@ class Method:
         name: in data and tables.
         label: in plots.
         kind: `random` draws uniformly by SAMPLE; `annealing` is that of the paper; `learn` is PPO;
-            `draw` takes what a policy proposes, and does not learn.
+            `draw` takes what a policy proposes, and does not learn; `draw and learn` takes `DRAWS`
+            of its proposals and then learns around the best.
         samples: partitions it evaluates.
         weights: that its policy starts from.
         recipe: how it learns or draws; a policy with a card brings its layout, prior and sampler.
@@ -82,10 +86,10 @@ def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedP
         # The advantage is normalised over the rollouts, so that the scale of rewards, which here
         # is that of the strategy, has no part in what is learned.
         run = LearnedRun.of(problem, record, budget, "fast", method.samples)
-        if method.kind == "learn":
+        if method.kind != "learn":
+            run.draw(recipe, weights, rng, None if method.kind == "draw" else DRAWS)
+        if method.kind != "draw":
             run.learn(recipe, weights, rng, 0.0)
-        else:
-            run.draw(recipe, weights, rng)
 
 
 def policy_card(source: Source) -> PolicyCard:
@@ -119,6 +123,7 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
             "zero-shot-no-prior", "zero-shot, no prior", "draw", long, "policy-no-prior", no_prior
         ),
         Method("fine-tuned", "fine-tuned", "learn", short, "policy", default),
+        Method("drawn-tuned", "drawn, then fine-tuned", "draw and learn", short, "policy", default),
         Method(
             "fine-tuned-no-prior",
             "fine-tuned, no prior",

@@ -63,6 +63,11 @@ _METHODS = (
         "the policy that comes with the compiler, drawn from as it is, and learning with `default`",
     ),
     (
+        "`drawn-tuned`",
+        "everything on: it is drawn from 80 times along several orders, and then learns around "
+        "the best of these",
+    ),
+    (
         "`zero-shot-no-prior`, `fine-tuned-no-prior`",
         "the one that was trained without prior, likewise with `no-prior`",
     ),
@@ -132,7 +137,11 @@ def test_graphs(data: Data) -> str:
             equal_time_part(summary),
             "### By graph\n",
             by_graph_part(
-                summary, ("random", "sa", "rl-no-prior", "rl", "prior", "zero-shot", "fine-tuned")
+                summary,
+                (
+                    *("random", "sa", "rl-no-prior", "rl", "prior"),
+                    *("zero-shot", "fine-tuned", "drawn-tuned"),
+                ),
             ),
             provenance_part(data),
         ]
