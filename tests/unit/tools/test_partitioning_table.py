@@ -113,7 +113,7 @@ def test_records_outlive_a_run_that_was_ended(tool: Any, tmp_path: Path) -> None
     assert again.find("a")["period_s"] is None
     assert again.find("b", fresh=True)["period_s"] == 2.0
     assert again.find("c") is None
-    again._sources = "other"
+    again.code = "other"
     assert again.find("b", fresh=True) is None
     assert again.find("b") is not None
 

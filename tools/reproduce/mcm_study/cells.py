@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_study.methods import Method
 from mcm_study.problems import Setting, package
-
-Record = dict[str, Any]
-
-PACKAGES = ("mcm_compiler", "mcm_hardware", "mcm_models", "mcm_passes")
+from tools.kept_records import KeptRecords, Record
 
 
 @dataclass(frozen=True)
@@ -70,50 +64,24 @@ def graph_name(model: str) -> str:
 
 
 class KeptCells:
-    """A file of one JSON line per cell, which lines are appended to; the last of a key counts.
+    """What is kept of cells, in a file of one JSON line per cell.
 
     Args:
         path: of the file; made with the first cell.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._by_key: dict[str, Record] = {}
-        self.code = code_digest()
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    record: Record = json.loads(line)
-                except json.JSONDecodeError:
-                    continue  # the run before ended in the middle of this line
-                self._by_key[record["key"]] = record
+        self._records = KeptRecords(path, "code")
 
     def find(self, cell: Cell, *, fresh: bool = False) -> Record | None:
         """What a cell came to; where `fresh`, only if the code has stayed as it was then."""
-        record = self._by_key.get(cell.key)
-        if record is None or (fresh and record["code"] != self.code):
-            return None
-        return record
+        return self._records.find(cell.key, fresh=fresh)
 
     def keep(self, cell: Cell, found: Record) -> None:
         """Appends what a cell came to."""
-        record = {"key": cell.key, "code": self.code} | found
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
-        self._by_key[record["key"]] = record
+        self._records.keep({"key": cell.key} | found)
 
     def found(self, cells: Iterable[Cell]) -> list[tuple[Cell, Record]]:
         """Those of the cells that there is a record of."""
-        known = ((cell, self._by_key.get(cell.key)) for cell in cells)
+        known = ((cell, self.find(cell)) for cell in cells)
         return [(cell, record) for cell, record in known if record is not None]
-
-
-def code_digest() -> str:
-    """A digest of the code that is measured."""
-    digest = hashlib.sha256()
-    for name in PACKAGES:
-        folder = Path(str(importlib.import_module(name).__file__)).parent
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in {".py", ".toml"}):
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
