@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -23,6 +23,7 @@ from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Partition, Part
 from mcm_compiler.passes import Pass, PassContext, PassManager, parse_pipeline, print_pipeline
 from mcm_compiler.program import PROGRAM, LoweredProgram
 from mcm_compiler.registry import ZOO
+from mcm_compiler.replication import REPLICATION, Replication
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.simulation import SIMULATION, SimulationResult
@@ -54,6 +55,7 @@ class CompileResult:
         diagnostics: warnings and notes.
         timings: `(stage, seconds)`; never part of a written file.
         folder: the output folder, or None where nothing was written.
+        replication: how many pipelines like the simulated one run side by side.
     """
 
     source: SourceModel
@@ -71,6 +73,15 @@ class CompileResult:
     diagnostics: tuple[Diagnostic, ...]
     timings: tuple[tuple[str, float], ...]
     folder: Path | None
+    replication: Replication | None = None
+
+    @property
+    def throughput_per_s(self) -> float | None:
+        """Inferences per second of the whole package, or None where nothing was simulated."""
+        if self.simulation is None:
+            return None
+        replicas = self.replication.replicas if self.replication is not None else 1
+        return replicas * self.simulation.throughput_per_s
 
 
 def compile_model(
@@ -134,6 +145,7 @@ def compile_model(
             diagnostics=tuple(found),
             timings=tuple(timings),
             folder=output,
+            replication=REPLICATION.find(compiled),
         )
         if output is not None:
             _finish(stage, result)
@@ -164,6 +176,17 @@ def run_passes(
     with staging(None) as stage, doing(_named(model)):
         compiled, found, timings = _run(model, package, options, manager, stage, progress)
     return compiled, tuple(found), tuple(timings)
+
+
+def import_named(
+    model: str, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[ir.Model, list[Diagnostic]]:
+    """The model of a path or of `zoo:NAME`, as a compile begins with it, and what was noticed.
+
+    Raises:
+        CompileError: as the importer, and MCM-U001 to MCM-U003 for a name of the zoo.
+    """
+    return _import(model, CompileOptions(dims=dims, shapes=shapes))
 
 
 def build_zoo_model(spec: str) -> ir.Model:
@@ -233,4 +256,5 @@ def _finish(stage: StagingFolder, result: CompileResult) -> None:
         result.wires or (),
         result.target,
         result.options,
+        REPLICATION.find(result.model),
     )

@@ -17,5 +17,8 @@ GROUP_PROPERTY = "mcm.group"
 ORIGIN_PROPERTY = "mcm.origin"
 """Key in a node's `metadata_props`: the node of the source model that it comes from."""
 
+PLANNED_PROPERTY = "mcm.plan"
+"""Key in the `metadata_props` of an annotated model whose ops a plan divides."""
+
 CHIP_PROPERTY = "mcm.chip"
 """Key in a node's `metadata_props`: its chip."""

@@ -10,8 +10,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.target import Routing
 
 DEFAULT_PIPELINE = (
-    "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate,"
-    "emit,verify"
+    "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit,verify"
 )
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
 
@@ -32,6 +31,8 @@ class CompileOptions:
             level.
         routing: see `mcm_compiler.target.Routing`.
         chips: use only the first so many chips of the package; None for all of them.
+        replicas: pipelines side by side, each on an equal share of the chips; None for as many as
+            are fastest, or one where pins, an assignment or forbidden chips name places.
         forbidden_chips: places in the package whose chips are not used.
         pins: names of ops or groups, or patterns with `*` and `?`, and the chip of each.
         assignment: CSV or JSON file with the chip of every op, or None to search for one.
@@ -56,6 +57,7 @@ class CompileOptions:
     partitioner: str = AUTO
     routing: Routing = "relay"
     chips: int | None = None
+    replicas: int | None = None
     forbidden_chips: tuple[int, ...] = ()
     pins: tuple[tuple[str, int], ...] = ()
     assignment: str | None = None
@@ -72,7 +74,7 @@ class CompileOptions:
     def __post_init__(self) -> None:
         faults = [
             f"{name} is {value}, not at least 1"
-            for name in ("samples", "inferences", "verify_seeds")
+            for name in ("samples", "replicas", "inferences", "verify_seeds")
             if (value := cast("int | None", getattr(self, name))) is not None and value < 1
         ]
         if not 0 <= self.level <= 3:

@@ -131,6 +131,8 @@ STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "parti
 COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
+PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
+SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 
 _current_plugin: str | None = None

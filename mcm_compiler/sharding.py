@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.parallel_plan import ParallelPlan
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,41 @@ class ShardingPlan:
 
     operators: tuple[OperatorSharding, ...]
 
+
+@dataclass(frozen=True)
+class DividedTensor:
+    """An operand or result of an op of the source model that shards have parts of.
+
+    Attributes:
+        node: name of the op.
+        tensor: name of the operand or result.
+        axis: along which it is divided.
+        shards: into how many parts.
+    """
+
+    node: str
+    tensor: str
+    axis: int
+    shards: int
+
+
+@dataclass(frozen=True)
+class AppliedPlan:
+    """A user's plan, and what it did to the graph.
+
+    Attributes:
+        plan: as read.
+        operators: ops with divided weights.
+        tensors: all that is divided of all ops.
+    """
+
+    plan: ParallelPlan
+    operators: tuple[OperatorSharding, ...]
+    tensors: tuple[DividedTensor, ...]
+
+
+APPLIED_PLAN: AnnotationKey[AppliedPlan] = AnnotationKey("applied_plan")
+"""The plan that the source model was rewritten by, before anything else."""
 
 SHARDING_PLAN: AnnotationKey[ShardingPlan] = AnnotationKey("sharding_plan")
 """The sharding plan that the graph follows."""

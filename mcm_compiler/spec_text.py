@@ -169,7 +169,7 @@ def print_one(name: str, instance: object) -> str:
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         if field.init and value != default:
-            shown.append(f"{field.name}={_print_value(value)}")
+            shown.append(f"{field.name}={print_value(value)}")
     return f"{name}{{{','.join(shown)}}}" if shown else name
 
 
@@ -177,7 +177,8 @@ def _refused(spec: Spec, message: str, hint: str | None) -> CompileError:
     return CompileError(Diagnostic("MCM-U002", message, at=f"'{spec.name}'", hint=hint))
 
 
-def _print_value(value: object) -> str:
+def print_value(value: object) -> str:
+    """The text form of an option's value, in quotes where it needs them."""
     text = _unquoted(value)
     if _BARE.fullmatch(text):
         return text

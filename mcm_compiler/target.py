@@ -7,7 +7,7 @@ what needs code (costs, lowering, simulation) is behind the `Target` protocol.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
@@ -58,6 +58,15 @@ class PackageLimits:
     channel_slots: int = 2
     chip_speed: tuple[float, ...] = ()
     stream_bytes_per_s: float = 0.0
+
+    def first(self, num_chips: int) -> PackageLimits:
+        """The numbers of the first so many chips alone."""
+        return replace(
+            self,
+            num_chips=num_chips,
+            sram_bytes=self.sram_bytes[:num_chips],
+            chip_speed=self.chip_speed[:num_chips],
+        )
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+from mcm_compiler.cluster import ClusterFamily, ClusterTarget
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
+from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily
 from mcm_compiler.toml_description import parse_description, read_description
 
+Package = Target | ClusterTarget
+"""Whatever has a name among the targets: a package of chips, or a cluster."""
 
-def load_target(name_or_path: str) -> Target:
-    """The target `mcm36`, or the one described by the file `./mine.toml`.
+
+def load_package(name_or_path: str) -> Package:
+    """The target `mcm36`, the cluster `config-a`, or what the file `./mine.toml` describes.
 
     Anything that ends in `.toml` or holds a path separator is a path.
 
@@ -24,13 +28,74 @@ def load_target(name_or_path: str) -> Target:
     """
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
-        return cast("Target", TARGETS.get(name_or_path)())
+        return cast("Package", TARGETS.get(name_or_path)())
     text = read_description(name_or_path)
-    return target_from_text(path.stem, text, place=name_or_path)
+    return package_from_text(path.stem, text, place=name_or_path)
+
+
+def load_target(name_or_path: str) -> Target:
+    """The package of chips of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-S040 for a cluster.
+    """
+    return _chips_only(load_package(name_or_path), name_or_path)
+
+
+def load_cluster(name_or_path: str) -> ClusterTarget:
+    """The cluster of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-S041 for a package of chips.
+    """
+    package = load_package(name_or_path)
+    if isinstance(package, ClusterTarget):
+        return package
+    clusters = ", ".join(
+        name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
+    )
+    raise CompileError(
+        Diagnostic(
+            "MCM-S041",
+            f"target {quote(package.name)} is a package of chips, not a cluster",
+            at=f"target {quote(name_or_path)}",
+            hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
+            'family = "cluster"',
+        )
+    )
 
 
 def target_from_text(name: str, text: str, place: str | None = None) -> Target:
-    """Makes a target from a TOML description; its `family` key picks the code.
+    """Makes a package of chips from a TOML description, as `package_from_text`.
+
+    Raises:
+        CompileError: as `package_from_text`, and MCM-S040 for a cluster.
+    """
+    return _chips_only(package_from_text(name, text, place), place or name)
+
+
+def _chips_only(package: Package, place: str) -> Target:
+    if not isinstance(package, ClusterTarget):
+        return package
+    raise CompileError(
+        Diagnostic(
+            "MCM-S040",
+            f"target {quote(package.name)} is a cluster, and no model is compiled for one",
+            at=f"target {quote(place)}",
+            hint=f"plan for it with `mcmc parallelize MODEL --target {package.name}`; "
+            "`mcmc targets` lists the packages of chips",
+        )
+    )
+
+
+def _registered(registry: Registry[Any]) -> list[str]:
+    return [registration.name for registration in registry.registrations()]
+
+
+def package_from_text(name: str, text: str, place: str | None = None) -> Package:
+    """Makes a package of chips or a cluster from a TOML description.
+
+    Its `family` key picks the code.
 
     Args:
         name: name of the target.
@@ -45,7 +110,7 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
     description = parse_description(place, text)
     family = description.data.get("family")
     if family is None:
-        known = ", ".join(r.name for r in TARGET_FAMILIES.registrations())
+        known = ", ".join(_registered(TARGET_FAMILIES))
         raise CompileError(
             Diagnostic(
                 "MCM-T003",
@@ -58,7 +123,7 @@ def target_from_text(name: str, text: str, place: str | None = None) -> Target:
     if not isinstance(family, str):
         raise CompileError(Diagnostic("MCM-T004", "expected a text", at=at))
     try:
-        make = cast("TargetFamily", TARGET_FAMILIES.get(family))
+        make = cast("TargetFamily | ClusterFamily", TARGET_FAMILIES.get(family))
     except CompileError as error:
         raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:

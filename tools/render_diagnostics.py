@@ -18,6 +18,7 @@ FAMILIES = {
     "I": "Reading a model",
     "L": "Policies and their training",
     "P": "Placing ops on chips",
+    "S": "Sharding rules, parallel plans and clusters",
     "T": "Targets and lowering",
     "U": "Options and the command line",
     "V": "Verification",

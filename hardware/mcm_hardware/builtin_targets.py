@@ -5,13 +5,17 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+from mcm_hardware.cluster.cluster_package import ClusterPackage
 from mcm_hardware.ring_target import RingTarget
+
+
+def _text(name: str) -> str:
+    return (files("mcm_hardware") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 @cache
 def _packaged(name: str) -> RingTarget:
-    text = (files("mcm_hardware") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
-    return RingTarget.from_text(name, text)
+    return RingTarget.from_text(name, _text(name))
 
 
 def mcm4() -> RingTarget:
@@ -37,3 +41,23 @@ def mcm36_small() -> RingTarget:
 def mcm36_stream() -> RingTarget:
     """36 chips with 24 MiB SRAM; weights that do not fit come from off-package memory."""
     return _packaged("mcm36-stream")
+
+
+@cache
+def _cluster(name: str) -> ClusterPackage:
+    return ClusterPackage.from_text(name, _text(name))
+
+
+def config_a() -> ClusterPackage:
+    """2 servers with 8 V100, after Wang et al. 2020."""
+    return _cluster("config-a")
+
+
+def config_b() -> ClusterPackage:
+    """3 servers with 8 V100."""
+    return _cluster("config-b")
+
+
+def config_c() -> ClusterPackage:
+    """4 servers with 8 V100."""
+    return _cluster("config-c")

@@ -13,12 +13,11 @@ from mcm_compiler.toml_description import TomlDescription
 from mcm_compiler.toml_key_lines import KeyPath
 from mcm_hardware.key_suggestions import nearest_key
 from mcm_hardware.target_schema import (
-    OVERRIDE_TABLE,
+    RING_FORM,
     STORAGE_BITS,
     STORAGE_TABLE,
-    STREAM_TABLE,
-    TABLES,
     Choice,
+    DescriptionForm,
     Flag,
     Key,
     Number,
@@ -47,10 +46,12 @@ class DescriptionReader:
 
     Args:
         description: the file.
+        form: what files of its family look like.
     """
 
-    def __init__(self, description: TomlDescription) -> None:
+    def __init__(self, description: TomlDescription, form: DescriptionForm = RING_FORM) -> None:
         self.description = description
+        self.form = form
         self._faults: list[tuple[int, Diagnostic]] = []
         self._unshown = 0
 
@@ -92,7 +93,7 @@ class DescriptionReader:
         """
         values: dict[str, Any] = {}
         refused: set[str] = set()
-        for path, value in _leaves(table, ()):
+        for path, value in self._leaves(table, ()):
             dotted = ".".join(path)
             if any("." in part for part in path):
                 self._unknown_key(at, path, keys)
@@ -101,11 +102,11 @@ class DescriptionReader:
                     values[dotted] = value
                 else:
                     refused.add(dotted)
-            elif not at and dotted in TABLES:
+            elif not at and dotted in self.form.tables:
                 if not isinstance(value, dict):
                     refused.add(dotted)
                     self.wrong_type((*at, *path), value, "a table")
-            elif at or dotted != OVERRIDE_TABLE:
+            elif at or dotted not in self.form.arrays:
                 refused.add(self._unknown_key(at, path, keys))
         for dotted, key in keys.items():
             covered = any(dotted == r or dotted.startswith(r + ".") for r in refused)
@@ -113,9 +114,7 @@ class DescriptionReader:
                 continue
             if key.default is not None:
                 values[dotted] = key.default
-            elif key.required and (
-                dotted.partition(".")[0] != STREAM_TABLE or STREAM_TABLE in table
-            ):
+            elif key.required and self._table_is_there(dotted.partition(".")[0], table):
                 self._missing_key(at, dotted, key.rule)
         return values
 
@@ -187,12 +186,28 @@ class DescriptionReader:
 
     def _unknown_key(self, at: KeyPath, path: tuple[str, ...], keys: Mapping[str, Key]) -> str:
         """Notes a key that does not exist; the one that it stands for, or `""`."""
-        known = [*keys] if at else [*keys, OVERRIDE_TABLE, *sorted(TABLES)]
+        form = self.form
+        known = [*keys] if at else [*keys, *sorted(form.arrays), *sorted(form.tables)]
         few = len(self._faults) < MAX_FAULTS
         near = nearest_key(".".join(path), known) if few else None
-        message = "an override has no such key" if at else "a ring package has no such key"
+        message = f"{'an override' if at else form.subject} has no such key"
         self.fault("MCM-T002", message, (*at, *path), near[1] if near else None)
         return near[0] if near else ""
+
+    def _table_is_there(self, name: str, table: Mapping[str, Any]) -> bool:
+        return name not in self.form.optional_tables or name in table
+
+    def _leaves(
+        self, table: Mapping[str, Any], above: tuple[str, ...]
+    ) -> Iterator[tuple[Any, Any]]:
+        """Path and value of every key, descending only into tables that the schema has."""
+        for key, value in table.items():
+            path = (*above, key)
+            inner = isinstance(value, dict) and ".".join(path) in self.form.tables
+            if inner and ".".join(path) not in self.form.free_tables:
+                yield from self._leaves(cast("dict[str, Any]", value), path)
+            else:
+                yield path, value
 
     def _missing_key(self, at: KeyPath, dotted: str, rule: Rule) -> None:
         path = (*at, *dotted.split("."))
@@ -211,13 +226,3 @@ def _shown(number: float) -> str:
 def _nearest_type(name: str) -> str:
     near = nearest_key(name.upper(), _ONNX_TYPES)
     return near[1] if near else f"the types are {', '.join(_ONNX_TYPES)}"
-
-
-def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
-    """Path and value of every key, descending only into tables that the schema has."""
-    for key, value in table.items():
-        path = (*above, key)
-        if isinstance(value, dict) and ".".join(path) in TABLES - {STORAGE_TABLE}:
-            yield from _leaves(cast("dict[str, Any]", value), path)
-        else:
-            yield path, value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 STORAGE_TABLE = "storage_bits"
@@ -165,21 +165,49 @@ OVERRIDE_KEYS: Mapping[str, Key] = {
 }
 """The keys of each `[[override]]`."""
 
-TABLES = frozenset(
-    {
-        STORAGE_TABLE,
-        *(
-            ".".join(parts[:depth])
-            for parts in (key.split(".") for key in RING_KEYS)
-            for depth in range(1, len(parts))
-        ),
-    }
+
+def tables_of(keys: Iterable[str]) -> frozenset[str]:
+    """Dotted paths of the tables that hold these keys."""
+    return frozenset(
+        ".".join(parts[:depth])
+        for parts in (key.split(".") for key in keys)
+        for depth in range(1, len(parts))
+    )
+
+
+@dataclass(frozen=True)
+class DescriptionForm:
+    """What the description files of one family look like, but for their keys.
+
+    Attributes:
+        subject: what is described, such as `a ring package`.
+        tables: dotted paths of all tables.
+        free_tables: those with free keys.
+        arrays: names of arrays of tables.
+        optional_tables: those that may be left out.
+    """
+
+    subject: str
+    tables: frozenset[str]
+    free_tables: frozenset[str] = frozenset()
+    arrays: frozenset[str] = frozenset()
+    optional_tables: frozenset[str] = frozenset()
+
+
+RING_FORM = DescriptionForm(
+    "a ring package",
+    tables_of(RING_KEYS) | {STORAGE_TABLE},
+    free_tables=frozenset({STORAGE_TABLE}),
+    arrays=frozenset({OVERRIDE_TABLE}),
+    optional_tables=frozenset({STREAM_TABLE}),
 )
-"""Dotted paths of all tables but the overrides."""
+"""The form of a description of a ring package."""
 
 UNITS: Mapping[str, str] = {
     "_mib": "MiB (2^20 bytes)",
     "_gb_per_s": "10^9 bytes per second",
+    "_gbit_per_s": "10^9 bits per second",
+    "_tflop_per_s": "10^12 operations per second",
     "_bytes": "bytes",
     "_ns": "nanoseconds",
     "_us": "microseconds",

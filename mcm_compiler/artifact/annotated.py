@@ -9,6 +9,7 @@ refer to the chips' data files, so that nothing large is stored twice.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,12 +17,13 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY, PLANNED_PROPERTY
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
 from mcm_compiler.partition import CHIP
+from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
 
 MULTI_DEVICE_IR_VERSION = 11
 """The IR version that introduced the multi-device fields."""
@@ -74,9 +76,53 @@ def write_annotated(
         if placement.seconds is not None:
             node.metadata_props[COST_PROPERTY] = repr(placement.seconds)
         node.set_pipeline_stage(configuration, chips[0])
+    if APPLIED_PLAN.present(compiled):
+        model.metadata_props[PLANNED_PROPERTY] = "true"
+    _add_shardings(model, configuration, divided_tensors(compiled), placements)
     path = folder / layout.ANNOTATED
     write_with_data(model, path, layout.ANNOTATED_DATA, shared)
     _read_back(path, configuration.name)
+
+
+def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:
+    """What shards have parts of, by a user's plan and because it fits no chip."""
+    applied, plan = APPLIED_PLAN.find(compiled), SHARDING_PLAN.find(compiled)
+    return [
+        *(applied.tensors if applied is not None else ()),
+        *(
+            DividedTensor(o.node, o.weight, o.axis, len(o.pieces))
+            for o in (plan.operators if plan is not None else ())
+        ),
+    ]
+
+
+def _add_shardings(
+    model: ir.Model,
+    configuration: ir.ModelConfiguration,
+    tensors: Iterable[DividedTensor],
+    placements: Mapping[str, _Placement],
+) -> None:
+    """ONNX's `ShardingSpec` on each op of the source model that has a divided tensor.
+
+    Its devices are the chips that run the op's shards; several may share a chip.
+    """
+    nodes = {node.name: node for node in model.graph}
+    for divided in tensors:
+        node = nodes.get(divided.node)
+        if node is None:
+            continue
+        of_node = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
+        value = of_node.get(divided.tensor)
+        if value is not None and not node.sharding_of(value):
+            placed = placements.get(divided.node)
+            devices = sorted(placed.chips) if placed is not None else ()
+            node.shard(
+                value,
+                configuration=configuration,
+                axis=divided.axis,
+                num_shards=divided.shards,
+                device_indices=devices,
+            )
 
 
 def _placements(compiled: ir.Model) -> dict[str, _Placement]:

@@ -167,11 +167,12 @@ def _check_simulation(folder: Path) -> str:
     if fault is not None:
         raise damaged(path, fault)
     result = folder_target(folder).simulator().run(folder_program(folder), inferences)
-    if result.period_s != period:
+    period_s = result.period_s / read_manifest(folder).replicas
+    if period_s != period:
         raise CompileError(
             Diagnostic(
                 "MCM-V030",
-                f"the simulated period is {result.period_s!r} s, the report says {period!r} s",
+                f"the simulated period is {period_s!r} s, the report says {period!r} s",
                 at=str(path),
                 hint="the report was changed, or made by another release; compile again",
             )

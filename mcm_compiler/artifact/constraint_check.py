@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ring_rules import find_violations
 from mcm_compiler.target import HOST, ChipModel, Target, Wire
 
@@ -30,6 +30,7 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     Raises:
         CompileError: MCM-V050, one diagnostic per violation.
     """
+    refuse_overlap(manifest, target)
     chip_of, names, edges = _dependencies(manifest.wires, chips)
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
     violations = find_violations(
@@ -47,7 +48,30 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
                 for v in violations
             ]
         )
-    return f"acyclic, no chip skipped, {manifest.routing} routing"
+    text = f"acyclic, no chip skipped, {manifest.routing} routing"
+    return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
+
+
+def refuse_overlap(manifest: Manifest, target: Target) -> None:
+    """Checks that pipelines side by side have chips of their own, and that all are alike.
+
+    Raises:
+        CompileError: MCM-V050.
+    """
+    limits, each = target.limits, manifest.chips_each
+    if manifest.replicas == 1:
+        return
+    fault = ""
+    if manifest.replicas * each > limits.num_chips:
+        have = f"{quote(target.name)} has {limits.num_chips}"
+        fault = f"take {manifest.replicas * each} chips, {have}"
+    elif any(entry.chip >= each for entry in manifest.chips):
+        fault = f"have {each} chips each, and a model is there for a chip beyond"
+    elif len(set(limits.sram_bytes)) > 1 or len(set(limits.chip_speed)) > 1:
+        fault = f"need equal chips, and those of {quote(target.name)} differ"
+    if fault:
+        message = f"{manifest.replicas} pipelines side by side {fault}"
+        raise CompileError(Diagnostic("MCM-V050", message, at="replicas in manifest.json"))
 
 
 def _dependencies(

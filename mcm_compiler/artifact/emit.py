@@ -23,6 +23,7 @@ from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.program import LoweredProgram
+from mcm_compiler.replication import Replication
 from mcm_compiler.target import HOST, ChipModel, Target, Wire
 
 
@@ -54,6 +55,7 @@ def finish_folder(
     wires: tuple[Wire, ...],
     target: Target,
     options: CompileOptions,
+    replication: Replication | None = None,
 ) -> None:
     """Writes the manifest with the hashes of all files that are in `folder` by now."""
     names = sorted(path.name for path in folder.iterdir())
@@ -72,6 +74,8 @@ def finish_folder(
         wires=wires,
         chips=tuple(chip_entry(chip, wires) for chip in chips),
         files=dict(zip(names, hashes, strict=True)),
+        replicas=replication.replicas if replication else 1,
+        chips_each=replication.chips_each if replication else target.limits.num_chips,
     )
     write_manifest(manifest, folder)
 

@@ -63,7 +63,8 @@ MANIFEST_SHAPE = Record(
             )
         ),
         "files": Table(Text()),
-    }
+    },
+    {"replicas": Whole(1, 2**31 - 1), "chips_each": Whole(1, 2**31 - 1)},
 )
 """What `manifest.json` holds besides its version."""
 
@@ -138,6 +139,9 @@ class Manifest:
         wires: all tensors that travel.
         chips: all chips that are used.
         files: sha256 of every other file by name.
+        replicas: pipelines side by side that run these chips' models.
+        chips_each: chips of the package from one pipeline to the next: chip `r * chips_each + c`
+            runs the model of chip `c`; 0 where one pipeline has all.
     """
 
     model: str
@@ -152,6 +156,8 @@ class Manifest:
     wires: tuple[Wire, ...]
     chips: tuple[ChipEntry, ...]
     files: dict[str, str]
+    replicas: int = 1
+    chips_each: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -267,6 +273,8 @@ def _from_dict(data: Mapping[str, Any]) -> Manifest:
             for c in data["chips"]
         ),
         files={str(k): str(v) for k, v in data["files"].items()},
+        replicas=int(data.get("replicas", 1)),
+        chips_each=int(data.get("chips_each", 0)),
     )
 
 

@@ -13,7 +13,7 @@ from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, damaged, read_manifes
 from mcm_compiler.artifact.program_file import check_program_of, folder_program
 from mcm_compiler.artifact.structure_check import check_structure, load_chips
 from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import Target
+from mcm_compiler.target import PackageLimits, Target
 from mcm_compiler.target_loading import target_from_text
 
 
@@ -25,11 +25,15 @@ class CompiledFolder:
         target: the package.
         program: what its chips run.
         graphs: the chips' models by chip.
+        replicas: pipelines side by side that run them.
+        limits: numbers of the chips of one pipeline.
     """
 
     target: Target
     program: LoweredProgram
     graphs: dict[int, ir.Graph]
+    replicas: int
+    limits: PackageLimits
 
 
 def folder_target(folder: Path) -> Target:
@@ -69,4 +73,6 @@ def read_compiled(folder: Path) -> CompiledFolder:
     target, program = folder_target(folder), folder_program(folder)
     chips = load_chips(folder, manifest)
     check_program_of(program, chips, manifest.wires)
-    return CompiledFolder(target, program, {chip.chip: chip.model.graph for chip in chips})
+    graphs = {chip.chip: chip.model.graph for chip in chips}
+    limits = target.limits.first(manifest.chips_each or target.limits.num_chips)
+    return CompiledFolder(target, program, graphs, manifest.replicas, limits)

@@ -35,6 +35,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file."),
     click.option("--passes", default=None, help="Pipeline, such as 'simplify,fuse{...},...'."),
     click.option(
+        "--plan", default=None, metavar="FILE",
+        help="Divide ops as a plan of mcmc parallelize says, before anything else.",
+    ),
+    click.option(
         "-O", "level", type=click.IntRange(0, 3), default=None,
         help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator.",
     ),
@@ -49,6 +53,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--chips", type=click.IntRange(1), default=None,
         help="Use only the first so many chips of the target.",
+    ),
+    click.option(
+        "--replicas", type=click.IntRange(1), default=None,
+        help="Pipelines side by side on equal shares of the chips (as many as are fastest).",
     ),
     click.option(
         "--forbid-chip", "forbidden_chips", type=click.IntRange(0), multiple=True, metavar="PLACE",
@@ -112,10 +120,12 @@ def compile_options(function: F) -> F:
         dims: tuple[tuple[str, int], ...],
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
         passes: str | None,
+        plan: str | None,
         level: int | None,
         partitioner: str | None,
         routing: str | None,
         chips: int | None,
+        replicas: int | None,
         forbidden_chips: tuple[int, ...],
         pins: tuple[tuple[str, int], ...],
         assignment: str | None,
@@ -128,13 +138,17 @@ def compile_options(function: F) -> F:
         test_data: bool | None,
         **rest: Any,
     ) -> Any:
-        from mcm_compiler.options import CompileOptions
+        from mcm_compiler import spec_text
+        from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
         from mcm_compiler.registry import load_plugin
 
         if repair_assignment and assignment is None:
             raise click.UsageError("--repair-assignment needs --assignment")
         if assignment is not None and partitioner is not None:
             raise click.UsageError("--assignment takes no --partitioner")
+        if plan is not None:
+            first = f"apply_plan{{file={spec_text.print_value(plan)}}}"
+            passes = f"{first},{passes or DEFAULT_PIPELINE}"
         for path in plugin:
             load_plugin(path)
         given: dict[str, Any] = {
@@ -143,6 +157,7 @@ def compile_options(function: F) -> F:
             "partitioner": partitioner,
             "routing": routing,
             "chips": chips,
+            "replicas": replicas,
             "forbidden_chips": tuple(sorted(set(forbidden_chips))) or None,
             "pins": pins or None,
             "assignment": assignment,

@@ -26,6 +26,7 @@ VERBS = {
     "report": "Show the report of a compiled folder.",
     "targets": "List the packages of chips, show one, or validate a file.",
     "passes": "List the passes and their options.",
+    "parallelize": "Plan how a model uses the devices of a package or cluster.",
     "partition": "Place the operators of a problem file on devices.",
     "strategies": "List the partition strategies.",
     "train": "Train what the compiler learns, such as the partitioning policy.",

@@ -46,7 +46,13 @@ def command(
         timeline = simulator.timeline(compiled.program, inferences)
         with whole_file(trace) as partial, partial.open("wb") as file:
             write_trace(timeline, file)
-    data = simulation_data(simulation, compiled.program, compiled.target.limits, compiled.graphs)
+    data = simulation_data(
+        simulation,
+        compiled.program,
+        compiled.limits,
+        compiled.graphs,
+        compiled.replicas,
+    )
     if output_format == "json":
         show_json(data)
     else:

@@ -1,4 +1,4 @@
-"""`mcmc targets`: the packages of chips that models can be compiled for."""
+"""`mcmc targets`: the packages of chips and the clusters that the compiler knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from mcm_compiler.cli.parameters import FILE, format_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcm_compiler.target import Target
+    from mcm_compiler.cluster import Cluster
+    from mcm_compiler.target import PackageLimits
+    from mcm_compiler.target_loading import Package
 
 
 class _VerbWithParts(Verb, click.Group):
@@ -23,7 +25,7 @@ class _VerbWithParts(Verb, click.Group):
 @format_option()
 @click.pass_context
 def command(ctx: click.Context, output_format: str) -> None:
-    """List the packages of chips, show all numbers of one, or validate a file.
+    """List packages of chips and clusters, show all numbers of one, or validate a file.
 
     A TOML file may stand wherever the name of a package may.
     """
@@ -40,11 +42,11 @@ def command(ctx: click.Context, output_format: str) -> None:
 def show(target: str, toml: bool, output_format: str) -> None:
     """Show all numbers of a package, those that follow from others included."""
     from mcm_compiler.cli.show import show_json
-    from mcm_compiler.target_loading import load_target
+    from mcm_compiler.target_loading import load_package
 
     if toml and output_format == "json":
         raise click.UsageError("--toml and --format json exclude each other.")
-    loaded = load_target(target)
+    loaded = load_package(target)
     if toml:
         click.echo(loaded.source_text, nl=False)
     elif output_format == "json":
@@ -60,11 +62,11 @@ def validate(file: Path, output_format: str) -> None:
     """Say whether a description is right, or everything that is wrong with it."""
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.report.printable import printable
-    from mcm_compiler.target_loading import target_from_text
+    from mcm_compiler.target_loading import package_from_text
     from mcm_compiler.toml_description import read_description
 
     place = str(file)
-    target = target_from_text(file.stem, read_description(place), place=place)
+    target = package_from_text(file.stem, read_description(place), place=place)
     if output_format == "json":
         show_json({"file": place, "valid": True, **_summary(target)})
     else:
@@ -74,34 +76,72 @@ def validate(file: Path, output_format: str) -> None:
 def _list(output_format: str) -> None:
     from mcm_compiler.cli.listing import component_rows, show_components
     from mcm_compiler.registry import TARGETS
-    from mcm_compiler.target_loading import load_target
+    from mcm_compiler.target_loading import load_package
 
     def describe(name: str, _component: Any) -> dict[str, Any]:
-        target = load_target(name)
-        limits = target.limits
-        return {
-            "summary": target.summary,
-            "chips": limits.num_chips,
-            "sram_bytes": list(limits.sram_bytes),
-            "link_bytes_per_s": limits.link_bytes_per_s,
-            "hop_latency_s": limits.hop_latency_s,
-            "host_io": limits.host_io,
-        }
+        return _numbers(load_package(name))
 
     show_components("targets", component_rows(TARGETS, describe), output_format)
 
 
-def _summary(target: Target) -> dict[str, Any]:
+def _numbers(package: Package) -> dict[str, Any]:
+    """What the list says of a package of chips, or of a cluster."""
     from dataclasses import asdict
 
-    return {"name": target.name, "summary": target.summary, "limits": asdict(target.limits)}
+    from mcm_compiler.cluster import ClusterTarget
+
+    if isinstance(package, ClusterTarget):
+        return {"summary": package.summary, "cluster": asdict(package.cluster)}
+    limits = package.limits
+    return {
+        "summary": package.summary,
+        "chips": limits.num_chips,
+        "sram_bytes": list(limits.sram_bytes),
+        "link_bytes_per_s": limits.link_bytes_per_s,
+        "hop_latency_s": limits.hop_latency_s,
+        "host_io": limits.host_io,
+    }
 
 
-def _in_words(target: Target) -> str:
+def _summary(package: Package) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from mcm_compiler.cluster import ClusterTarget
+
+    named = {"name": package.name, "summary": package.summary}
+    if isinstance(package, ClusterTarget):
+        return {**named, "cluster": asdict(package.cluster)}
+    return {**named, "limits": asdict(package.limits)}
+
+
+def _in_words(package: Package) -> str:
+    from mcm_compiler.cluster import ClusterTarget
+
+    return (
+        _cluster_in_words(package.cluster)
+        if isinstance(package, ClusterTarget)
+        else _chips_in_words(package.limits)
+    )
+
+
+def _cluster_in_words(cluster: Cluster) -> str:
     from mcm_compiler.units import bytes_text
 
-    limits = target.limits
-    parts = [f"{limits.num_chips} chip{'s' if limits.num_chips != 1 else ''}"]
+    return ", ".join(
+        (
+            f"{_counted(cluster.servers, 'server')} of "
+            f"{_counted(cluster.devices_per_server, 'device')}",
+            f"{bytes_text(cluster.memory_bytes)} usable on each",
+            f"{cluster.intra_bytes_per_s / 1e9:g} GB/s inside a server",
+            f"{cluster.inter_bytes_per_s / 1e9:g} GB/s between servers",
+        )
+    )
+
+
+def _chips_in_words(limits: PackageLimits) -> str:
+    from mcm_compiler.units import bytes_text
+
+    parts = [_counted(limits.num_chips, "chip")]
     parts.append(f"{bytes_text(sum(limits.sram_bytes))} of SRAM in total")
     parts.append(f"links of {limits.link_bytes_per_s / 1e9:g} GB/s")
     if limits.stream_bytes_per_s:
@@ -109,7 +149,11 @@ def _in_words(target: Target) -> str:
     return ", ".join(parts)
 
 
-def _show_details(target: Target) -> None:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def _show_details(target: Package) -> None:
     from mcm_compiler.cli.show import show_table
     from mcm_compiler.report.printable import printable
 

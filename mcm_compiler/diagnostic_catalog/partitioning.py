@@ -114,6 +114,14 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "so many chips. Small models run on fewer chips than the package has without being asked.",
     ),
     CatalogEntry(
+        "MCM-P018",
+        "more pipelines asked for than can run side by side",
+        "Pipelines side by side share the chips of a package equally, and each runs the same\n"
+        "programs. That takes as many chips as pipelines, chips that are alike, a host that\n"
+        "reaches all of them, and no wishes about single chips: pins, assignments and forbidden\n"
+        "chips name places of one pipeline.",
+    ),
+    CatalogEntry(
         "MCM-P012",
         "a value at a chip's boundary has no type",
         "A tensor that travels between chips or to the host is an input or output of a\n"

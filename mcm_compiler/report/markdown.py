@@ -13,6 +13,7 @@ from mcm_compiler.report.sentences import (
     judge_sentence,
     learned_sentence,
     place_name,
+    replication_phrase,
     strategy_phrase,
     verification_sentence,
 )
@@ -51,7 +52,8 @@ def render_markdown(report: dict[str, Any]) -> str:
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
         lines += _moves(bottleneck)
     if report["chips"]:
-        lines += ["", "## Chips", ""]
+        side_by_side = replication_phrase(report) is not None
+        lines += ["", "## Chips of the first pipeline" if side_by_side else "## Chips", ""]
         lines += _table(
             ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
             [_chip(row) for row in report["chips"]],
@@ -121,6 +123,7 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("verified", escaped(verification_sentence(report["verification"]))),
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
         ("target", chips),
+        *([("pipelines", phrase)] if (phrase := replication_phrase(report)) else ()),
         (
             "strategy",
             f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(report['routing'])} routing",

@@ -20,10 +20,12 @@ from mcm_compiler.ir.constants import constant_values, consumed_values, placeabl
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
+from mcm_compiler.replication import REPLICATION, Replication
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.versions import versions
-from mcm_compiler.sharding import SHARDING_PLAN, ShardingPlan
+from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, AppliedPlan, ShardingPlan
+from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
 from mcm_compiler.verification import Verification
 
@@ -43,9 +45,14 @@ def build_report(result: CompileResult) -> Report:
     Fields are None where the pipeline did not compute them.
     """
     simulation, partition = result.simulation, result.partition
-    period_s = simulation.period_s if simulation else None
-    bound_s = partition.bound.seconds if partition else None
-    analytic_s = partition.period_s if partition else None
+    replication = REPLICATION.find(result.model)
+    replicas = replication.replicas if replication else 1
+    period_s = simulation.period_s / replicas if simulation else None
+    bound = partition.bound if partition else None
+    if replication is not None and bound is not None:
+        bound = replication.bound(bound)
+    bound_s = bound.seconds if bound else None
+    analytic_s = partition.period_s / replicas if partition else None
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
     legalization = LEGALIZATION.find(result.model)
     return {
@@ -66,19 +73,22 @@ def build_report(result: CompileResult) -> Report:
         "analytic_period_s": _finite(analytic_s),
         "cost_model": partition.cost_model if partition else None,
         "lower_bound_s": _finite(bound_s),
-        "bound_argument": partition.bound.argument if partition else None,
-        "bound_proof": (partition.bound.proof or None) if partition else None,
+        "bound_argument": bound.argument if bound else None,
+        "bound_proof": (bound.proof or None) if bound else None,
         "gap": _gap(period_s, bound_s),
         "analytic_gap": _gap(analytic_s, bound_s),
         "learned_gain": partition.learned_gain if partition else None,
         "steady_from": simulation.steady_from if simulation else None,
         "bottleneck": _bottleneck(result),
-        "chips_used": _chips_used(result.chips is not None, ops_of, partition),
+        "chips_used": _chips_used(result.chips is not None, ops_of, partition, replicas),
+        "replication": _replication(replication, simulation, partition),
         "chips": chip_rows(simulation, result.program, ops_of, result.target.limits.sram_bytes),
         "links": link_rows(simulation) if simulation else None,
         "clones": _clones(legalization),
         "relays": _relays(legalization),
-        "sharded_operators": _sharded(SHARDING_PLAN.find(result.model)),
+        "sharded_operators": _sharded(
+            APPLIED_PLAN.find(result.model), SHARDING_PLAN.find(result.model)
+        ),
         "verification": verification_data(result.verification) if result.verification else None,
         "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
         "versions": versions(),
@@ -89,7 +99,10 @@ def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
     graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
     if result.simulation is None:
         return None
-    return find_bottleneck(result.simulation, result.program, result.target.limits, graphs)
+    limits = result.target.limits
+    if (replication := REPLICATION.find(result.model)) is not None:
+        limits = limits.first(replication.chips_each)
+    return find_bottleneck(result.simulation, result.program, limits, graphs)
 
 
 def verification_data(verification: Verification) -> dict[str, Any]:
@@ -184,10 +197,32 @@ def _value_bytes(value: ir.Value) -> int:
     return math.ceil(math.prod(value.shape.numpy()) * value.dtype.itemsize)
 
 
-def _chips_used(split: bool, ops_of: dict[int, int], partition: Partition | None) -> int | None:
+def _chips_used(
+    split: bool, ops_of: dict[int, int], partition: Partition | None, replicas: int
+) -> int | None:
     if split:
-        return len(ops_of)
-    return partition.num_chips_used if partition else None
+        return replicas * len(ops_of)
+    return replicas * partition.num_chips_used if partition else None
+
+
+def _replication(
+    replication: Replication | None,
+    simulation: SimulationResult | None,
+    partition: Partition | None,
+) -> dict[str, Any] | None:
+    """What one of the pipelines does; chips and links of the report are those of the first."""
+    if replication is None:
+        return None
+    return {
+        "replicas": replication.replicas,
+        "chips_each": replication.chips_each,
+        "pipeline_period_s": _finite(simulation.period_s) if simulation else None,
+        "pipeline_bound_s": _finite(partition.bound.seconds) if partition else None,
+        "considered": [
+            {"replicas": count, "chips_each": each, "analytic_period_s": seconds}
+            for count, each, seconds in replication.considered
+        ],
+    }
 
 
 def _clones(legalization: Legalization | None) -> list[dict[str, Any]] | None:
@@ -202,9 +237,10 @@ def _relays(legalization: Legalization | None) -> list[dict[str, Any]] | None:
     return [{"tensor": t, "relay": relay, "chip": chip} for t, relay, chip in legalization.relays]
 
 
-def _sharded(plan: ShardingPlan | None) -> list[dict[str, Any]] | None:
-    if plan is None:
+def _sharded(applied: AppliedPlan | None, plan: ShardingPlan | None) -> list[dict[str, Any]] | None:
+    if applied is None and plan is None:
         return None
+    operators = (applied.operators if applied else ()) + (plan.operators if plan else ())
     return [
         {
             "node": o.node,
@@ -213,7 +249,7 @@ def _sharded(plan: ShardingPlan | None) -> list[dict[str, Any]] | None:
             "axis": o.axis,
             "pieces": list(o.pieces),
         }
-        for o in plan.operators
+        for o in operators
     ]
 
 

@@ -35,6 +35,15 @@ def strategy_phrase(report: dict[str, Any], none: str) -> str:
     return f"{report['strategy'] or none}{by}"
 
 
+def replication_phrase(report: dict[str, Any]) -> str | None:
+    """How many pipelines share the package; None where there is one."""
+    replication = report.get("replication")  # reports of the first release lack it
+    if replication is None or replication["replicas"] == 1:
+        return None
+    chips = count_text(replication["chips_each"], "chip")
+    return f"{replication['replicas']} equal pipelines of up to {chips} side by side"
+
+
 def bound_sentence(report: dict[str, Any]) -> str:
     """The bound with its argument, the kind of proof, and the model that it is proven under."""
     if report["lower_bound_s"] is None:

@@ -20,6 +20,7 @@ def simulation_data(
     program: LoweredProgram,
     limits: PackageLimits,
     graphs: Mapping[int, ir.Graph],
+    replicas: int = 1,
 ) -> dict[str, Any]:
     """The verdict as JSON-able data: what the report says of a simulation.
 
@@ -28,13 +29,15 @@ def simulation_data(
         program: what was simulated.
         limits: numbers of the package.
         graphs: the chips' models by chip.
+        replicas: pipelines like the simulated one side by side.
     """
-    period_s = simulation.period_s
+    period_s = simulation.period_s / replicas
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     return {
         "simulator": simulation.simulator,
         "inferences": simulation.inferences,
         "steady_from": simulation.steady_from,
+        "replicas": replicas,
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,
         "latency_s": simulation.latency_s,

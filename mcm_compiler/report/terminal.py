@@ -20,6 +20,7 @@ from mcm_compiler.report.sentences import (
     gap_sentence,
     judge_sentence,
     learned_sentence,
+    replication_phrase,
     strategy_phrase,
     verification_sentence,
 )
@@ -67,6 +68,8 @@ def report_view(
     if report["chips"]:
         style = BarStyle.for_width(width, ascii_only)
         parts.append(Text())
+        if replication_phrase(report):
+            parts.append(Text(" the first pipeline:", style="dim"))
         parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], style))
     parts += _link_lines(report["links"], report["bottleneck"])
     return Group(*parts)
@@ -120,6 +123,7 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
     facts = [
         f"{count_text(model['ops'], 'op')}, {weights}",
         f"{chips}, {_sram(target['sram_bytes'])}",
+        *([phrase] if (phrase := replication_phrase(report)) else ()),
         f"strategy {strategy_phrase(report, '-')}, {report['routing']} routing, "
         f"seed {report['seed']}",
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +11,7 @@ import onnx_ir as ir
 
 from mcm_compiler import spec_text
 from mcm_compiler.cost import NODE_COST
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.options import AUTO
 from mcm_compiler.partition import (
@@ -21,9 +24,10 @@ from mcm_compiler.partition import (
 )
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.replication import PACKAGE_PROBLEM, REPLICATION, Replication
 from mcm_compiler.target import Target
 from mcm_compiler.units import seconds_text
-from mcm_passes.partitioning.planned_memory import solve_with_plans
+from mcm_passes.partitioning.planned_memory import overflows, solve_with_plans
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
@@ -45,7 +49,7 @@ class PartitionPass(Pass):
     name: ClassVar[str] = "partition"
     summary: ClassVar[str] = "place ops on chips, with a proven bound"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
-    provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION)
+    provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION, REPLICATION)
     invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
 
     strategy: str | None = None
@@ -68,33 +72,55 @@ class PartitionPass(Pass):
         text = spec_text.print_one(spec.name, strategy)
         plan = FUSION_PLAN.get(model)
         wishes = Wishes.of(model, plan, options)
-        problem = build_problem(model, context.target, options.routing, plan, pins=wishes.pins)
+        problem = PACKAGE_PROBLEM.find(model)
+        if problem is None:
+            problem = build_problem(model, context.target, options.routing, plan, pins=wishes.pins)
+            if options.chips is not None:
+                problem = with_chips(problem, options.chips)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
-        if options.chips is not None:
-            problem = with_chips(problem, options.chips)
         given, notes = wishes.strategy(problem, model, options)
         for note in notes:
             context.report(note)
         if given is not None:
             strategy, text = given, given.name
-        judge = _judge(model, problem, context.target)
-        budget = Budget(
-            evaluations=options.samples or evaluations_of_level(options.level, problem),
-            seconds=options.budget_s,
-            effort_s=EFFORT_S[options.level],
-            judge=judge,
-            monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
-        )
         cost_model = context.target.cost_model().name
 
         def solve_one(one: PartitionProblem, left: Budget) -> Partition:
             rng = context.rng("partition")
             return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
-        partition = solve_with_plans(problem, solve_one, budget)
-        PARTITION_PROBLEM.set(model, problem)
-        PARTITION.set(model, partition)
+        start_s = time.monotonic()
+        chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
+        choices = (chosen, *chosen.fallbacks())
+        for replication in choices:
+            shared = problem
+            if replication.chips_each < problem.num_chips:
+                limits = problem.limits.first(replication.chips_each)
+                shared = dataclasses.replace(problem, limits=limits)
+            seconds = options.budget_s
+            if seconds is not None:
+                seconds = max(seconds - (time.monotonic() - start_s), 0.0)
+            budget = Budget(
+                evaluations=options.samples or evaluations_of_level(options.level, shared),
+                seconds=seconds,
+                effort_s=EFFORT_S[options.level],
+                judge=_judge(model, shared, context.target),
+                monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
+            )
+            last = replication is choices[-1]
+            try:
+                partition = solve_with_plans(shared, solve_one, budget)
+            except CompileError:
+                # More pipelines than memory was found for are no fault of the model.
+                if last:
+                    raise
+                continue
+            if last or not overflows(shared, partition, budget):
+                PARTITION_PROBLEM.set(model, shared)
+                PARTITION.set(model, partition)
+                REPLICATION.set(model, replication)
+                return
 
 
 def _judge(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:

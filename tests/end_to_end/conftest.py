@@ -22,13 +22,16 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def compile_to(workspace):
-    """Compiles a model into a folder of the workspace and returns the result."""
+    """Compiles a model into a folder of the workspace and returns the result.
+
+    As one pipeline unless asked otherwise: these tests are about models that are cut.
+    """
 
     def run(model, target="mcm36", name="out", force=False, **options):
         return compile_model(
             model,
             target,
-            CompileOptions(**options),
+            CompileOptions(**{"replicas": 1, **options}),
             output=Path(workspace) / name,
             force=force,
         )

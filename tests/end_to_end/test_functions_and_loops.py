@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import AttributeProto, parser
 
-from mcm_compiler import compile_model
+from mcm_compiler import CompileOptions, compile_model
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import open_session
@@ -49,7 +49,9 @@ def function(opset, body, attributes=""):
 
 def proven(model, tmp_path):
     onnx.save(model, tmp_path / "model.onnx")
-    result = compile_model(tmp_path / "model.onnx", "mcm4", output=tmp_path / "out")
+    result = compile_model(
+        tmp_path / "model.onnx", "mcm4", CompileOptions(replicas=1), output=tmp_path / "out"
+    )
     report = check_folder(tmp_path / "out")
     assert report.holds, report.diagnostics
     assert report.complete

@@ -54,7 +54,8 @@ def contents(folder):
 
 
 def run_here(*arguments):
-    return CliRunner().invoke(cli, ["compile", *map(str, arguments), "--target", "mcm4"])
+    target = ("--target", "mcm4", "--replicas", "1")
+    return CliRunner().invoke(cli, ["compile", *map(str, arguments), *target])
 
 
 def start(*arguments, cwd):

@@ -53,7 +53,8 @@ def model(tmp_path):
 
 
 def compiled(path, **options):
-    return compile_model(path, "mcm4", CompileOptions(**options), output=path.parent.parent / "out")
+    options = CompileOptions(replicas=1, **options)
+    return compile_model(path, "mcm4", options, output=path.parent.parent / "out")
 
 
 def refused(path):

@@ -70,7 +70,7 @@ def test_a_trace_agrees_with_the_program_and_the_simulator(
 
 def test_the_verb_writes_the_same_bytes_twice(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    compile_model("zoo:bert-tiny", "mcm4", CompileOptions(verify_seeds=1), output=folder)
+    compile_model("zoo:bert-tiny", "mcm4", CompileOptions(replicas=1), output=folder)
     traces: list[bytes] = []
     for name in ("a.pftrace", "b.pftrace"):
         arguments = ["simulate", str(folder), "--inferences", "5", "--trace", str(tmp_path / name)]

@@ -193,3 +193,16 @@ class BertLarge(Bert):
     heads: int = 16
     intermediate: int = 4096
     computed_shapes: bool = True
+
+
+@dataclass(frozen=True)
+class Bert48(Bert):
+    """BERT-large with twice the layers, a workload of Wang et al. 2020 (*Auto-MAP*)."""
+
+    name: ClassVar[str] = "bert-48"
+    summary: ClassVar[str] = "BERT-48, 637.4 M parameters: 48 layers of width 1024"
+
+    layers: int = 48
+    hidden: int = 1024
+    heads: int = 16
+    intermediate: int = 4096

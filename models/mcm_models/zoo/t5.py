@@ -19,6 +19,19 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
+class DecoderScores:
+    """What the decoder's own attention is told, where it is not kept in the model.
+
+    Attributes:
+        buckets: numbers of the pairs' distances, int64 `[decoder_seq, decoder_seq]`.
+        mask: added to the scores, broadcast to `[batch, heads, decoder_seq, decoder_seq]`.
+    """
+
+    buckets: ir.Value
+    mask: ir.Value
+
+
+@dataclass(frozen=True)
 class T5:
     """Encoder and decoder in one forward graph at opset 17, of the first T5 (ReLU, tied head).
 
@@ -48,6 +61,8 @@ class T5:
 
     name: ClassVar[str] = "t5"
     summary: ClassVar[str] = "T5 of any size, encoder and decoder (default: T5-base)"
+    biased: ClassVar[bool] = False
+    """Whether feed-forward layers have biases."""
 
     layers: int = 12
     decoder_layers: int = 12
@@ -102,26 +117,35 @@ class T5:
 
         root = graph.root
         tokens = root.sub("shared").weight("weight", [self.vocab, self.hidden], spread(1.0))
-        padding = _padding_scores(root.sub("encoder"), mask)
-        encoded = self._encoder(root.sub("encoder"), tokens, ids, padding)
-        decoded = self._decoder(root.sub("decoder"), tokens, decoder_ids, encoded, padding)
+        padding = padding_scores(root.sub("encoder"), mask)
+        encoded = self._encoder(root.sub("encoder"), tokens, ids, padding, None)
+        decoded = self._decoder(root.sub("decoder"), tokens, decoder_ids, encoded, padding, None)
 
+        logits = self._head(root, decoded, tokens)
+        graph.output(logits, "logits", ir.DataType.FLOAT, [*target, self.vocab])
+        return graph.model()
+
+    def _head(self, root: Scope, decoded: ir.Value, tokens: ir.Value) -> ir.Value:
         # A tied head of unit variance would give logits of variance `hidden`.
         scaled = root.op("Mul", decoded, root.floats(self.hidden**-0.5))
         head = root.sub("lm_head")
         flat = head.op("Reshape", scaled, head.ints(-1, self.hidden))
         logits = head.op("Gemm", flat, tokens, alpha=1.0, beta=1.0, transB=1)
-        logits = head.op("Reshape", logits, head.ints(*target, self.vocab))
-        graph.output(logits, "logits", ir.DataType.FLOAT, [*target, self.vocab])
-        return graph.model()
+        return head.op("Reshape", logits, head.ints(self.batch, self.decoder_seq, self.vocab))
 
     def _encoder(
-        self, scope: Scope, tokens: ir.Value, ids: ir.Value, padding: ir.Value
+        self,
+        scope: Scope,
+        tokens: ir.Value,
+        ids: ir.Value,
+        padding: ir.Value,
+        buckets: ir.Value | None,
     ) -> ir.Value:
         attention = self._attention(self.seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
         first = scope.sub("block.0.layer.0.SelfAttention")
-        bias = first.op("Add", self._position_bias(first, self.seq, bidirectional=True), padding)
+        position = self._position_bias(first, self.seq, buckets, bidirectional=True)
+        bias = first.op("Add", position, padding)
         for layer in range(self.layers):
             block = scope.sub(f"block.{layer}")
             hidden = attention.sublayer(block.sub("layer.0"), "SelfAttention", hidden, None, bias)
@@ -129,15 +153,21 @@ class T5:
         return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
     def _decoder(
-        self, scope: Scope, tokens: ir.Value, ids: ir.Value, encoded: ir.Value, padding: ir.Value
+        self,
+        scope: Scope,
+        tokens: ir.Value,
+        ids: ir.Value,
+        encoded: ir.Value,
+        padding: ir.Value,
+        given: DecoderScores | None,
     ) -> ir.Value:
         attention = self._attention(self.decoder_seq, self.decoder_seq)
         cross_attention = self._attention(self.decoder_seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
-        ahead = ~np.tri(self.decoder_seq, dtype=np.bool_)[np.newaxis, np.newaxis]
-        causal = scope.table("causal_mask", np.where(ahead, np.float32(_LOWEST), np.float32(0.0)))
+        causal = self._causal_scores(scope) if given is None else given.mask
+        buckets = None if given is None else given.buckets
         first = scope.sub("block.0.layer.0.SelfAttention")
-        position = self._position_bias(first, self.decoder_seq, bidirectional=False)
+        position = self._position_bias(first, self.decoder_seq, buckets, bidirectional=False)
         bias = first.op("Add", position, causal)
         for layer in range(self.decoder_layers):
             block = scope.sub(f"block.{layer}")
@@ -148,24 +178,38 @@ class T5:
             hidden = self._feed_forward.sublayer(block.sub("layer.2"), hidden)
         return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
+    def _causal_scores(self, scope: Scope) -> ir.Value:
+        """Scores that keep a position from reading those after it, `[1, 1, seq, seq]`."""
+        ahead = ~np.tri(self.decoder_seq, dtype=np.bool_)[np.newaxis, np.newaxis]
+        return scope.table("causal_mask", np.where(ahead, np.float32(_LOWEST), np.float32(0.0)))
+
     def _attention(self, queries: int, keys: int) -> Attention:
         return Attention(self.batch, queries, keys, self.hidden, self.heads, self.head_width)
 
     @property
     def _feed_forward(self) -> FeedForward:
-        return FeedForward(self.hidden, self.intermediate)
+        return FeedForward(self.hidden, self.intermediate, self.biased)
 
-    def _position_bias(self, scope: Scope, seq: int, *, bidirectional: bool) -> ir.Value:
-        """Scores by distance, `[1, heads, seq, seq]` (section 2.1 of the paper)."""
+    def _position_bias(
+        self, scope: Scope, seq: int, buckets: ir.Value | None, *, bidirectional: bool
+    ) -> ir.Value:
+        """Scores by distance, `[1, heads, seq, seq]` (section 2.1 of the paper).
+
+        `buckets` are the numbers of the pairs' distances `[seq, seq]`, kept as a table if None.
+        """
         bias = scope.sub("relative_attention_bias")
-        numbers = relative_bucket(seq, self.buckets, self.max_distance, bidirectional=bidirectional)
         table = bias.weight("weight", [self.buckets, self.heads], spread(0.5))
-        scores = bias.op("Gather", table, scope.table("buckets", numbers))
+        if buckets is None:
+            numbers = relative_bucket(
+                seq, self.buckets, self.max_distance, bidirectional=bidirectional
+            )
+            buckets = scope.table("buckets", numbers)
+        scores = bias.op("Gather", table, buckets)
         scores = scope.op("Transpose", scores, perm=[2, 0, 1])
         return scope.op("Unsqueeze", scores, scope.ints(0))
 
 
-def _padding_scores(scope: Scope, mask: ir.Value) -> ir.Value:
+def padding_scores(scope: Scope, mask: ir.Value) -> ir.Value:
     """What is added to attention scores: 0 for tokens, `_LOWEST` for padding; `[b, 1, 1, s]`."""
     wide = scope.op("Unsqueeze", scope.op("Unsqueeze", mask, scope.ints(1)), scope.ints(2))
     ones = scope.op("Cast", wide, to=int(ir.DataType.FLOAT))

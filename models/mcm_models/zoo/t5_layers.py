@@ -78,15 +78,17 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """Two linear layers without biases around a ReLU.
+    """Two linear layers around a ReLU.
 
     Attributes:
         hidden: width of the residual stream.
         intermediate: width between the two.
+        biased: both layers add a bias; the released models have none.
     """
 
     hidden: int
     intermediate: int
+    biased: bool = False
 
     def sublayer(self, scope: Scope, hidden: ir.Value) -> ir.Value:
         """Transforms and adds; `hidden` is `[batch, seq, hidden]`, as is the result."""
@@ -94,10 +96,17 @@ class FeedForward:
         inner = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
         wide = before_relu(self.hidden)
         inner = _linear(dense.sub("wi"), inner, self.hidden, self.intermediate, wide)
+        inner = self._shifted(dense.sub("wi"), inner, self.intermediate)
         inner = dense.sub("act").op("Relu", inner)
         values = keeps_variance(self.intermediate)
         inner = _linear(dense.sub("wo"), inner, self.intermediate, self.hidden, values)
+        inner = self._shifted(dense.sub("wo"), inner, self.hidden)
         return scope.op("Add", hidden, inner)
+
+    def _shifted(self, scope: Scope, inner: ir.Value, width: int) -> ir.Value:
+        if not self.biased:
+            return inner
+        return scope.op("Add", inner, scope.weight("bias", [width], around(0.0, 0.1)))
 
 
 def rms_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:

@@ -17,7 +17,7 @@ from numba import njit
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.units import bytes_text, seconds_text
+from mcm_compiler.units import bytes_text, count_text, seconds_text
 from mcm_passes.exact.chip_windows import work_around
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.partitioning.connected_parts import connected_parts
@@ -94,7 +94,7 @@ def total_work(problem: PartitionProblem) -> LowerBound:
     # Rounded down by a little: the fast model adds the same numbers in another order.
     return LowerBound(
         work / float(problem.chip_speed[:chips].sum()) * (1.0 - 1e-12),
-        f"total work of {seconds_text(work)} on {chips} chips",
+        f"total work of {seconds_text(work)} on {count_text(chips, 'chip')}",
     )
 
 
@@ -205,7 +205,8 @@ def _chain_bound(
     seconds = _threshold(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
     return LowerBound(
         seconds,
-        f"{heavy.size} units that all work comes before or after, on {problem.num_chips} chips",
+        f"{heavy.size} units that all work comes before or after, on "
+        f"{count_text(problem.num_chips, 'chip')}",
     )
 
 
@@ -257,7 +258,8 @@ def streamed_weights(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no weight needs to be streamed")
     seconds = beyond / (problem.num_chips * limits.stream_bytes_per_s)
     return LowerBound(
-        seconds, f"{bytes_text(beyond)} of weights streamed by {problem.num_chips} chips"
+        seconds,
+        f"{bytes_text(beyond)} of weights streamed by {count_text(problem.num_chips, 'chip')}",
     )
 
 

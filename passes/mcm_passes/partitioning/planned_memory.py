@@ -76,6 +76,16 @@ def solve_with_plans(
     return first if verdict == Verdict.OVERFLOWS else found
 
 
+def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:
+    """Whether the memory plan of some chip is known not to fit; estimates far below are trusted."""
+    if budget.judge is None:
+        return False
+    limits = np.array(problem.limits.sram_bytes, np.int64)
+    if not (evaluate(problem, found.chip_of).memory_bytes > TIGHT * limits).any():
+        return False
+    return bool(budget.judge.judge(found.chip_of[None]).verdict[0] == Verdict.OVERFLOWS)
+
+
 def _left_of(budget: Budget, spent_s: float) -> Budget:
     """The budget once some seconds of it are over."""
     if budget.seconds is None:

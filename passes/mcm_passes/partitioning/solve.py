@@ -127,13 +127,7 @@ def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
     elif num_chips > units:
         have = f"the model has {units} unit{'s' if units != 1 else ''} of ops to place"
     else:
-        first = dataclasses.replace(
-            limits,
-            num_chips=num_chips,
-            sram_bytes=limits.sram_bytes[:num_chips],
-            chip_speed=limits.chip_speed[:num_chips],
-        )
-        return dataclasses.replace(problem, limits=first)
+        return dataclasses.replace(problem, limits=limits.first(num_chips))
     raise CompileError(
         Diagnostic(
             "MCM-P013",

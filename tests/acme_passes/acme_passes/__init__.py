@@ -1,1 +1,1 @@
-"""A plug-in as another team would write it: a pass, a partition strategy and a target."""
+"""A plug-in as another team would write it: pass, partition strategy, target and sharding rule."""

@@ -43,7 +43,7 @@ class Method:
         label: in plots.
         kind: `random` draws uniformly by SAMPLE; `annealing` is that of the paper; `learn` is PPO;
             `draw` takes what a policy proposes, and does not learn; `draw and learn` takes `DRAWS`
-            of its proposals and then learns around the best.
+            of its proposals, and around the best of them a new policy learns on this graph alone.
         samples: partitions it evaluates.
         weights: that its policy starts from.
         recipe: how it learns or draws; a policy with a card brings its layout, prior and sampler.
@@ -88,6 +88,9 @@ def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedP
         run = LearnedRun.of(problem, record, budget, "fast", method.samples)
         if method.kind != "learn":
             run.draw(recipe, weights, rng, None if method.kind == "draw" else DRAWS)
+        if method.kind == "draw and learn":
+            recipe = method.recipe
+            weights = initial_weights(recipe.layout, int(rng.integers(1 << 31)))
         if method.kind != "draw":
             run.learn(recipe, weights, rng, 0.0)
 
@@ -123,7 +126,7 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
             "zero-shot-no-prior", "zero-shot, no prior", "draw", long, "policy-no-prior", no_prior
         ),
         Method("fine-tuned", "fine-tuned", "learn", short, "policy", default),
-        Method("drawn-tuned", "drawn, then fine-tuned", "draw and learn", short, "policy", default),
+        Method("everything", "zero-shot, then RL", "draw and learn", short, "policy", default),
         Method(
             "fine-tuned-no-prior",
             "fine-tuned, no prior",

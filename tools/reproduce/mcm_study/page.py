@@ -13,7 +13,7 @@ NAMES = ("mcm_test_graphs", "mcm_bert", "mcm_without_solver", "mcm_ablations")
 """Of the data files, in the order of the page."""
 
 WITH_PRIOR = (
-    "random", "sa", "rl", "rl-published-prior", "prior", "zero-shot", "fine-tuned", "drawn-tuned",
+    "random", "sa", "rl", "rl-published-prior", "prior", "zero-shot", "fine-tuned", "everything",
 )  # fmt: skip
 WITHOUT_PRIOR = (
     "random", "sa", "rl-no-prior", "rl-published", "zero-shot-no-prior", "fine-tuned-no-prior",

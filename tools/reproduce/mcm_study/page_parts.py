@@ -130,7 +130,7 @@ def _short_of(against: dict[str, Any]) -> str:
         f"`{name}` is slower than the portfolio in {found['below']} of "
         f"{found['below'] + found['equal'] + found['above']} runs, and faster in {found['above']}"
         for name, found in against.items()
-        if name in {"rl", "rl-no-prior", "zero-shot", "fine-tuned", "drawn-tuned"}
+        if name in {"rl", "rl-no-prior", "zero-shot", "fine-tuned", "everything"}
     ]
     return f"At the portfolio's own processor time {'; '.join(told)}.\n\n" if told else ""
 

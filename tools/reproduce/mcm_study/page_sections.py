@@ -63,9 +63,10 @@ _METHODS = (
         "the policy that comes with the compiler, drawn from as it is, and learning with `default`",
     ),
     (
-        "`drawn-tuned`",
-        "everything on: it is drawn from 80 times along several orders, and then learns around "
-        "the best of these",
+        "`everything`",
+        "everything on: the policy that comes with the compiler is drawn from 80 times along "
+        "several orders, and around the best of these a new one learns with `default`, "
+        "as `rl{start=rl-zeroshot{samples=80}}` does",
     ),
     (
         "`zero-shot-no-prior`, `fine-tuned-no-prior`",
@@ -140,7 +141,7 @@ def test_graphs(data: Data) -> str:
                 summary,
                 (
                     *("random", "sa", "rl-no-prior", "rl", "prior"),
-                    *("zero-shot", "fine-tuned", "drawn-tuned"),
+                    *("zero-shot", "fine-tuned", "everything"),
                 ),
             ),
             provenance_part(data),

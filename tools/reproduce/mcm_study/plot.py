@@ -17,7 +17,7 @@ COLOURS = {
     "zero-shot": "tab:green",
     "zero-shot-no-prior": "tab:green",
     "fine-tuned": "tab:purple",
-    "drawn-tuned": "tab:orange",
+    "everything": "tab:orange",
     "fine-tuned-no-prior": "tab:purple",
 }
 

@@ -1,0 +1,259 @@
+"""`mcmc parallelize`: how a model uses the devices of a package or cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.parameters import (
+    FILE,
+    SEED,
+    force_option,
+    format_option,
+    parse_dimension,
+    parse_shape,
+    plugin_option,
+)
+from mcm_compiler.cli.show import show_json, show_table
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from mcm_compiler.planning import Planner, PlanResult
+
+DEGREE = click.IntRange(1, 1 << 20)
+
+LISTED = 40
+"""Variables that are listed; `--format json` and `-o` have all."""
+
+
+@click.command(cls=Verb)
+@click.argument("model")
+@click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file.")
+@click.option("--training", is_flag=True, help="Plan a step of training instead of inference.")
+@click.option(
+    "--objective",
+    type=click.Choice(["cost", "paper-count"]),
+    default="cost",
+    show_default=True,
+    help="Least seconds, or most divided variables as in the Auto-MAP paper.",
+)
+@click.option(
+    "--search",
+    type=click.Choice(["dqn", "exact"]),
+    default="dqn",
+    show_default=True,
+    help="Deep Q-learning held against exact methods, or those alone.",
+)
+@click.option("--data", type=DEGREE, default=None, help="Replicas of the model.")
+@click.option("--operator", type=DEGREE, default=None, help="Devices that ops are divided over.")
+@click.option("--stages", type=DEGREE, default=None, help="Stages of the pipeline.")
+@click.option("--micro-batches", type=DEGREE, default=16, show_default=True, help="Of a step.")
+@click.option(
+    "--optimizer",
+    type=click.Choice(["sgd", "momentum", "adam", "adafactor"]),
+    default="adam",
+    show_default=True,
+    help="Whose state is held in training.",
+)
+@click.option(
+    "--shard",
+    "shards",
+    multiple=True,
+    metavar="PATTERN=DIM",
+    help="Divide the variables of this name so, or keep them whole with -1. Repeatable.",
+)
+@click.option(
+    "--linkage/--no-linkage",
+    default=True,
+    show_default=True,
+    help="Decide linked dimensions at once, or one at a time.",
+)
+@click.option(
+    "--why",
+    "why",
+    multiple=True,
+    metavar="TENSOR.DIM",
+    help="Print what forces or forbids a choice instead of a plan. Repeatable.",
+)
+@click.option("--plan", "given", type=FILE, default=None, help="Take this plan, search none.")
+@click.option("-o", "--output", type=FILE, default=None, help="Write the plan as JSON.")
+@click.option(
+    "--annotated",
+    type=FILE,
+    default=None,
+    help="Write the model with ONNX's sharding specs and pipeline stages.",
+)
+@click.option("--sharded", type=FILE, default=None, help="Write the model with one op per shard.")
+@click.option(
+    "--dim",
+    "dims",
+    type=parse_dimension,
+    multiple=True,
+    metavar="NAME=N",
+    help="Size of a symbolic dimension. Repeatable.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    type=parse_shape,
+    multiple=True,
+    metavar="INPUT=N,N",
+    help="Shape of an input; wins over --dim. Repeatable.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@force_option
+@plugin_option
+@format_option()
+def command(
+    model: str,
+    target: str,
+    training: bool,
+    objective: Any,
+    search: Any,
+    data: int | None,
+    operator: int | None,
+    stages: int | None,
+    micro_batches: int,
+    optimizer: str,
+    shards: tuple[str, ...],
+    linkage: bool,
+    why: tuple[str, ...],
+    given: Path | None,
+    output: Path | None,
+    annotated: Path | None,
+    sharded: Path | None,
+    dims: tuple[tuple[str, int], ...],
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    seed: int,
+    force: bool,
+    plugin: tuple[Path, ...],
+    output_format: str,
+) -> None:
+    """Plan how MODEL, a file or zoo:NAME, uses the devices of a target.
+
+    Data parallelism, ops that are divided over devices, and a pipeline, together. mcmc compile
+    --plan puts a plan for a package of chips to work.
+    """  # fmt: skip
+    from mcm_compiler.api import import_named
+    from mcm_compiler.cli.output_files import refuse_existing, refuse_existing_model
+    from mcm_compiler.cli.parameters import once_each
+    from mcm_compiler.parallel_plan import check_plan, read_plan
+    from mcm_compiler.planning import PlanOptions, PlanResult
+    from mcm_compiler.registry import PLANNERS, load_plugin
+    from mcm_compiler.target_loading import load_package
+
+    for path in plugin:
+        load_plugin(path)
+    if output is not None:
+        refuse_existing(output, force)
+    for path in (annotated, sharded):
+        if path is not None:
+            refuse_existing_model(path, force)
+    options = PlanOptions(
+        training, objective, search, seed, data, operator, stages, micro_batches, optimizer,
+        shards, linkage,
+    )  # fmt: skip
+    planner = cast("Planner", PLANNERS.get("auto-map")())
+    package = load_package(target)
+    imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
+    planner.prepare(imported)
+    plan = None
+    if given is not None:
+        plan = read_plan(given)
+        check_plan(plan, imported, str(given))
+    if why:
+        for wanted in why:
+            tensor, _, dim = wanted.rpartition(".")
+            if not tensor or not dim.isdecimal():
+                raise click.BadParameter(f"{wanted!r} is not TENSOR.DIM", param_hint="--why")
+            click.echo(planner.why(imported, tensor, int(dim), operator or 2, plan))
+        return
+    if plan is not None:
+        result = PlanResult(plan)
+    else:
+        result = planner.plan(imported, model, package, options, _tell)
+    _write(planner, imported, result, output, annotated, sharded)
+    _show(result, output_format)
+    show_diagnostics([*notes, *result.diagnostics])
+
+
+def _tell(line: str) -> None:
+    """Progress: one line that changes on a terminal, a line each elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+    else:
+        click.echo(line, err=True)
+
+
+def _write(
+    planner: Planner,
+    model: ir.Model,
+    result: PlanResult,
+    output: Path | None,
+    annotated: Path | None,
+    sharded: Path | None,
+) -> None:
+    from mcm_compiler.cli.output_files import whole_file
+    from mcm_compiler.ir.writer import write_with_data
+    from mcm_compiler.parallel_plan import plan_text
+
+    if output is not None:
+        with whole_file(output) as partial:
+            partial.write_bytes(plan_text(result.plan).encode())
+        click.echo(f"wrote {output}", err=True)
+    for path, make in ((annotated, planner.annotated), (sharded, planner.sharded)):
+        if path is not None:
+            write_with_data(make(model, result.plan), path, f"{path.name}.data")
+            click.echo(f"wrote {path}", err=True)
+
+
+def _show(result: PlanResult, output_format: str) -> None:
+    plan = result.plan
+    if output_format == "json":
+        estimates = [vars(estimate) for estimate in result.estimates]
+        show_json({**plan.to_dict(), "estimates": estimates})
+        return
+    from mcm_compiler.units import bytes_text, percent_text, seconds_text
+
+    degrees = plan.degrees
+    click.echo(
+        f"{plan.model} on {plan.target}: data {degrees.data} x operator {degrees.operator} x "
+        f"pipeline {degrees.pipeline}"
+    )
+    if plan.pipeline is not None:
+        cuts = ", ".join(map(str, plan.pipeline.cuts)) or "none"
+        devices = ", ".join(map(str, plan.pipeline.device_cuts)) or "none"
+        click.echo(f"pipeline: cuts at {cuts}; devices at {devices}")
+    for record in plan.search:
+        seconds = record.decides == "PP" or (record.decides == "OPP" and plan.objective == "cost")
+        found = seconds_text(record.objective) if seconds else f"{record.objective:g}"
+        gap = "" if record.gap is None else f", {percent_text(record.gap)} from the best possible"
+        click.echo(f"{record.decides}: {found} by {record.method}{gap}")
+    if result.estimates:
+        click.echo("")
+        rows = [["data", "operator", "stages", "seconds", "memory", ""]]
+        rows += [
+            [
+                str(e.data),
+                str(e.operator),
+                str(e.stages),
+                "does not fit" if e.seconds is None else seconds_text(e.seconds),
+                "-" if e.memory_bytes is None else bytes_text(int(e.memory_bytes)),
+                "chosen" if e.chosen else "",
+            ]
+            for e in result.estimates
+        ]
+        show_table(rows)
+    divided = {n: d for n, d in {**plan.inputs, **plan.variables}.items() if d >= 0}
+    click.echo("")
+    total = len(plan.inputs) + len(plan.variables)
+    click.echo(f"{len(divided)} of {total} inputs and variables are divided")
+    if divided:
+        show_table([[name, f"dim {dim}"] for name, dim in list(divided.items())[:LISTED]])
+    if len(divided) > LISTED:
+        click.echo(f"and {len(divided) - LISTED} more; --format json has all")

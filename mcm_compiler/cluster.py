@@ -1,0 +1,92 @@
+"""The contract of clusters: servers of accelerators that models are trained or served on.
+
+A cluster is no package of chips. Nothing is lowered to it and nothing simulated on it; plans for
+it are estimated by formulas (`mcmc parallelize`). So it is a protocol of its own beside
+`mcm_compiler.target.Target`, found by the same names and in files of the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from mcm_compiler.cost import CostModel
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The numbers of a cluster of equal servers with equal devices.
+
+    Devices are numbered server by server: device d is in server `d // devices_per_server`.
+
+    Attributes:
+        servers: servers of the cluster.
+        devices_per_server: devices in each.
+        flops_per_s: peak rate of one device; a multiply-accumulate counts as two.
+        memory_bytes_per_s: rate between a device and its memory.
+        memory_bytes: memory of one device that a plan may use.
+        intra_bytes_per_s: rate of one device to another of its server, each way.
+        inter_bytes_per_s: rate between a server and the network, each way, shared by its devices.
+        intra_latency_s: delay of a message inside a server.
+        inter_latency_s: delay of a message between servers.
+    """
+
+    servers: int
+    devices_per_server: int
+    flops_per_s: float
+    memory_bytes_per_s: float
+    memory_bytes: int
+    intra_bytes_per_s: float
+    inter_bytes_per_s: float
+    intra_latency_s: float = 0.0
+    inter_latency_s: float = 0.0
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of all servers."""
+        return self.servers * self.devices_per_server
+
+
+@runtime_checkable
+class ClusterTarget(Protocol):
+    """A cluster that plans can be made for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def source_text(self) -> str:
+        """The description that the cluster was made from (TOML)."""
+        ...
+
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers by section and key, as `Target.details`."""
+        ...
+
+    def cost_model(self) -> CostModel:
+        """The analytic model of one device."""
+        ...
+
+
+class ClusterFamily(Protocol):
+    """Code that turns a description file of one family into a `ClusterTarget`.
+
+    Registered under `mcm_compiler.target_families` like `mcm_compiler.target.TargetFamily`.
+    """
+
+    def __call__(self, name: str, text: str) -> ClusterTarget:
+        """Makes the cluster.
+
+        Raises:
+            CompileError: with one diagnostic per fault of the description.
+        """
+        ...

@@ -1,0 +1,348 @@
+"""The contract of parallel plans: how a model is divided over devices, and how that was found.
+
+A plan joins three ways. Data parallelism divides the inputs along their batch dimensions over
+replicas of the model; operator parallelism divides weights and what is computed with them; a
+pipeline cuts the graph into stages. `degrees` says over how many devices each of them goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact import json_text
+from mcm_compiler.artifact.json_shapes import (
+    Flag,
+    ListOf,
+    Maybe,
+    Number,
+    Record,
+    Table,
+    Text,
+    Whole,
+)
+from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+
+FORMAT = "mcm-parallel-plan"
+VERSION = 1
+
+REPLICATED = -1
+"""The dimension of a tensor that every device holds as a whole."""
+
+Objective = Literal["paper-count", "cost"]
+"""What a plan was to make large, the number of partitioned variables, or small, a step's time."""
+
+Decision = Literal["OPP", "ADP", "PP"]
+"""Operator partitioning, automatic data parallelism, pipeline."""
+
+MAX_FILE_BYTES = 1 << 26
+MAX_DEGREE = 1 << 20
+MAX_DIM = 1 << 10
+
+HINT = "plans are written by `mcmc parallelize -o`; docs/sharding.md has the form"
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Over how many devices each kind of parallelism goes; the product is all devices.
+
+    Attributes:
+        data: replicas of the model.
+        operator: devices that an op is divided over.
+        pipeline: stages.
+    """
+
+    data: int = 1
+    operator: int = 1
+    pipeline: int = 1
+
+
+@dataclass(frozen=True)
+class PlannedPipeline:
+    """Where the graph and the devices are cut.
+
+    Attributes:
+        cuts: `[stages - 1]`, position in the order of layers at which each further stage begins.
+        device_cuts: `[stages - 1]`, number of the first device of each further stage.
+        first_ops: `[stages - 1]`, names of the ops that the further stages begin with; empty where
+            layers are given instead of a graph.
+        micro_batches: pieces of a batch that are in the pipeline one after the other.
+    """
+
+    cuts: tuple[int, ...]
+    device_cuts: tuple[int, ...]
+    first_ops: tuple[str, ...] = ()
+    micro_batches: int = 1
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """How one decision of a plan was found.
+
+    Attributes:
+        decides: which decision.
+        method: what found it, such as `dqn` or `cp-sat`.
+        seed: of everything random.
+        objective: the value that was found; a count for `paper-count`, seconds for `cost` and PP.
+        oracle: the best possible value, where an exact method knows it.
+        gap: how far `objective` is from `oracle`, as a share of the latter.
+        seconds: how long the search took; None in files that must be the same every time.
+    """
+
+    decides: Decision
+    method: str
+    seed: int
+    objective: float
+    oracle: float | None = None
+    gap: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ParallelPlan:
+    """A plan for one model.
+
+    Attributes:
+        model: what the user called it.
+        digest: `model_digest` of the model, of names and shapes but not of weights.
+        target: name of the devices that the plan is for.
+        objective: what it was to make large or small.
+        training: it is for training, with gradients and optimiser state.
+        degrees: devices for each kind of parallelism.
+        variables: dimension along which each trainable variable is divided over
+            `degrees.operator` devices; `REPLICATED` for none.
+        inputs: dimension along which each graph input is divided over `degrees.data` replicas;
+            `REPLICATED` for none.
+        pipeline: the pipeline, or None.
+        search: how the decisions were found.
+    """
+
+    model: str
+    digest: str
+    target: str
+    objective: Objective = "paper-count"
+    training: bool = False
+    degrees: Degrees = field(default_factory=Degrees)
+    variables: Mapping[str, int] = field(default_factory=dict[str, int])
+    inputs: Mapping[str, int] = field(default_factory=dict[str, int])
+    pipeline: PlannedPipeline | None = None
+    search: tuple[SearchRecord, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        pipeline = None
+        if self.pipeline is not None:
+            pipeline = {
+                "cuts": list(self.pipeline.cuts),
+                "device_cuts": list(self.pipeline.device_cuts),
+                "first_ops": list(self.pipeline.first_ops),
+                "micro_batches": self.pipeline.micro_batches,
+            }
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": {"name": self.model, "digest": self.digest},
+            "target": self.target,
+            "objective": self.objective,
+            "training": self.training,
+            "degrees": {
+                "data": self.degrees.data,
+                "operator": self.degrees.operator,
+                "pipeline": self.degrees.pipeline,
+            },
+            "variables": {name: {"dim": dim} for name, dim in self.variables.items()},
+            "inputs": {name: {"dim": dim} for name, dim in self.inputs.items()},
+            "pipeline": pipeline,
+            "search": [
+                {
+                    "decides": record.decides,
+                    "method": record.method,
+                    "seed": record.seed,
+                    "objective": record.objective,
+                    "oracle": record.oracle,
+                    "gap": record.gap,
+                    "seconds": record.seconds,
+                }
+                for record in self.search
+            ],
+        }
+
+
+_PLACED = Table(Record({"dim": Whole(REPLICATED, MAX_DIM)}))
+_DEGREE = Whole(1, MAX_DEGREE)
+SHAPE = Record(
+    {
+        "format": Text((FORMAT,)),
+        "version": Whole(VERSION, VERSION),
+        "model": Record({"name": Text(), "digest": Text()}),
+        "target": Text(),
+        "objective": Text(("paper-count", "cost")),
+        "training": Flag(),
+        "degrees": Record({"data": _DEGREE, "operator": _DEGREE, "pipeline": _DEGREE}),
+        "variables": _PLACED,
+        "inputs": _PLACED,
+        "pipeline": Maybe(
+            Record(
+                {
+                    "cuts": ListOf(Whole(1)),
+                    "device_cuts": ListOf(Whole(1)),
+                    "first_ops": ListOf(Text()),
+                    "micro_batches": _DEGREE,
+                }
+            )
+        ),
+        "search": ListOf(
+            Record(
+                {
+                    "decides": Text(("OPP", "ADP", "PP")),
+                    "method": Text(),
+                    "seed": Whole(0),
+                    "objective": Number(),
+                    "oracle": Maybe(Number()),
+                    "gap": Maybe(Number()),
+                    "seconds": Maybe(Number()),
+                }
+            )
+        ),
+    }
+)
+
+
+def plan_text(plan: ParallelPlan) -> str:
+    """The text of a plan file."""
+    return json_text.dump(plan.to_dict())
+
+
+def read_plan(path: Path) -> ParallelPlan:
+    """Reads a plan file.
+
+    Raises:
+        CompileError: MCM-S020 if it is no plan.
+    """
+    try:
+        return plan_from_json(parse_json(read_bounded(path, MAX_FILE_BYTES)))
+    except UnreadableError as error:
+        message = f"the plan cannot be read: {error}"
+        raise CompileError(Diagnostic("MCM-S020", message, at=str(path), hint=HINT)) from error
+
+
+def plan_from_json(data: Any) -> ParallelPlan:
+    """A plan from JSON that was read.
+
+    Raises:
+        UnreadableError: if it is no plan; the text says where.
+    """
+    if (fault := SHAPE.fault(data, "")) is not None:
+        raise UnreadableError(fault)
+    pipeline = None
+    if data["pipeline"] is not None:
+        given = data["pipeline"]
+        stages = data["degrees"]["pipeline"]
+        pipeline = PlannedPipeline(
+            cuts=_ascending(given["cuts"], "pipeline.cuts", stages),
+            device_cuts=_ascending(given["device_cuts"], "pipeline.device_cuts", stages),
+            first_ops=tuple(given["first_ops"]),
+            micro_batches=given["micro_batches"],
+        )
+        if len(pipeline.first_ops) not in (0, stages - 1):
+            raise UnreadableError(f"pipeline.first_ops has not {stages - 1} names, or none")
+    elif data["degrees"]["pipeline"] > 1:
+        raise UnreadableError("degrees.pipeline is more than 1, and pipeline is null")
+    return ParallelPlan(
+        model=data["model"]["name"],
+        digest=data["model"]["digest"],
+        target=data["target"],
+        objective=data["objective"],
+        training=data["training"],
+        degrees=Degrees(**{key: data["degrees"][key] for key in ("data", "operator", "pipeline")}),
+        variables={name: entry["dim"] for name, entry in data["variables"].items()},
+        inputs={name: entry["dim"] for name, entry in data["inputs"].items()},
+        pipeline=pipeline,
+        search=tuple(
+            SearchRecord(
+                decides=entry["decides"],
+                method=entry["method"],
+                seed=entry["seed"],
+                objective=entry["objective"],
+                oracle=entry["oracle"],
+                gap=entry["gap"],
+                seconds=entry["seconds"],
+            )
+            for entry in data["search"]
+        ),
+    )
+
+
+def _ascending(cuts: list[int], place: str, stages: int) -> tuple[int, ...]:
+    if len(cuts) != stages - 1:
+        raise UnreadableError(f"{place} has {len(cuts)} cuts, {stages} stages need {stages - 1}")
+    if any(one >= other for one, other in pairwise(cuts)):
+        raise UnreadableError(f"{place} does not ascend")
+    return tuple(cuts)
+
+
+def model_digest(model: ir.Model) -> str:
+    """A hash of the names, types and shapes of all tensors of a model's main graph.
+
+    Weights may be trained on without a plan losing its meaning, so they don't count.
+    """
+    digest = hashlib.sha256()
+    graph = model.graph
+    values = [*graph.inputs, *graph.initializers.values()]
+    values += [value for node in graph for value in node.outputs]
+    for value in values:
+        shape = None if value.shape is None else [str(extent) for extent in value.shape]
+        digest.update(repr((value.name, str(value.dtype), shape)).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def check_plan(plan: ParallelPlan, model: ir.Model, source: str | None = None) -> None:
+    """Makes sure that a plan is for this model.
+
+    Args:
+        plan: from a file.
+        model: as the importer gives it.
+        source: where the plan comes from, for the message.
+
+    Raises:
+        CompileError: MCM-S021 if the plan is for another model, MCM-S022 if it divides a tensor
+            that the model does not have, or along a dimension that the tensor does not have.
+    """
+    known = model_digest(model)
+    if plan.digest != known:
+        raise CompileError(
+            Diagnostic(
+                "MCM-S021",
+                f"the plan is for another model: it was made for {quote(plan.model)} "
+                f"({quote(plan.digest[:12])}), whose tensors are not those of this one "
+                f"({quote(known[:12])})",
+                at=source,
+                hint="make a plan for this model with `mcmc parallelize`",
+            )
+        )
+    values = {value.name: value for value in [*model.graph.inputs, *_weights(model)]}
+    faults: list[Diagnostic] = []
+    for name, dim in [*plan.variables.items(), *plan.inputs.items()]:
+        value = values.get(name)
+        if value is None:
+            message = f"the plan divides {quote(name)}, which the model does not have"
+        elif value.shape is None or dim >= len(value.shape):
+            rank = "an unknown number of" if value.shape is None else len(value.shape)
+            message = f"the plan divides dim {dim} of {quote(name)}, which has {rank} dimensions"
+        else:
+            continue
+        faults.append(Diagnostic("MCM-S022", message, at=source, hint=HINT))
+    if faults:
+        raise CompileError(faults[:20])
+
+
+def _weights(model: ir.Model) -> list[ir.Value]:
+    made = [node for node in model.graph if node.op_type == "ConstantOfShape"]
+    return [*model.graph.initializers.values(), *(node.outputs[0] for node in made)]

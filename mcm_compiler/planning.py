@@ -1,0 +1,170 @@
+"""The contract of `mcmc parallelize`: what is asked of a planner, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import onnx_ir as ir
+
+from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.parallel_plan import Objective, ParallelPlan
+from mcm_compiler.target import Target
+
+Search = Literal["dqn", "exact"]
+"""Deep Q-learning, held against exact methods; or those alone, which are quicker here."""
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a user can ask of a plan.
+
+    Attributes:
+        training: plan a step of training, with gradients and optimiser state.
+        objective: see `mcm_compiler.parallel_plan.Objective`.
+        search: see `Search`.
+        seed: of everything random.
+        data: replicas of the model; None to choose.
+        operator: devices that ops are divided over; None to choose.
+        stages: stages of the pipeline; None to choose.
+        micro_batches: micro-batches of a step.
+        optimizer: whose state is held in training.
+        shards: `PATTERN=DIM` each: variables that are to be divided so, or kept whole with -1.
+        linkage: whether linkage groups are decided at once.
+
+    Raises:
+        CompileError: MCM-U004 with one diagnostic per value out of range.
+    """
+
+    training: bool = False
+    objective: Objective = "cost"
+    search: Search = "dqn"
+    seed: int = 0
+    data: int | None = None
+    operator: int | None = None
+    stages: int | None = None
+    micro_batches: int = 16
+    optimizer: str = "adam"
+    shards: tuple[str, ...] = ()
+    linkage: bool = True
+
+    def __post_init__(self) -> None:
+        numbers = {
+            "data": self.data,
+            "operator": self.operator,
+            "stages": self.stages,
+            "micro_batches": self.micro_batches,
+        }
+        faults = [
+            f"{name} is {value}, not at least 1"
+            for name, value in numbers.items()
+            if value is not None and value < 1
+        ]
+        if not 0 <= self.seed < 2**63:
+            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
+        if faults:
+            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
+
+
+@dataclass(frozen=True)
+class PlanEstimate:
+    """One way to use the devices, and what it is estimated to come to.
+
+    Attributes:
+        data: replicas.
+        operator: devices that ops are divided over.
+        stages: stages of the pipeline.
+        seconds: of a step, or between inferences; None where it does not fit.
+        memory_bytes: of the fullest device, or None where that is not estimated.
+        chosen: whether it is the plan's.
+    """
+
+    data: int
+    operator: int
+    stages: int
+    seconds: float | None
+    memory_bytes: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan, and why it is that one.
+
+    Attributes:
+        plan: the plan.
+        estimates: of all ways that were compared.
+        diagnostics: warnings and notes.
+    """
+
+    plan: ParallelPlan
+    estimates: tuple[PlanEstimate, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Planner(Protocol):
+    """Makes plans; found by name through the entry points of `mcm_compiler.planners`."""
+
+    @property
+    def summary(self) -> str: ...
+
+    def prepare(self, model: ir.Model) -> None:
+        """Brings a model as the importer gives it into the form that plans speak of, in place."""
+        ...
+
+    def plan(
+        self,
+        model: ir.Model,
+        name: str,
+        target: Target | ClusterTarget,
+        options: PlanOptions,
+        progress: Callable[[str], None],
+    ) -> PlanResult:
+        """Decides how a model uses the devices of a target.
+
+        Args:
+            model: prepared; left unchanged.
+            name: what the user calls it.
+            target: a package of chips or a cluster.
+            options: see there.
+            progress: called with what happens next.
+
+        Raises:
+            CompileError: MCM-S### where no plan does what is asked.
+        """
+        ...
+
+    def why(
+        self, model: ir.Model, tensor: str, dim: int, degree: int, plan: ParallelPlan | None
+    ) -> str:
+        """What forces or forbids dividing a dimension of a tensor.
+
+        Args:
+            model: prepared.
+            tensor: name of any tensor of it.
+            dim: of the tensor.
+            degree: devices.
+            plan: a plan whose choices count as well, or None.
+
+        Raises:
+            CompileError: MCM-S063 for a tensor or dimension that the model does not have.
+        """
+        ...
+
+    def annotated(self, model: ir.Model, plan: ParallelPlan) -> ir.Model:
+        """The model with the plan in ONNX's multi-device fields.
+
+        Raises:
+            CompileError: MCM-S021, MCM-S022, MCM-S061 and MCM-S062 for a plan that does not fit.
+        """
+        ...
+
+    def sharded(self, model: ir.Model, plan: ParallelPlan) -> ir.Model:
+        """The model with one op per shard, equal to the whole one but for the order of sums.
+
+        Raises:
+            CompileError: as `annotated`.
+        """
+        ...

@@ -1,0 +1,7 @@
+"""Deep Q-learning on small decision problems, environment and learner in one jitted program.
+
+Rainbow-style (Hessel et al. 2018) as Auto-MAP (Wang et al. 2020, section 3.4) uses it: double,
+dueling, prioritized replay, no noisy nets. `settings` names what can vary, `environment` is what a
+problem implements, `network` scores actions, `training` learns and keeps the best state seen.
+`settings`, `layout` and `inference` do without JAX.
+"""

@@ -1,0 +1,278 @@
+"""Deep Q-learning in NumPy: the same algorithm as `training`, for problems of a few steps.
+
+Loading JAX and compiling takes seconds; a small problem is learned in a fraction of one. The
+formulas are shared where that is possible and compared by tests where it is not. Random numbers
+are drawn likewise, but sums differ in their last bits.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcm_compiler.randomness import seeded_generator
+from mcm_models.dqn.layout import QLayout, Singles, initial_weights, q_values
+from mcm_models.dqn.plain_gradients import Adam, gradients
+from mcm_models.dqn.settings import DqnSettings
+
+StateT = TypeVar("StateT")
+
+
+class PlainObservation(NamedTuple):
+    """What the network sees of E lanes.
+
+    Attributes:
+        candidates: `[E, A, F]` float32.
+        context: `[E, G]` float32.
+        mask: `[E, A]` bool.
+    """
+
+    candidates: Singles
+    context: Singles
+    mask: NDArray[np.bool_]
+
+
+class PlainEnvironment(Protocol[StateT]):
+    """Episodes in all lanes at once, in step; see `Environment`. States change in place."""
+
+    @property
+    def num_actions(self) -> int: ...
+
+    @property
+    def horizon(self) -> int: ...
+
+    def reset(self, lanes: int) -> StateT: ...
+
+    def observe(self, state: StateT) -> PlainObservation: ...
+
+    def step(
+        self, state: StateT, action: NDArray[np.int64], alive: NDArray[np.bool_]
+    ) -> tuple[Singles, NDArray[np.bool_]]: ...
+
+    def score(self, state: StateT) -> Singles: ...
+
+    def answer(self, state: StateT, lane: int) -> Any: ...
+
+
+@dataclass(frozen=True)
+class PlainProgress:
+    """What happened, per round; N rounds. See `Progress`.
+
+    Attributes:
+        greedy_score: `[N]`.
+        best_score: `[N]`.
+        loss: `[N]`.
+    """
+
+    greedy_score: NDArray[np.float64]
+    best_score: NDArray[np.float64]
+    loss: NDArray[np.float64]
+
+
+class PlainLearner:
+    """As `training.Learner`.
+
+    Args:
+        environment: what is learned.
+        layout: of the network.
+        settings: how it learns.
+        seed: of weights and episodes; same seed, same bytes.
+        iterations: gradient steps in all.
+
+    Attributes:
+        best: what `environment.answer` made of the state with the best score; None at first.
+        best_score: its score.
+        iterations: gradient steps so far.
+        weights: of the online network.
+        seconds: wall time of all calls of `advance`.
+    """
+
+    def __init__(
+        self,
+        environment: PlainEnvironment[Any],
+        layout: QLayout,
+        settings: DqnSettings,
+        seed: int,
+        iterations: int,
+    ) -> None:
+        self.best: Any = None
+        self.best_score = -np.inf
+        self.iterations = 0
+        self.weights = initial_weights(layout, seed)
+        self.seconds = 0.0
+        self._environment, self._layout, self._settings = environment, layout, settings
+        self._most = iterations
+        self._target = self.weights
+        self._adam = Adam(settings.max_gradient)
+        self._rng = seeded_generator(seed, "dqn")
+        width = layout.actions * (layout.features + 1) + layout.context
+        self._rows = np.zeros((settings.replay, 2 * width + 3), np.float32)
+        self._weight = np.zeros(settings.replay, np.float32)
+        self._place = 0
+        self._largest = np.float32(1.0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all iterations have been taken."""
+        return self.iterations >= self._most
+
+    def advance(self, rounds: int) -> PlainProgress:
+        """Plays and learns."""
+        started = time.perf_counter()
+        told = np.zeros((3, rounds))
+        for row in range(rounds):
+            greedy = self._play()
+            shape = self._settings.updates, self._settings.batch
+            losses = [self._learn(draws) for draws in self._rng.random(shape, np.float32)]
+            told[:, row] = greedy, self.best_score, np.mean(losses)
+        self.seconds += time.perf_counter() - started
+        return PlainProgress(*told)
+
+    def _values(self, weights: dict[str, Singles], seen: PlainObservation) -> Singles:
+        return q_values(self._layout, weights, *seen, np)
+
+    def _play(self) -> float:
+        environment, settings = self._environment, self._settings
+        lanes, horizon = settings.lanes, environment.horizon
+        state = environment.reset(lanes)
+        alive = np.ones(lanes, bool)
+        uniform = self._rng.random((horizon, lanes, 2), np.float32)
+        epsilon = np.full(lanes, settings.epsilon_at(self.iterations))
+        epsilon[: settings.greedy_lanes] = 0.0
+        seen_rows = np.zeros((horizon, lanes, (self._rows.shape[1] - 3) // 2), np.float32)
+        actions = np.zeros((horizon, lanes), np.int64)
+        rewards = np.zeros((horizon, lanes), np.float32)
+        done = np.zeros((horizon, lanes), bool)
+        living = np.zeros((horizon, lanes), bool)
+        explored = np.ones((horizon + 1, lanes), bool)
+        choices = np.zeros((horizon, lanes), np.int64)
+        for step in range(horizon):
+            seen = environment.observe(state)
+            seen_rows[step] = _pack(seen)
+            greedy = np.argmax(self._values(self.weights, seen), axis=-1)
+            ranks = np.cumsum(seen.mask, axis=-1)
+            wanted = np.floor(uniform[step, :, 1] * ranks[:, -1])
+            drawn = np.argmax(ranks > wanted[:, None], axis=-1)
+            action = np.where(uniform[step, :, 0] < epsilon, drawn, greedy)
+            reward, over = environment.step(state, action, alive)
+            actions[step], choices[step], living[step] = action, ranks[:, -1], alive
+            rewards[step] = np.where(alive, reward, 0.0)
+            done[step] = alive & over
+            explored[step] = alive & (action != greedy)
+            alive = alive & ~over
+        done[-1] |= living[-1]
+        self._keep(seen_rows, actions, rewards, done, living, explored, choices)
+        score = environment.score(state)
+        top = int(np.argmax(score))
+        if score[top] > self.best_score:
+            self.best, self.best_score = environment.answer(state, top), float(score[top])
+        return float(score[: settings.greedy_lanes or lanes].mean())
+
+    def _keep(
+        self,
+        seen: Singles,
+        actions: NDArray[np.int64],
+        rewards: Singles,
+        done: NDArray[np.bool_],
+        living: NDArray[np.bool_],
+        explored: NDArray[np.bool_],
+        choices: NDArray[np.int64],
+    ) -> None:
+        """Remembers the steps of a round."""
+        settings = self._settings
+        cut = explored if settings.returns == "monte-carlo" else np.ones_like(explored)
+        reward, discount, until = plain_cut_returns(rewards, done, cut, settings.gamma)
+        wanted = living
+        if settings.returns == "monte-carlo":
+            wanted = wanted & (choices > 1)
+            if settings.after_cut == "drop":
+                wanted = wanted & (discount == 0.0)
+        # What is seen after an end counts nothing.
+        until = np.minimum(until, len(seen) - 1)
+        after = seen[until, np.arange(seen.shape[1])[None, :]]
+        numbers = np.stack([actions.astype(np.float32), reward, discount], axis=-1)
+        new = np.concatenate([seen, after, numbers], axis=-1)[wanted]
+        spots = (self._place + np.arange(len(new))) % len(self._rows)
+        self._rows[spots] = new
+        self._weight[spots] = self._largest
+        self._place = (self._place + len(new)) % len(self._rows)
+
+    def _learn(self, uniform: Singles) -> float:
+        """One gradient step."""
+        layout, settings = self._layout, self._settings
+        total = np.cumsum(self._weight, dtype=np.float32)
+        aim = (np.arange(len(uniform), dtype=np.float32) + uniform) / len(uniform) * total[-1]
+        spots = np.searchsorted(total, aim, side="right")
+        spots = np.minimum(spots, np.searchsorted(total, total[-1], side="left"))
+        rows = self._rows[spots]
+        width = (rows.shape[1] - 3) // 2
+        before = _unpack(rows[:, :width], layout)
+        after = _unpack(rows[:, width : 2 * width], layout)
+        action = rows[:, -3].astype(np.int64)
+        valued = self._values(self._target, after)
+        chooses = self._values(self.weights, after) if settings.double else valued
+        chosen = np.argmax(chooses, axis=-1)
+        each = np.arange(len(rows))
+        target = rows[:, -2] + rows[:, -1] * valued[each, chosen]
+        chance = self._weight[spots] / max(total[-1], np.float32(1e-30))
+        count = np.count_nonzero(self._weight)
+        correction = np.maximum(count * chance, 1e-30) ** -settings.beta
+        correction = (correction / correction.max()).astype(np.float32)
+        error = self._values(self.weights, before)[each, action] - target
+        slope = np.zeros(before.mask.shape, np.float32)
+        slope[each, action] = correction * np.clip(error, -1.0, 1.0) / len(rows)
+        gradient = gradients(
+            layout,
+            self.weights,
+            before.candidates,
+            before.context,
+            before.mask.astype(np.float32),
+            slope,
+        )
+        share = min(self.iterations / self._most, 1.0)
+        rate = settings.learning_rate * (1.0 + share * (settings.final_rate - 1.0))
+        self.weights = self._adam.update(self.weights, gradient, rate)
+        self.iterations += 1
+        if self.iterations % settings.sync_every == 0:
+            self._target = self.weights
+        new = ((np.abs(error) + settings.min_priority) ** settings.alpha).astype(np.float32)
+        self._weight[spots] = new
+        self._largest = max(self._largest, new.max())
+        size = np.abs(error)
+        loss = np.where(size <= 1.0, 0.5 * error * error, size - 0.5)
+        return float(np.mean(correction * loss))
+
+
+def plain_cut_returns(
+    reward: Singles, done: NDArray[np.bool_], cut: NDArray[np.bool_], gamma: float
+) -> tuple[Singles, Singles, NDArray[np.int64]]:
+    """As `targets.cut_returns`: rewards, discounts and ends, `[T, E]` each."""
+    steps = len(reward)
+    total, discount = np.zeros_like(reward), np.zeros_like(reward)
+    until = np.full(reward.shape, steps, np.int64)
+    for step in reversed(range(steps)):
+        total[step] = reward[step]
+        discount[step] = np.where(done[step], 0.0, gamma)
+        until[step] = step + 1
+        if step + 1 < steps:
+            on = ~(done[step] | cut[step + 1])
+            total[step] += np.where(on, gamma * total[step + 1], 0.0)
+            discount[step] = np.where(on, gamma * discount[step + 1], discount[step])
+            until[step] = np.where(on, until[step + 1], until[step])
+    return total, discount, until
+
+
+def _pack(seen: PlainObservation) -> Singles:
+    flat = seen.candidates.reshape(len(seen.mask), -1)
+    return np.concatenate([flat, seen.context, seen.mask], axis=-1, dtype=np.float32)
+
+
+def _unpack(rows: Singles, layout: QLayout) -> PlainObservation:
+    first = layout.actions * layout.features
+    candidates = rows[:, :first].reshape(len(rows), layout.actions, layout.features)
+    context = rows[:, first : first + layout.context]
+    return PlainObservation(candidates, context, rows[:, first + layout.context :] > 0.5)

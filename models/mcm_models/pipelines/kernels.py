@@ -1,0 +1,116 @@
+"""The formula of `length.py` for one pipeline at a time, compiled: what searches call.
+
+A test holds both to the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mcm_models.pipelines.tables import PipelineTables
+
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True, inline="always")
+def forward_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
+    """Seconds of a micro-batch forward through parts i to j - 1 on devices a to b - 1."""
+    return (t.forward[j] - t.forward[i]) / t.speed[a, b]
+
+
+@njit(cache=True, inline="always")
+def backward_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
+    """Seconds backward."""
+    return (t.backward[j] - t.backward[i]) / t.speed[a, b]
+
+
+@njit(cache=True, inline="always")
+def reduction_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
+    """Seconds of the reduction of gradients."""
+    weights = t.weights[j] - t.weights[i]
+    return weights * t.reduce[a, b] + t.reduce_start[a, b] if weights > 0.0 else 0.0
+
+
+@njit(cache=True)
+def transfer_s(t: PipelineTables, j: int, a: int, b: int, c: int) -> float:
+    """Seconds of a micro-batch over cut j, from devices a to b - 1 to devices b to c - 1.
+
+    See `length.transfer_share`.
+    """
+    if t.servers[a, c] == 1.0:
+        return t.cut[j] * t.intra / min(b - a, c - b) + t.intra_latency
+    share = max(t.busiest[a, b], t.busiest[b, c])
+    return t.cut[j] * t.inter * share + t.inter_latency
+
+
+@njit(cache=True)
+def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> float:
+    """Bytes on the fullest device of a stage.
+
+    Args:
+        t: the tables.
+        i: its first part.
+        j: part behind its last.
+        a: its first device.
+        b: device behind its last.
+        stages_left: stages from this one to the last.
+    """
+    in_flight = t.micro_batches if t.gpipe > 0.0 else min(float(stages_left), t.micro_batches)
+    if t.both_ways == 0.0:
+        in_flight = 1.0
+    kept = t.kept[j] - t.kept[i]
+    activations = in_flight * t.cut[i] + kept if t.recompute > 0.0 else in_flight * kept
+    return t.state[j] - t.state[i] + activations * t.share[a, b]
+
+
+@njit(cache=True)
+def fits(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> bool:
+    """Whether a stage has weights and fits into memory; arguments as those of `memory_bytes`."""
+    if t.weights[j] - t.weights[i] <= 0.0:
+        return False
+    return memory_bytes(t, i, j, a, b, stages_left) <= t.memory
+
+
+@njit(cache=True)
+def length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
+    """Seconds of one iteration; infinite if a stage is empty, has no weights or does not fit.
+
+    Args:
+        t: the tables.
+        parts: `[S + 1]`, 0, the cuts, and the number of parts.
+        places: `[S + 1]`, 0, the device cuts, and the number of devices.
+    """
+    stages = len(parts) - 1
+    for k in range(stages):
+        i, j, a, b = parts[k], parts[k + 1], places[k], places[k + 1]
+        if i >= j or a >= b or not fits(t, i, j, a, b, stages - k):
+            return np.inf
+    return unchecked_length_s(t, parts, places)
+
+
+@njit(cache=True)
+def unchecked_length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
+    """As `length_s`, of stages that are not empty, whether or not they fit."""
+    stages = len(parts) - 1
+    total, drained, ending = 0.0, 0.0, 0.0
+    most, most_forward, most_backward = 0.0, 0.0, 0.0
+    for k in range(stages):
+        i, j, a, b = parts[k], parts[k + 1], places[k], places[k + 1]
+        ahead, back = forward_s(t, i, j, a, b), backward_s(t, i, j, a, b)
+        ending = max(ending, reduction_s(t, i, j, a, b) - drained)
+        total += ahead + back
+        drained += back
+        most = max(most, ahead + back)
+        most_forward, most_backward = max(most_forward, ahead), max(most_backward, back)
+        if k + 1 < stages:
+            ahead = transfer_s(t, j, a, b, places[k + 2])
+            back = ahead * t.both_ways
+            total += ahead + back
+            drained += back
+            most = max(most, ahead + back)
+            most_forward, most_backward = max(most_forward, ahead), max(most_backward, back)
+    if t.gpipe > 0.0:
+        most = most_forward + most_backward
+    return total + (t.micro_batches - 1.0) * most + ending

@@ -1,0 +1,134 @@
+"""The length of a pipeline's iteration, for arrays of NumPy or JAX, many pipelines at once.
+
+With forward time F_s and backward time B_s of a micro-batch on stage s, where the transfer between
+two stages counts as a stage of its own, and M micro-batches:
+
+    fill, steady state and drain
+        1F1B   sum_s (F_s + B_s) + (M - 1) max_s (F_s + B_s)
+        GPipe  sum_s (F_s + B_s) + (M - 1) (max_s F_s + max_s B_s)
+    reduction of gradients
+        max_s (R_s - sum_{t < s} B_t)
+
+The first is the length of M jobs through stages in a row (Huang et al. 2019, *GPipe*, section 2.3;
+Fan et al. 2021, *DAPPLE*, section III). The reduction of a stage starts when its last backward
+pass is done, which is earlier the later the stage, by the backward passes that are still to come
+(DAPPLE's ending phase). Transfers do not slow reductions down, and no launch grows with the number
+of devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mcm_models.pipelines.tables import PipelineTables
+
+
+class StageTimes(NamedTuple):
+    """Stages and transfers of pipelines; leading axes are those of the pipelines.
+
+    Attributes:
+        forward: `[..., S]`, seconds of a micro-batch forward.
+        backward: `[..., S]`, seconds backward.
+        reduction: `[..., S]`, seconds of the reduction of gradients.
+        transfer: `[..., S - 1]`, seconds of a micro-batch from each stage to the next.
+        memory: `[..., S]`, bytes on the fullest device.
+        with_weights: `[..., S]`, whether the stage has any.
+    """
+
+    forward: Any
+    backward: Any
+    reduction: Any
+    transfer: Any
+    memory: Any
+    with_weights: Any
+
+
+def stage_times(tables: PipelineTables, cuts: Any, devices: Any, xp: Any) -> StageTimes:
+    """Times and memory of all stages.
+
+    Args:
+        tables: of the problem, as arrays of `xp`.
+        cuts: `[..., S - 1]` integers, first part of each stage but the first; ascending.
+        devices: `[..., S - 1]` integers, first device of each stage but the first; ascending.
+        xp: `numpy` or `jax.numpy`.
+    """
+    ends = tables.cut.shape[-1] - 1, tables.speed.shape[-1] - 1
+    lead, stages = cuts.shape[:-1], cuts.shape[-1] + 1
+    zero, one = (xp.zeros((*lead, 1), cuts.dtype), xp.ones((*lead, 1), cuts.dtype))
+    part = xp.concatenate([zero, cuts, one * ends[0]], axis=-1)
+    place = xp.concatenate([zero, devices, one * ends[1]], axis=-1)
+    i, j = part[..., :-1], part[..., 1:]
+    a, b = place[..., :-1], place[..., 1:]
+    speed, largest = tables.speed[a, b], tables.share[a, b]
+    weights = tables.weights[j] - tables.weights[i]
+
+    width = xp.minimum((b - a)[..., :-1], (b - a)[..., 1:])
+    same = tables.servers[a[..., :-1], b[..., 1:]] == 1
+    share = transfer_share(tables, a, b, xp)
+    per_byte = xp.where(same, tables.intra / width, tables.inter * share)
+    latency = xp.where(same, tables.intra_latency, tables.inter_latency)
+
+    later = xp.arange(stages, 0, -1)
+    in_flight = xp.where(
+        tables.gpipe > 0, tables.micro_batches, xp.minimum(later, tables.micro_batches)
+    )
+    in_flight = xp.where(tables.both_ways > 0, in_flight, 1.0)
+    kept = tables.kept[j] - tables.kept[i]
+    activations = xp.where(tables.recompute > 0, in_flight * tables.cut[i] + kept, in_flight * kept)
+    return StageTimes(
+        forward=(tables.forward[j] - tables.forward[i]) / speed,
+        backward=(tables.backward[j] - tables.backward[i]) / speed,
+        reduction=xp.where(
+            weights > 0, weights * tables.reduce[a, b] + tables.reduce_start[a, b], 0.0
+        ),
+        transfer=tables.cut[part[..., 1:-1]] * per_byte + latency,
+        memory=tables.state[j] - tables.state[i] + activations * largest,
+        with_weights=weights > 0,
+    )
+
+
+def transfer_share(tables: PipelineTables, a: Any, b: Any, xp: Any) -> Any:
+    """`[..., S - 1]`, the share of a transfer that the busiest link to the network carries.
+
+    Every server that a stage is on sends, or receives, what its devices have of the micro-batch.
+    Nothing is saved where sender and receiver are in one server by chance: an exchange between
+    stages on several servers goes over the network as a whole.
+
+    Args:
+        tables: of the problem.
+        a: `[..., S]`, first devices of the stages.
+        b: `[..., S]`, devices behind the last ones.
+        xp: `numpy` or `jax.numpy`.
+    """
+    busiest = tables.busiest[a, b]
+    return xp.maximum(busiest[..., :-1], busiest[..., 1:])
+
+
+def pipeline_lengths(tables: PipelineTables, cuts: Any, devices: Any, xp: Any) -> Any:
+    """`[...]`, seconds of one iteration whether or not it fits; see the module."""
+    return lengths_of(tables, stage_times(tables, cuts, devices, xp), xp)
+
+
+def lengths_of(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
+    """`[...]`, seconds of one iteration of stages whose times are known."""
+    back = times.transfer * tables.both_ways
+    both = times.forward + times.backward
+    total = both.sum(-1) + (times.transfer + back).sum(-1)
+    slots = [
+        xp.concatenate(pair, axis=-1)
+        for pair in ((times.forward, times.transfer), (times.backward, back))
+    ]
+    steady = xp.where(
+        tables.gpipe > 0,
+        slots[0].max(-1) + slots[1].max(-1),
+        (slots[0] + slots[1]).max(-1),
+    )
+    drained = xp.cumsum(times.backward[..., :-1] + back, axis=-1)
+    before = xp.concatenate([xp.zeros_like(both[..., :1]), drained], axis=-1)
+    ending = (times.reduction - before).max(-1)
+    return total + (tables.micro_batches - 1.0) * steady + ending
+
+
+def feasible(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
+    """`[...]`, whether every stage has weights and fits into the memory of its devices."""
+    return xp.all((times.memory <= tables.memory) & times.with_weights, axis=-1)

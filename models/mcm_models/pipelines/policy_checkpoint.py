@@ -1,0 +1,171 @@
+"""Checkpoints of the pipeline policy: weights as safetensors, with a card inside.
+
+A checkpoint may come from anywhere, so it is read as data only and every name, type, shape and
+number is checked, as for the partitioning policy (`mcm_models.policy.checkpoint`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from mcm_compiler.bounded_json import UnreadableError, parse_json
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_models.dqn.inference import QNetwork
+from mcm_models.dqn.layout import QLayout, Singles
+from mcm_models.pipelines.policy_features import (
+    CONTEXT,
+    FEATURES,
+    FEATURES_VERSION,
+    NUM_CANDIDATES,
+)
+from mcm_models.pipelines.published_environment import FLAT_LAYOUT
+
+CARD_KEY = "mcm.card"
+"""Key of the safetensors metadata under which the card is stored, as JSON."""
+
+MAX_BYTES = 1 << 24
+"""Largest checkpoint that is read: 16 MiB, two thousand times the default policy."""
+
+MAX_LAYERS, MAX_WIDTH = 8, 1024
+
+SHIPPED_PIPELINE_POLICY = (
+    Path(__file__).resolve().parent.parent / "checkpoints" / "pipeline-policy.safetensors"
+)
+"""The policy that comes with the compiler; the card inside says how it was trained."""
+
+
+@dataclass(frozen=True)
+class PipelinePolicyCard:
+    """What a checkpoint is.
+
+    Attributes:
+        hidden: widths of the hidden layers.
+        features_version: of `policy_features`.
+        flat: the network of the published setting, which sees no candidates.
+        trained_on: settings, seed, samples, versions and scores, as JSON data.
+    """
+
+    hidden: tuple[int, ...]
+    features_version: int = FEATURES_VERSION
+    flat: bool = False
+    trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def layout(self) -> QLayout:
+        """Of the network."""
+        if self.flat:
+            return dataclasses.replace(FLAT_LAYOUT, hidden=self.hidden)
+        return QLayout(FEATURES, CONTEXT, NUM_CANDIDATES, self.hidden)
+
+    def to_json(self) -> str:
+        """As text with sorted keys."""
+        fields = {
+            "hidden": list(self.hidden),
+            "features_version": self.features_version,
+            "flat": self.flat,
+            "trained_on": dict(self.trained_on),
+        }
+        return json.dumps(fields, sort_keys=True, indent=2) + "\n"
+
+
+def save_pipeline_policy(
+    path: Path, weights: Mapping[str, Singles], card: PipelinePolicyCard
+) -> None:
+    """Writes a checkpoint at once: whoever reads it sees the old one or the new one."""
+    from safetensors.numpy import save
+
+    data = save(
+        {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
+        metadata={CARD_KEY: card.to_json()},
+    )
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    os.replace(part, path)
+
+
+def load_pipeline_policy(
+    path: Path = SHIPPED_PIPELINE_POLICY,
+) -> tuple[QNetwork, PipelinePolicyCard]:
+    """Reads and checks a checkpoint.
+
+    Raises:
+        CompileError: MCM-S044 if the file cannot be read, is no such checkpoint, was made for
+            other features, or has weights that do not fit its card.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        if not path.is_file():
+            raise ValueError("it is not a regular file")
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        data = path.read_bytes()
+        card = _card_of(data)
+        weights = cast("dict[str, Singles]", load(data))
+        _check_weights(weights, card.layout)
+    except (OSError, SafetensorError, UnreadableError, ValueError, KeyError, TypeError) as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-S044",
+                f"the pipeline policy cannot be used: {quote(str(error))}",
+                at=quote(str(path)),
+                hint="train one with `mcmc train pipeline`, or use the one that comes with the "
+                "compiler",
+            )
+        ) from error
+    return QNetwork(card.layout, weights), card
+
+
+def _card_of(data: bytes) -> PipelinePolicyCard:
+    """The card in the header: 8 bytes of length, then JSON.
+
+    Raises:
+        ValueError: if there is none, it is for other features, or a number is out of range.
+    """
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > len(data) - 8:
+        raise ValueError("its header is cut off")
+    header = parse_json(data[8 : 8 + length].decode())
+    card: Any = None
+    if isinstance(header, dict):
+        metadata = cast("dict[str, Any]", header).get("__metadata__")
+        if isinstance(metadata, dict):
+            card = parse_json(str(cast("dict[str, Any]", metadata).get(CARD_KEY)))
+    if not isinstance(card, dict):
+        raise ValueError("it has no card")
+    fields = cast("dict[str, Any]", card)
+    version, trained_on = fields.get("features_version"), fields.get("trained_on", {})
+    if version != FEATURES_VERSION:
+        raise ValueError(f"it was trained on features of version {version!r}")
+    hidden = fields.get("hidden")
+    if not isinstance(hidden, list) or not isinstance(trained_on, dict):
+        raise ValueError("its card lacks hidden layers")
+    widths = cast("list[Any]", hidden)
+    sizes_fit = 1 <= len(widths) <= MAX_LAYERS and all(
+        type(width) is int and 1 <= width <= MAX_WIDTH for width in widths
+    )
+    if not sizes_fit:
+        raise ValueError("its hidden layers are out of range")
+    flat = fields.get("flat", False)
+    if not isinstance(flat, bool):
+        raise ValueError("its card does not say which network it is")
+    return PipelinePolicyCard(tuple(widths), version, flat, cast("dict[str, Any]", trained_on))
+
+
+def _check_weights(weights: Mapping[str, Singles], layout: QLayout) -> None:
+    shapes = layout.shapes()
+    if weights.keys() != shapes.keys():
+        raise ValueError("its weights have other names than its card says")
+    for name, shape in shapes.items():
+        array = weights[name]
+        if array.shape != shape or array.dtype != np.float32 or not np.isfinite(array).all():
+            raise ValueError(f"the weight {name} is not finite float32 {list(shape)}")

@@ -1,0 +1,159 @@
+"""Synthetic pipeline problems as an environment: devices and parts of one stage after the other.
+
+Auto-MAP (Wang et al. 2020, section 4.4) trains one policy on arrays and applies it to models that
+it has not seen. Here an action is an offset around the ideal next cut; the reward comes at the end
+and is `max(10 (L_known / L - 1), -1)`, a gain over what descent makes of the balanced pipeline of
+the same case: against a constant, easy and hard cases would drown each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcm_models.dqn.layout import QLayout, Singles
+from mcm_models.dqn.plain_learner import PlainObservation
+from mcm_models.pipelines.balanced import balanced_pipeline, descend
+from mcm_models.pipelines.kernels import Ints, length_s
+from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see
+from mcm_models.pipelines.problem import PipelineProblem
+from mcm_models.pipelines.random_cases import MAX_SERVERS
+from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+
+POLICY_LAYOUT = QLayout(features=FEATURES, context=CONTEXT, actions=NUM_CANDIDATES)
+"""Two hidden layers of 32, shared by all candidates."""
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """A case with what the reward is measured by.
+
+    Attributes:
+        tables: of the problem.
+        stages: of the pipeline.
+        known_s: length of the balanced pipeline after a pass of descent.
+    """
+
+    tables: PipelineTables
+    stages: int
+    known_s: float
+
+
+def prepare_case(problem: PipelineProblem) -> PreparedCase:
+    """Tables and the known length of a problem."""
+    tables = pipeline_tables(problem)
+    parts, places = balanced_pipeline(tables, problem.stages)
+    return PreparedCase(tables, problem.stages, float(descend(tables, parts, places)))
+
+
+@dataclass(eq=False)
+class CaseState:
+    """Episodes in E lanes.
+
+    Attributes:
+        cases: of each lane.
+        parts: cuts of each lane with both ends.
+        places: device cuts of each lane.
+        step: decisions made; a lane with fewer stages is over earlier.
+        middle: `[E]`, position of the middle candidate of the last observation.
+        gain: `[E]`, reward at the end.
+    """
+
+    cases: list[PreparedCase]
+    parts: list[Ints]
+    places: list[Ints]
+    step: int
+    middle: Ints
+    gain: Singles
+
+
+class CaseEnvironment:
+    """Implements `mcm_models.dqn.plain_learner.PlainEnvironment`.
+
+    Args:
+        cases: to draw from, uniformly.
+        seed: of the draws.
+    """
+
+    def __init__(self, cases: Sequence[PreparedCase], seed: int) -> None:
+        self._cases = list(cases)
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def num_actions(self) -> int:
+        """Candidates."""
+        return NUM_CANDIDATES
+
+    @property
+    def horizon(self) -> int:
+        """Two decisions per stage but the last, of a case with most stages."""
+        return 2 * (MAX_SERVERS - 1)
+
+    def reset(self, lanes: int) -> CaseState:
+        """Draws a case for each lane."""
+        drawn = self._rng.integers(len(self._cases), size=lanes)
+        cases = [self._cases[index] for index in drawn]
+        parts, places = [], []
+        for case in cases:
+            ends = len(case.tables.forward) - 1, case.tables.speed.shape[0] - 1
+            for rows, end in zip((parts, places), ends, strict=True):
+                row = np.zeros(case.stages + 1, np.int64)
+                row[-1] = end
+                rows.append(row)
+        return CaseState(
+            cases, parts, places, 0, np.zeros(lanes, np.int64), np.zeros(lanes, np.float32)
+        )
+
+    def observe(self, state: CaseState) -> PlainObservation:
+        """Features of the candidates of each lane; one allowed action where it is over."""
+        lanes = len(state.cases)
+        rows = np.zeros((lanes, NUM_CANDIDATES, FEATURES), np.float32)
+        context = np.zeros((lanes, CONTEXT), np.float32)
+        mask = np.zeros((lanes, NUM_CANDIDATES), np.bool_)
+        stage, placed = divmod(state.step, 2)
+        for lane, case in enumerate(state.cases):
+            if stage >= case.stages - 1:
+                mask[lane, REACH] = True
+                continue
+            state.middle[lane] = see(
+                case.tables,
+                state.parts[lane],
+                state.places[lane],
+                stage,
+                bool(placed),
+                rows[lane],
+                context[lane],
+                mask[lane],
+            )
+        return PlainObservation(rows, context, mask)
+
+    def step(
+        self, state: CaseState, action: NDArray[np.int64], alive: NDArray[np.bool_]
+    ) -> tuple[Singles, NDArray[np.bool_]]:
+        """Makes the next cut in each lane that is alive."""
+        lanes = len(state.cases)
+        reward, over = np.zeros(lanes, np.float32), np.zeros(lanes, np.bool_)
+        stage, placed = divmod(state.step, 2)
+        for lane, case in enumerate(state.cases):
+            if not alive[lane]:
+                continue
+            row = state.parts[lane] if placed else state.places[lane]
+            row[stage + 1] = state.middle[lane] + int(action[lane]) - REACH
+            if placed and stage == case.stages - 2:
+                length = length_s(case.tables, state.parts[lane], state.places[lane])
+                reward[lane] = max(10.0 * (case.known_s / length - 1.0), -1.0)
+                over[lane] = True
+        state.gain += reward
+        state.step += 1
+        return reward, over
+
+    def score(self, state: CaseState) -> Singles:
+        """The reward."""
+        return state.gain
+
+    def answer(self, state: CaseState, lane: int) -> None:
+        """Nothing is kept: lanes are different cases."""
+        del state, lane

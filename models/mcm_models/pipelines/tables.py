@@ -1,0 +1,128 @@
+"""Prefix sums over parts and numbers of device ranges: all that the formula of a pipeline reads.
+
+The same tables serve NumPy, numba and JAX: a named tuple is a record for the one and a tree for the
+other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mcm_models.pipelines.problem import Floats, PipelineProblem
+
+
+class PipelineTables(NamedTuple):
+    """A `PipelineProblem` for evaluation; `[a, b]` is about the devices a to b - 1.
+
+    Attributes:
+        forward: `[n + 1]`, prefix sums of seconds forward.
+        backward: `[n + 1]`, of seconds backward.
+        weights: `[n + 1]`, of bytes of gradients.
+        state: `[n + 1]`, of bytes of weights with their state.
+        kept: `[n + 1]`, of bytes of activations that are kept.
+        cut: `[n + 1]`, bytes at each cut.
+        speed: `[D + 1, D + 1]`, sum of speeds.
+        share: `[D + 1, D + 1]`, largest share of a micro-batch that a device takes.
+        servers: `[D + 1, D + 1]`, servers of the range.
+        busiest: `[D + 1, D + 1]`, largest share of a micro-batch on the devices of one server.
+        reduce: `[D + 1, D + 1]`, seconds per byte of a reduction of gradients.
+        reduce_start: `[D + 1, D + 1]`, its seconds for no bytes at all.
+        intra: seconds per byte from one device to another of its server.
+        inter: seconds per byte between a server and the network.
+        intra_latency: seconds of a message in a server.
+        inter_latency: seconds of a message between servers.
+        memory: bytes that a device may hold.
+        micro_batches: of an iteration.
+        both_ways: 1 where there are backward passes, 0 where not.
+        gpipe: 1 for the schedule of GPipe, 0 for one forward, one backward.
+        recompute: 1 where activations are computed again, 0 where they are kept.
+    """
+
+    forward: Any
+    backward: Any
+    weights: Any
+    state: Any
+    kept: Any
+    cut: Any
+    speed: Any
+    share: Any
+    servers: Any
+    busiest: Any
+    reduce: Any
+    reduce_start: Any
+    intra: float
+    inter: float
+    intra_latency: float
+    inter_latency: float
+    memory: float
+    micro_batches: float
+    both_ways: float
+    gpipe: float
+    recompute: float
+
+
+def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
+    """The tables of a problem, in float64.
+
+    A ring all-reduce of W bytes over r devices moves 2 (r - 1) / r W bytes over each link in
+    2 (r - 1) steps (Patarasuk and Yuan 2009, *Bandwidth Optimal All-reduce Algorithms for Clusters
+    of Workstations*). Over m servers it is hierarchical: a reduce-scatter in each server, a ring
+    over the servers' network links, an all-gather in each server.
+    """
+    row = problem.devices
+    count = row.num_devices
+    first, last = np.meshgrid(np.arange(count + 1), np.arange(count + 1), indexing="ij")
+    used = first < last
+    speed = _range_sums(row.speed)
+    fastest, local, servers, busiest = np.zeros((4, count + 1, count + 1))
+    starts = np.concatenate([[0], row.server_starts, [count]])
+    for a in range(count):
+        for b in range(a + 1, count + 1):
+            edges = np.unique(np.clip(starts, a, b))
+            sizes, loads = np.diff(edges), np.diff(np.concatenate([[0.0], speed[a, edges[1:]]]))
+            shares = loads / speed[a, b]
+            fastest[a, b] = max(fastest[a, b - 1], row.speed[b - 1])
+            servers[a, b], local[a, b] = len(sizes), sizes.max()
+            busiest[a, b] = shares.max()
+    safe_speed = np.where(used, speed, 1.0)
+    inside = np.where(used, 2.0 * (local - 1.0) / np.maximum(local, 1.0), 0.0)
+    across = np.where(used, 2.0 * (servers - 1.0) / np.maximum(servers, 1.0), 0.0)
+    steps_inside = np.where(used, 2.0 * (local - 1.0), 0.0)
+    steps_across = np.where(used, 2.0 * (servers - 1.0), 0.0)
+    training = float(problem.training)
+    return PipelineTables(
+        forward=_prefix(problem.forward_s),
+        backward=_prefix(problem.backward_s) * training,
+        weights=_prefix(problem.weight_bytes),
+        state=_prefix(problem.state_bytes),
+        kept=_prefix(problem.kept_bytes),
+        cut=np.asarray(problem.cut_bytes, np.float64),
+        speed=safe_speed,
+        share=np.where(used, fastest / safe_speed, 1.0),
+        servers=servers,
+        busiest=busiest,
+        reduce=training * (inside / row.intra_bytes_per_s + across / row.inter_bytes_per_s),
+        reduce_start=training
+        * (steps_inside * row.intra_latency_s + steps_across * row.inter_latency_s),
+        intra=1.0 / row.intra_bytes_per_s,
+        inter=1.0 / row.inter_bytes_per_s,
+        intra_latency=row.intra_latency_s,
+        inter_latency=row.inter_latency_s,
+        memory=float(row.memory_bytes),
+        micro_batches=float(problem.micro_batches),
+        both_ways=training,
+        gpipe=float(problem.schedule == "gpipe"),
+        recompute=float(problem.recompute),
+    )
+
+
+def _prefix(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+
+
+def _range_sums(values: Floats) -> Floats:
+    """`[D + 1, D + 1]`, sums of values a to b - 1; meaningless where b <= a."""
+    prefix = _prefix(values)
+    return prefix[np.newaxis, :] - prefix[:, np.newaxis]

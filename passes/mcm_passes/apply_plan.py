@@ -1,0 +1,50 @@
+"""The pass `apply_plan`: a plan of `mcmc parallelize` put to work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.parallel_plan import check_plan, read_plan
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.sharding import APPLIED_PLAN, AppliedPlan
+from mcm_passes.parallel.plan_application import planned_classes
+from mcm_passes.parallel.plannable import make_plannable
+from mcm_passes.parallel.sharded_graph import shard_graph
+from mcm_passes.placement_facts import PLACEMENT_FACTS
+
+
+@dataclass(frozen=True)
+class ApplyPlan(Pass):
+    """Divides the ops of a model as a plan says; outputs stay the same.
+
+    It comes first, since a plan speaks of the model as it was given.
+
+    Attributes:
+        file: path of the plan.
+    """
+
+    name: ClassVar[str] = "apply_plan"
+    summary: ClassVar[str] = "divide ops over chips as a plan of mcmc parallelize says"
+    provides: ClassVar[tuple[AnyKey, ...]] = (APPLIED_PLAN,)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
+
+    file: str
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Sets `APPLIED_PLAN`.
+
+        Raises:
+            CompileError: MCM-S020 to MCM-S022 for the file, MCM-S061 and MCM-S062 for what cannot
+                be divided.
+        """
+        del context
+        plan = read_plan(Path(self.file))
+        make_plannable(model)
+        check_plan(plan, model, self.file)
+        classes, partitioned = planned_classes(model, plan, self.file)
+        made = shard_graph(model, classes, partitioned, plan.degrees.operator)
+        APPLIED_PLAN.set(model, AppliedPlan(plan, made.operators, made.tensors))

@@ -1,0 +1,1 @@
+"""Putting a whole package to work: pipelines side by side."""

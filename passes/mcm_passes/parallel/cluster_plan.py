@@ -1,0 +1,295 @@
+"""Plans for clusters: data parallelism, divided ops and a pipeline, compared in all combinations.
+
+A group of `operator` devices acts as one device that is as much faster as dividing the ops makes
+it. A pipeline cuts the model into stages over such groups, and a stage on several groups is
+replicated (data parallelism). One stage on all groups is plain data parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.cluster import Cluster, ClusterTarget
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.parallel_plan import (
+    REPLICATED,
+    Degrees,
+    ParallelPlan,
+    PlannedPipeline,
+    SearchRecord,
+    model_digest,
+)
+from mcm_compiler.planning import PlanEstimate, PlanOptions, PlanResult
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem
+from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
+from mcm_passes.pipelining.baselines import balanced, descended
+from mcm_passes.pipelining.exact import best_pipeline
+from mcm_passes.pipelining.node_chain import NodeChain
+from mcm_passes.pipelining.problem_builder import (
+    ModelPipelining,
+    Optimizer,
+    PipelineSettings,
+    prepare,
+)
+from mcm_passes.sharding.dimension_classes import dimension_classes
+from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.sharding.step_cost import DeviceGroup
+
+MOST_STAGES = 8
+"""Stages up to which pipelines are compared without being asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """One combination."""
+
+    choice: OperatorChoice
+    stages: int
+    problem: PipelineProblem
+    pipeline: Pipeline | None
+
+
+def plan_for_cluster(
+    model: ir.Model,
+    name: str,
+    target: ClusterTarget,
+    options: PlanOptions,
+    progress: Callable[[str], None],
+) -> PlanResult:
+    """The fastest combination by the formulas, with the search that is asked for.
+
+    Raises:
+        CompileError: MCM-S042 if nothing fits into memory, MCM-S064 for degrees that the cluster
+            does not have, and for `--shard` as `constrained`.
+    """
+    cluster = target.cluster
+    _check_degrees(cluster, target.name, options)
+    progress("dimension classes")
+    classes = dimension_classes(model, rules_of(model))
+    inputs = best_inputs(model, classes, options)
+    settings = PipelineSettings(
+        stages=options.stages,
+        micro_batches=options.micro_batches,
+        training=options.training,
+        optimizer=cast("Optimizer", options.optimizer),
+    )
+    pipelining = prepare(model, target, settings)
+    ways: list[_Way] = []
+    for operator in _operator_degrees(cluster, options):
+        progress(f"ops over {operator} devices")
+        choice = OperatorChoice.none(model, classes)
+        if operator > 1:
+            group = _group(cluster, operator)
+            found = choose_operators(model, classes, group, options, target.cost_model())
+            if found is None:
+                continue
+            choice = found
+        for stages in _stage_counts(cluster, operator, options):
+            progress(f"ops over {operator} devices, {stages} stages")
+            problem = grouped(pipelining.problem, operator, choice, stages)
+            if len(problem.devices.server_of) > stages and not inputs.divides:
+                continue  # a stage on several groups would need a batch to divide
+            ways.append(_Way(choice, stages, problem, _quick_pipeline(problem)))
+    fitting = [way for way in ways if way.pipeline is not None]
+    if not fitting:
+        raise CompileError(_nothing_fits(target, options, ways))
+    best = min(fitting, key=lambda way: way.pipeline.length_s if way.pipeline else 0.0)
+    assert best.pipeline is not None
+    operator = best.choice.degree
+    choice = best.choice.searched(options, progress)
+    pipeline, pipeline_record = _searched(best, options, progress)
+    data = max(cluster.num_devices // (operator * best.stages), 1)
+    planned = None
+    if best.stages > 1:
+        planned = _planned(pipelining, pipeline, operator, options)
+    records = [*choice.records, *(inputs.records if data > 1 else ()), *pipeline_record]
+    plan = ParallelPlan(
+        model=name,
+        digest=model_digest(model),
+        target=target.name,
+        objective=options.objective,
+        training=options.training,
+        degrees=Degrees(data, operator, best.stages),
+        variables=choice.dims,
+        inputs=inputs.dims if data > 1 else dict.fromkeys(inputs.dims, REPLICATED),
+        pipeline=planned,
+        search=tuple(records),
+    )
+    estimates = tuple(
+        PlanEstimate(
+            data=max(cluster.num_devices // (way.choice.degree * way.stages), 1),
+            operator=way.choice.degree,
+            stages=way.stages,
+            seconds=way.pipeline.length_s if way.pipeline is not None else None,
+            chosen=way is best,
+        )
+        for way in ways
+    )
+    return PlanResult(plan, estimates)
+
+
+def grouped(
+    problem: PipelineProblem, operator: int, choice: OperatorChoice, stages: int
+) -> PipelineProblem:
+    """The problem on groups of devices that divide ops among them.
+
+    Args:
+        problem: on single devices.
+        operator: devices of a group, all in one server.
+        choice: what they divide.
+        stages: of the pipeline.
+    """
+    devices = problem.devices
+    row = replace(
+        devices,
+        server_of=devices.server_of[::operator],
+        speed=devices.speed[::operator],
+    )
+    return replace(
+        problem,
+        devices=row,
+        stages=stages,
+        forward_s=problem.forward_s * choice.time_share,
+        backward_s=problem.backward_s * choice.time_share,
+        weight_bytes=problem.weight_bytes * choice.memory_share,
+        state_bytes=problem.state_bytes * choice.memory_share,
+    )
+
+
+def _quick_pipeline(problem: PipelineProblem) -> Pipeline | None:
+    """A pipeline to compare ways by: within a percent or two of the best one, in milliseconds."""
+    if problem.stages > min(problem.num_parts, problem.devices.num_devices):
+        return None
+    found = descended(problem)
+    # What does not fit in balance may fit otherwise.
+    return found if np.isfinite(found.length_s) else best_pipeline(problem)
+
+
+def _check_degrees(cluster: Cluster, name: str, options: PlanOptions) -> None:
+    operator, stages, data = options.operator or 1, options.stages or 1, options.data or 1
+    fault = ""
+    if cluster.devices_per_server % operator:
+        fault = (
+            f"ops over {operator} devices: a server has {cluster.devices_per_server}, "
+            "which that does not divide"
+        )
+    elif operator * stages * data > cluster.num_devices:
+        fault = (
+            f"data {data} x operator {operator} x stages {stages} take "
+            f"{operator * stages * data} devices, there are {cluster.num_devices}"
+        )
+    if fault:
+        hint = "ask for fewer, or for none to let the compiler choose"
+        raise CompileError(Diagnostic("MCM-S064", fault, at=f"target {quote(name)}", hint=hint))
+
+
+def _operator_degrees(cluster: Cluster, options: PlanOptions) -> list[int]:
+    if options.operator is not None:
+        return [options.operator]
+    each = cluster.devices_per_server
+    if options.objective == "paper-count":
+        return [each]
+    return [k for k in range(1, each + 1) if each % k == 0]
+
+
+def _stage_counts(cluster: Cluster, operator: int, options: PlanOptions) -> Iterator[int]:
+    groups = cluster.num_devices // operator
+    if options.stages is not None:
+        wanted = [options.stages]
+    elif options.data is not None:
+        wanted = [groups // options.data] if groups % options.data == 0 else []
+    else:
+        wanted = sorted({1, 2, cluster.servers, 2 * cluster.servers})
+        wanted = [count for count in wanted if count <= MOST_STAGES]
+    yield from (count for count in wanted if count <= groups)
+
+
+def _group(cluster: Cluster, operator: int) -> DeviceGroup:
+    return DeviceGroup(
+        operator,
+        cluster.flops_per_s,
+        cluster.intra_bytes_per_s,
+        cluster.intra_latency_s,
+        cluster.memory_bytes,
+    )
+
+
+def _searched(
+    way: _Way, options: PlanOptions, progress: Callable[[str], None]
+) -> tuple[Pipeline, list[SearchRecord]]:
+    """The pipeline of a way: the best of what learning and the controls find, or the exact one."""
+    if way.stages == 1:
+        assert way.pipeline is not None
+        return way.pipeline, []
+    exact = best_pipeline(way.problem)
+    assert exact is not None
+    if options.search == "exact":
+        return exact, [SearchRecord("PP", "dp", options.seed, exact.length_s, exact.length_s, 0.0)]
+    from mcm_passes.pipelining.online import learn_online
+
+    progress(f"learning to cut {way.stages} stages")
+    learned = learn_online(way.problem, options.seed).pipeline
+    found = [("balanced", balanced(way.problem)), ("descended", descended(way.problem))]
+    if learned is not None:
+        found.insert(0, ("dqn", learned))
+    method, best = min(found, key=lambda pair: pair[1].length_s)
+    records = [
+        SearchRecord(
+            "PP", label, options.seed, one.length_s, exact.length_s,
+            one.length_s / exact.length_s - 1.0,
+        )
+        for label, one in found
+        if np.isfinite(one.length_s) and label in {"dqn", method}
+    ]  # fmt: skip
+    return best, records
+
+
+def _planned(
+    pipelining: ModelPipelining, pipeline: Pipeline, operator: int, options: PlanOptions
+) -> PlannedPipeline:
+    chain: NodeChain = pipelining.chain
+    positions = pipelining.positions(pipeline.cuts)
+    cuts = pipelining.layers(pipeline.cuts) if pipelining.boundaries else positions
+    if len(set(cuts)) < len(cuts):
+        cuts = positions
+    return PlannedPipeline(
+        cuts=cuts,
+        device_cuts=tuple(operator * place for place in pipeline.devices),
+        first_ops=tuple(chain.names[position] for position in positions),
+        micro_batches=options.micro_batches,
+    )
+
+
+def _nothing_fits(
+    target: ClusterTarget, options: PlanOptions, ways: list[_Way]
+) -> list[Diagnostic]:
+    from mcm_compiler.units import bytes_text
+    from mcm_passes.pipelining.exact import least_memory
+
+    if not ways:
+        return [
+            Diagnostic(
+                "MCM-S064",
+                "no combination of data, operator and pipeline parallelism uses the devices as "
+                "asked",
+                at=f"target {quote(target.name)}",
+                hint="ask for other degrees, or for none to let the compiler choose",
+            )
+        ]
+    need = min(least_memory(way.problem) for way in ways)
+    have = target.cluster.memory_bytes
+    training = f" to train with {options.optimizer}" if options.training else ""
+    return [
+        Diagnostic(
+            "MCM-S042",
+            f"the model does not fit the devices{training}: the fullest device needs at least "
+            f"{bytes_text(int(need))} of {bytes_text(have)} in each of {len(ways)} ways",
+            at=f"target {quote(target.name)}",
+            hint="choose a larger cluster, or an optimizer with less state (--optimizer)",
+        )
+    ]

@@ -1,0 +1,230 @@
+"""Which variables and inputs of a model are divided, by the search and objective asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.parallel_plan import REPLICATED, SearchRecord
+from mcm_compiler.planning import PlanOptions
+from mcm_passes.pipelining.problem_builder import BACKWARD_PER_FORWARD
+from mcm_passes.sharding.constraints import ConstrainedProblem, constrained, parse_constraint
+from mcm_passes.sharding.cost_oracle import cheapest_decision
+from mcm_passes.sharding.count_oracle import best_decision
+from mcm_passes.sharding.decision_objective import (
+    DecisionObjective,
+    cost_objective,
+    count_objective,
+)
+from mcm_passes.sharding.decision_problem import DecisionProblem
+from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
+from mcm_passes.sharding.dimension_classes import DimensionClasses
+from mcm_passes.sharding.step_cost import (
+    DeviceGroup,
+    StepCost,
+    batch_class_of,
+    seconds_by_model,
+    step_cost,
+)
+
+LEAST_DEGREE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorChoice:
+    """What a group of devices divides.
+
+    Attributes:
+        degree: devices of the group.
+        dims: of each variable the dimension that is divided, or `REPLICATED`.
+        time_share: time of a step with it, as a share of that on one device.
+        memory_share: weights on a device, as a share of all.
+        records: how it was found.
+        problem: what was decided, or None where nothing is divided.
+        objective: what the learner maximises: divided variables, or seconds that are saved.
+        cost: seconds of decisions, where these are what counts.
+        partitioned: `[K]` bool, the decision.
+    """
+
+    degree: int
+    dims: Mapping[str, int]
+    time_share: float = 1.0
+    memory_share: float = 1.0
+    records: tuple[SearchRecord, ...] = ()
+    problem: DecisionProblem | None = None
+    objective: DecisionObjective | None = None
+    cost: StepCost | None = None
+    partitioned: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def none(cls, model: ir.Model, classes: DimensionClasses) -> OperatorChoice:
+        """Nothing is divided."""
+        names = opp_problem(model, LEAST_DEGREE, classes).tensors
+        return cls(1, dict.fromkeys(names, REPLICATED))
+
+    def searched(self, options: PlanOptions, progress: Callable[[str], None]) -> OperatorChoice:
+        """The choice after the search that is asked for: the better of it and what was known."""
+        if self.problem is None or self.objective is None or options.search == "exact":
+            return self
+        from mcm_passes.sharding.dqn_search import RECIPES, search_decision
+
+        progress(f"learning what to divide over {self.degree} devices")
+        found = search_decision(
+            self.problem, RECIPES["opp"], options.seed, self.objective, linkage=options.linkage
+        )
+        known = self.records[0]
+        value, best = self._worth(found.dqn), known.objective
+        gap = abs(value - best) / abs(best) if best else None
+        record = SearchRecord("OPP", "dqn", options.seed, value, known.oracle, gap)
+        return replace(self, records=(record, known))
+
+    def _worth(self, partitioned: NDArray[np.bool_]) -> float:
+        """Of a decision: seconds, or a number of divided variables."""
+        assert self.problem is not None
+        if self.cost is not None:
+            return self.cost.seconds(partitioned)
+        return count_objective(self.problem).value(partitioned)
+
+
+@dataclass(frozen=True)
+class InputChoice:
+    """Which inputs replicas divide among them.
+
+    Attributes:
+        dims: of each input the dimension that is divided, or `REPLICATED`.
+        records: how it was found.
+    """
+
+    dims: Mapping[str, int]
+    records: tuple[SearchRecord, ...] = ()
+
+    @property
+    def divides(self) -> bool:
+        """Whether there is a batch to divide."""
+        return any(dim != REPLICATED for dim in self.dims.values())
+
+
+def best_inputs(model: ir.Model, classes: DimensionClasses, options: PlanOptions) -> InputChoice:
+    """The batch dimensions of the inputs."""
+    problem = adp_problem(model, options.data or LEAST_DEGREE, classes)
+    objective = count_objective(problem)
+    exact = best_decision(problem, objective)
+    records: tuple[SearchRecord, ...] = ()
+    decision = exact.partitioned
+    if options.search == "exact":
+        records = (SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, 0.0),)
+    elif problem.num_classes:
+        from mcm_passes.sharding.dqn_search import RECIPES, search_decision
+
+        found = search_decision(
+            problem, RECIPES["adp"], options.seed, objective, linkage=options.linkage
+        )
+        decision = found.partitioned
+        value = found.values["dqn"]
+        gap = found.gaps["dqn"]
+        records = (SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap),)
+    return InputChoice(problem.partitioned_dims(decision), records)
+
+
+def choose_operators(
+    model: ir.Model,
+    classes: DimensionClasses,
+    group: DeviceGroup,
+    options: PlanOptions,
+    cost_model: CostModel,
+) -> OperatorChoice | None:
+    """The best decision over a group of devices, by an exact method.
+
+    What the group does not divide, its devices do for a part of the batch each, where there is one.
+
+    Returns:
+        None where nothing is worth dividing.
+
+    Raises:
+        CompileError: as `constrained`.
+    """
+    asked = [parse_constraint(text) for text in options.shards]
+    fixed = constrained(opp_problem(model, group.devices, classes), classes, asked)
+    seconds = seconds_by_model(classes, cost_model)
+    cost = step_cost(
+        model,
+        fixed.problem,
+        classes,
+        seconds,
+        group,
+        training=options.training,
+        batch_class=batch_class_of(classes, adp_problem(model, group.devices, classes)),
+    )
+    alone_s = float(seconds.sum()) * (1.0 + BACKWARD_PER_FORWARD * options.training)
+    if options.objective == "paper-count":
+        choice = _by_count(fixed, cost, group, options, alone_s)
+    else:
+        choice = _by_cost(fixed, cost, group, options, alone_s)
+    if choice is None or choice.partitioned is None or not choice.partitioned.any():
+        return None
+    return choice
+
+
+def _by_count(
+    fixed: ConstrainedProblem,
+    cost: StepCost,
+    group: DeviceGroup,
+    options: PlanOptions,
+    alone_s: float,
+) -> OperatorChoice:
+    objective = _forced(count_objective(fixed.problem), fixed)
+    exact = best_decision(fixed.problem, objective)
+    plain = count_objective(fixed.problem).value(exact.partitioned)
+    gap = 0.0 if exact.proven else None
+    record = SearchRecord("OPP", "cp-sat", options.seed, plain, plain, gap)
+    choice = _choice(fixed.problem, objective, cost, exact.partitioned, group, record, alone_s)
+    return replace(choice, cost=None)
+
+
+def _by_cost(
+    fixed: ConstrainedProblem,
+    cost: StepCost,
+    group: DeviceGroup,
+    options: PlanOptions,
+    alone_s: float,
+) -> OperatorChoice | None:
+    best = cheapest_decision(fixed.problem, cost, forced=fixed.forced)
+    if best is None:
+        return None
+    oracle, gap = (best.seconds, 0.0) if best.proven else (None, None)
+    record = SearchRecord("OPP", "milp", options.seed, best.seconds, oracle, gap)
+    objective = _forced(cost_objective(cost), fixed)
+    return _choice(fixed.problem, objective, cost, best.partitioned, group, record, alone_s)
+
+
+def _choice(
+    problem: DecisionProblem,
+    objective: DecisionObjective,
+    cost: StepCost,
+    partitioned: NDArray[np.bool_],
+    group: DeviceGroup,
+    record: SearchRecord,
+    alone_s: float,
+) -> OperatorChoice:
+    return OperatorChoice(
+        degree=group.devices,
+        dims=problem.partitioned_dims(partitioned),
+        time_share=cost.seconds(partitioned) / alone_s if alone_s > 0 else 1.0,
+        memory_share=cost.memory_bytes(partitioned) / cost.base_bytes if cost.base_bytes else 1.0,
+        records=(record,),
+        problem=problem,
+        objective=objective,
+        cost=cost,
+        partitioned=partitioned,
+    )
+
+
+def _forced(objective: DecisionObjective, fixed: ConstrainedProblem) -> DecisionObjective:
+    """An objective under which whatever is asked for is worth more than all else."""
+    worth = float(np.abs(objective.linear).sum() + np.abs(objective.term_gain).sum()) + 1.0
+    return replace(objective, linear=objective.linear + worth * fixed.forced)

@@ -1,0 +1,145 @@
+"""Plans for a package of chips: pipelines side by side, ops over chips, a partition of each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.api import run_passes
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.parallel_plan import (
+    REPLICATED,
+    Degrees,
+    ParallelPlan,
+    PlannedPipeline,
+    model_digest,
+    plan_text,
+)
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
+from mcm_compiler.planning import PlanEstimate, PlanOptions, PlanResult
+from mcm_compiler.replication import REPLICATION
+from mcm_compiler.spec_text import print_value
+from mcm_compiler.target import Target
+from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
+from mcm_passes.sharding.dimension_classes import dimension_classes
+from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.sharding.step_cost import DeviceGroup
+
+PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
+
+
+def plan_for_ring(
+    model: ir.Model,
+    name: str,
+    target: Target,
+    options: PlanOptions,
+    progress: Callable[[str], None],
+) -> PlanResult:
+    """The plan that a compile would follow, with ops divided over `operator` chips if asked.
+
+    Ops are not divided unless that is asked for: what they gain in time, chips that work on
+    other inferences gain without adding up partial sums. What fits no chip is divided anyway, by
+    the compile itself.
+
+    Raises:
+        CompileError: MCM-S065 for training, MCM-P018 for degrees that the package does not have,
+            and as the passes of a compile.
+    """
+    if options.training:
+        raise CompileError(
+            Diagnostic(
+                "MCM-S065",
+                "a package of chips runs inferences, and a step of training is asked for",
+                at=f"target {quote(target.name)}",
+                hint="choose a cluster, such as config-a, or leave --training out",
+            )
+        )
+    progress("dimension classes")
+    classes = dimension_classes(model, rules_of(model))
+    inputs = best_inputs(model, classes, options)
+    choice = OperatorChoice.none(model, classes)
+    if (degree := options.operator or 1) > 1:
+        progress(f"ops over {degree} chips")
+        limits, cost_model = target.limits, target.cost_model()
+        group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
+        found = choose_operators(model, classes, group, options, cost_model)
+        if found is not None:
+            choice = found.searched(options, progress)
+    draft = ParallelPlan(
+        name,
+        model_digest(model),
+        target.name,
+        options.objective,
+        degrees=Degrees(options.data or 1, degree, 1),
+        variables=choice.dims,
+        inputs=dict.fromkeys(inputs.dims, REPLICATED),
+    )
+    progress("partition")
+    return _with_partition(model, target, options, draft, choice, progress)
+
+
+def _with_partition(
+    model: ir.Model,
+    target: Target,
+    options: PlanOptions,
+    draft: ParallelPlan,
+    choice: OperatorChoice,
+    progress: Callable[[str], None],
+) -> PlanResult:
+    with tempfile.TemporaryDirectory() as folder:
+        passes = PIPELINE
+        if draft.degrees.operator > 1:
+            path = Path(folder) / "plan.json"
+            path.write_text(plan_text(draft), encoding="utf-8")
+            passes = f"apply_plan{{file={print_value(str(path))}}},{PIPELINE}"
+        compiled, notes, _ = run_passes(
+            model,
+            target,
+            CompileOptions(
+                passes=passes, seed=options.seed, replicas=options.data, chips=options.stages
+            ),
+            progress=progress,
+        )
+    partition, problem = PARTITION.get(compiled), PARTITION_PROBLEM.get(compiled)
+    replication = REPLICATION.get(compiled)
+    fixed = np.flatnonzero(~problem.clonable)
+    order = fixed[np.argsort(partition.chip_of[fixed], kind="stable")]
+    chips = partition.chip_of[order]
+    cuts = np.flatnonzero(np.diff(chips)) + 1
+    pipeline = None
+    if len(cuts):
+        pipeline = PlannedPipeline(
+            cuts=tuple(cuts.tolist()),
+            device_cuts=tuple(int(chip) for chip in chips[cuts]),
+            first_ops=tuple(problem.names[order[cut]] for cut in cuts.tolist()),
+        )
+    plan = ParallelPlan(
+        draft.model,
+        draft.digest,
+        draft.target,
+        options.objective,
+        degrees=Degrees(replication.replicas, draft.degrees.operator, len(cuts) + 1),
+        variables=draft.variables,
+        inputs=draft.inputs,
+        pipeline=pipeline,
+        search=choice.records,
+    )
+    estimates = tuple(
+        PlanEstimate(
+            count, draft.degrees.operator, each, seconds, chosen=count == replication.replicas
+        )
+        for count, each, seconds in replication.considered
+    )
+    if not estimates:
+        seconds = partition.period_s / replication.replicas
+        estimates = (
+            PlanEstimate(
+                replication.replicas, draft.degrees.operator, len(cuts) + 1, seconds, chosen=True
+            ),
+        )
+    return PlanResult(plan, estimates, notes)

@@ -1,0 +1,412 @@
+"""A plan put to work: every divided op becomes one op per shard, of standard ONNX.
+
+Weights are sliced (as views of their file where that is possible), other tensors that arrive whole
+are `Split`. Partial results are put together in a chain, shard after shard, as they stand along
+the ring. Where an op needs a divided tensor as a whole, its parts are `Concat`enated. (Auto-MAP,
+section 3.2, executes its plans by such rewriting.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mcm_compiler.ir.constants import constant_values, subgraphs
+from mcm_compiler.ir.naming import UnusedNames
+from mcm_compiler.sharding import DividedTensor, OperatorSharding
+from mcm_compiler.sharding_rules import FactorKind, Reduction, ShardingRule
+from mcm_passes.parallel.masked_lookup import masked_lookup
+from mcm_passes.parallel.shard_ops import Extents, changed_attributes
+from mcm_passes.sharding.dimension_classes import DimensionClasses
+from mcm_passes.sharding.graph_rules import GraphRules
+from mcm_passes.sharding.rule_table import installed_rules
+from mcm_passes.sharding.shard_forms import ShardForm, shard_form
+from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
+
+COMBINERS: dict[Reduction, str] = {
+    "sum": "Add",
+    "mean": "Add",
+    "max": "Max",
+    "min": "Min",
+    "prod": "Mul",
+}
+
+WHOLE = -1
+"""In place of a class: the operand is read whole."""
+
+SPLIT_SIZES_ARE_AN_OPERAND = 13
+"""Opset from which on; an attribute before."""
+
+
+@dataclass(frozen=True)
+class ShardedGraph:
+    """What was made of a graph.
+
+    Attributes:
+        operators: each op that has a divided weight, with the ops of its shards.
+        tensors: operands and results that are divided, op by op.
+        nodes: all ops that are new.
+    """
+
+    operators: tuple[OperatorSharding, ...]
+    tensors: tuple[DividedTensor, ...]
+    nodes: tuple[ir.Node, ...]
+
+
+def shard_graph(
+    model: ir.Model, classes: DimensionClasses, partitioned: NDArray[np.bool_], degree: int
+) -> ShardedGraph:
+    """Rewrites a model in place so that its partitioned classes are divided.
+
+    Args:
+        model: the model that `classes` were found in, not changed since.
+        classes: of its dimensions.
+        partitioned: `[classes]`, feasible: none is blocked, no two meet in an op.
+        degree: shards of each; a class with fewer units is divided into as many as it has.
+    """
+    return _Rewriting(model, classes, partitioned, degree).run()
+
+
+class _Rewriting:
+    def __init__(
+        self,
+        model: ir.Model,
+        classes: DimensionClasses,
+        partitioned: NDArray[np.bool_],
+        degree: int,
+    ) -> None:
+        self._graph = model.graph
+        self._classes = classes
+        self._rules = GraphRules(model, installed_rules())
+        self._partitioned = partitioned
+        self._degree = degree
+        self._names = UnusedNames(model.graph)
+        self._slicer = WeightSlicer(model.graph, self._names)
+        self._constants = constant_values(model.graph)
+        self._parts: dict[ir.Value, tuple[ir.Value, ...]] = {}
+        self._whole: dict[ir.Value, ir.Value] = {}
+        self._new: list[ir.Node] = []
+        self._operators: list[OperatorSharding] = []
+        self._tensors: list[DividedTensor] = []
+        self._before: ir.Node | None = None
+        self._stem = ""
+
+    def run(self) -> ShardedGraph:
+        """See `shard_graph`."""
+        number = {node: index for index, node in enumerate(self._classes.ruled.nodes)}
+        replaced: list[ir.Node] = []
+        for node in list(self._graph):
+            divided = None if node not in number else self._divided_factor(number[node])
+            self._before, self._stem = node, node.name or node.op_type
+            if divided is None:
+                self._read_whole(node)
+            else:
+                self._shard(node, *divided)
+                replaced.append(node)
+        self._before, self._stem = None, "outputs"
+        for index, value in enumerate(self._graph.outputs):
+            if value in self._parts or value in self._whole:
+                self._graph.outputs[index] = self._renamed(value)
+        operands = [value for node in replaced for value in node.inputs if value is not None]
+        for node in reversed(replaced):
+            self._graph.remove(node, safe=True)
+        self._drop_unused(operands)
+        return ShardedGraph(tuple(self._operators), tuple(self._tensors), tuple(self._new))
+
+    def _divided_factor(self, index: int) -> tuple[ShardingRule, int, int] | None:
+        """Rule, factor and class of what is divided of an op."""
+        classes = self._classes
+        start, stop = classes.factor_ptr[index], classes.factor_ptr[index + 1]
+        for factor, of in enumerate(classes.factor_class[start:stop].tolist()):
+            if of >= 0 and self._partitioned[of]:
+                return classes.ruled.rule_of(index).rule, factor, of
+        return None
+
+    def _shard(self, node: ir.Node, rule: ShardingRule, factor: int, of: int) -> None:
+        reduces = rule.factors[factor].kind is FactorKind.REDUCE
+        facts, extents = self._rules.facts(node), self._extents(of)
+        whole = rule.factors[factor].size or extents[-1].units
+        shards: list[list[ir.Value]] = []
+        for index, part in enumerate(extents):
+            self._stem = f"{node.name}/shard_{index}"
+            form = shard_form(facts, rule, factor, *part.of(whole))
+            operands = [
+                self._operand(v, of if at < len(rule.inputs) and rule.inputs[at] else WHOLE, index)
+                for at, v in enumerate(node.inputs)
+            ]
+            for at in form.first_only if index else ():
+                operands[at] = None
+            if form.index_offset is None:
+                shards.append(self._op_of_shard(node, of, part, operands, form))
+            else:
+                shards.append([self._looked_up(node, operands, part)])
+        self._stem = node.name or node.op_type
+        for at, value in enumerate(node.outputs):
+            parts = tuple(results[at] for results in shards)
+            if self._axis(value, of) is not None:
+                self._parts[value] = parts
+            elif reduces:
+                reduction = rule.factors[factor].reduction
+                self._whole[value] = self._combined(parts, reduction, extents)
+            else:
+                # All shards make the same, such as an unused second result.
+                self._whole[value] = parts[0]
+        makers = [results[0].producer() for results in shards]
+        self._record(node, of, [(maker.name or "") if maker else "" for maker in makers])
+
+    def _op_of_shard(
+        self,
+        node: ir.Node,
+        of: int,
+        part: Extents,
+        operands: list[ir.Value | None],
+        form: ShardForm,
+    ) -> list[ir.Value]:
+        results: list[ir.Value] = []
+        for value in node.outputs:
+            axis = self._axis(value, of)
+            shape = value.shape
+            if axis is not None and shape is not None:
+                dims = list(shape.numpy())
+                start, stop = part.of(dims[axis])
+                dims[axis] = stop - start
+                shape = ir.Shape(dims)
+            name = self._names.take(f"{value.name}@{self._stem}") if value.name else ""
+            results.append(ir.Value(name=name, type=value.type, shape=shape))
+        taken = operands + [None] * (max(form.constants, default=-1) + 1 - len(operands))
+        for at, numbers in form.constants.items():
+            taken[at] = self.constant(np.array(numbers, np.int64), "sizes")
+        while taken and taken[-1] is None:
+            taken.pop()
+        attributes = changed_attributes(node, form.attributes)
+        shard = ir.Node(
+            node.domain,
+            node.op_type,
+            taken,
+            attributes,
+            outputs=results,
+            name=self._names.take(self._stem),
+            metadata_props=dict(node.metadata_props),
+        )
+        self._insert(shard)
+        return results
+
+    def _looked_up(
+        self, node: ir.Node, operands: Sequence[ir.Value | None], part: Extents
+    ) -> ir.Value:
+        table, rows, indices = node.inputs[0], operands[0], operands[1]
+        assert table is not None
+        assert table.shape is not None
+        assert rows is not None
+        assert indices is not None
+        axis = node.attributes.get_int("axis", 0)
+        extent = int(table.shape.numpy()[axis])
+        return masked_lookup(self, node, rows, indices, *part.of(extent), extent)
+
+    def _combined(
+        self, parts: Sequence[ir.Value], reduction: Reduction, extents: Sequence[Extents]
+    ) -> ir.Value:
+        """Partial results put together, one after the other."""
+        if reduction == "mean":
+            parts = [self._weighted(v, e) for v, e in zip(parts, extents, strict=True)]
+        total, *others = parts
+        shape = total.shape
+        for other in others:
+            dims = tuple(shape.numpy()) if shape is not None else ()
+            total = self.op(COMBINERS[reduction], [total, other], [], total.dtype, dims)
+        return total
+
+    def _weighted(self, value: ir.Value, part: Extents) -> ir.Value:
+        assert value.dtype is not None
+        assert value.shape is not None
+        share = np.array((part.stop - part.start) / part.units, value.dtype.numpy())
+        shape = tuple(value.shape.numpy())
+        return self.op("Mul", [value, self.constant(share, "share")], [], value.dtype, shape)
+
+    def _operand(self, value: ir.Value | None, of: int, index: int) -> ir.Value | None:
+        if value is None:
+            return None
+        axis = None if of == WHOLE else self._axis(value, of)
+        return self._as_whole(value) if axis is None else self._in_parts(value, axis, of)[index]
+
+    def _in_parts(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
+        if value not in self._parts:
+            if value in self._constants and can_slice(value):
+                self._parts[value] = self._sliced(value, axis, of)
+            else:
+                self._parts[value] = self._split(value, axis, of)
+        return self._parts[value]
+
+    def _sliced(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
+        assert value.shape is not None
+        assert self._before is not None
+        extent = int(value.shape.numpy()[axis])
+        return tuple(
+            self._slicer.part(value, Slice(axis, *part.of(extent)), self._before)
+            for part in self._extents(of)
+        )
+
+    def _split(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
+        whole = self._as_whole(value)
+        assert value.shape is not None
+        dims = list(value.shape.numpy())
+        bounds = [part.of(dims[axis]) for part in self._extents(of)]
+        sizes = np.array([stop - start for start, stop in bounds], np.int64)
+        results: list[ir.Value] = []
+        for size in sizes.tolist():
+            dims[axis] = size
+            name = self._names.take(f"{value.name}@part_{len(results)}")
+            results.append(ir.Value(name=name, type=value.type, shape=ir.Shape(dims)))
+        operands, attributes = [whole], [ir.AttrInt64("axis", axis)]
+        if self._graph.opset_imports.get("", 1) < SPLIT_SIZES_ARE_AN_OPERAND:
+            attributes.append(ir.AttrInt64s("split", sizes.tolist()))
+        else:
+            operands.append(self.constant(sizes, "sizes"))
+        node = ir.Node(
+            "",
+            "Split",
+            operands,
+            attributes,
+            outputs=results,
+            name=self._names.take(f"{value.name}/split"),
+        )
+        self._insert(node)
+        return tuple(results)
+
+    def _as_whole(self, value: ir.Value) -> ir.Value:
+        if value in self._whole:
+            return self._whole[value]
+        made_whole = value not in self._parts or not self._made_in_parts(value)
+        if made_whole:
+            return value
+        parts = self._parts[value]
+        axis = next(
+            axis
+            for axis, of in enumerate(self._classes.of(value).tolist())
+            if of >= 0 and self._partitioned[of]
+        )
+        assert value.shape is not None
+        shape = tuple(value.shape.numpy())
+        stem, self._stem = self._stem, f"{value.name}/concat"
+        joined = self.op("Concat", parts, [ir.AttrInt64("axis", axis)], value.dtype, shape)
+        self._stem = stem
+        self._whole[value] = joined
+        return joined
+
+    def _made_in_parts(self, value: ir.Value) -> bool:
+        """Whether the parts are all there is, since no op makes the whole any more."""
+        first = self._parts[value][0].producer()
+        return (
+            value.producer() is not None
+            and not (first is not None and first.op_type == "Split" and value in first.inputs)
+            and value not in self._constants
+        )
+
+    def _renamed(self, value: ir.Value) -> ir.Value:
+        """A graph output under its own name."""
+        whole = self._as_whole(value)
+        if whole is value:
+            return value
+        name, value.name = value.name, self._names.take(f"{value.name}@replaced")
+        if whole.is_graph_output():
+            # Two outputs of the same value.
+            shape = tuple(whole.shape.numpy()) if whole.shape is not None else ()
+            whole = self.op("Identity", [whole], [], whole.dtype, shape)
+        whole.name = name
+        return whole
+
+    def _read_whole(self, node: ir.Node) -> None:
+        inner = (reader for graph in subgraphs(node) for reader in graph.all_nodes())
+        for reader in (node, *inner):
+            for index, value in enumerate(reader.inputs):
+                if value is None or (value not in self._parts and value not in self._whole):
+                    continue
+                whole = self._as_whole(value)
+                if whole is not value:
+                    reader.replace_input_with(index, whole)
+
+    def _axis(self, value: ir.Value, of: int) -> int | None:
+        if value not in self._classes.ruled.value_index:
+            return None
+        found = np.flatnonzero(self._classes.of(value) == of)
+        return int(found[0]) if found.size else None
+
+    def _extents(self, of: int) -> list[Extents]:
+        units = int(self._classes.size[of])
+        count = min(self._degree, units)
+        bounds = [units * k // count for k in range(count + 1)]
+        return [Extents(a, b, units) for a, b in pairwise(bounds)]
+
+    def _record(self, node: ir.Node, of: int, pieces: Sequence[str]) -> None:
+        for value in dict.fromkeys((*node.inputs, *node.outputs)):
+            axis = None if value is None else self._axis(value, of)
+            if value is None or axis is None:
+                continue
+            name, tensor = node.name or "", value.name or ""
+            self._tensors.append(DividedTensor(name, tensor, axis, len(pieces)))
+            if value in self._constants:
+                stored = value.const_value
+                size = stored.nbytes if stored is not None else 0
+                self._operators.append(OperatorSharding(name, tensor, size, axis, tuple(pieces)))
+
+    def op(
+        self,
+        op_type: str,
+        operands: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr],
+        dtype: ir.DataType | None,
+        shape: Sequence[int],
+    ) -> ir.Value:
+        """The only result of a new op, before the one that is looked at."""
+        name = self._names.take(f"{self._stem}/{op_type.lower()}")
+        kind = ir.TensorType(dtype) if dtype is not None else None
+        result = ir.Value(name=self._names.take(f"{name}/out"), type=kind, shape=ir.Shape(shape))
+        self._insert(
+            ir.Node(
+                "",
+                op_type,
+                operands,
+                attributes,
+                outputs=[result],
+                name=name,
+                metadata_props=dict(self._before.metadata_props) if self._before else None,
+            )
+        )
+        return result
+
+    def constant(self, array: np.ndarray, name: str) -> ir.Value:
+        """A new initializer."""
+        tensor = ir.Tensor(array, name=self._names.take(f"{self._stem}/{name}"))
+        value = ir.Value(
+            name=tensor.name,
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(array.shape),
+            const_value=tensor,
+        )
+        self._graph.register_initializer(value)
+        return value
+
+    def _insert(self, node: ir.Node) -> None:
+        if self._before is None:
+            self._graph.append(node)
+        else:
+            self._graph.insert_before(self._before, node)
+        self._new.append(node)
+
+    def _drop_unused(self, values: Sequence[ir.Value]) -> None:
+        pending = list(values)
+        while pending:
+            value = pending.pop()
+            if value.uses() or value.is_graph_output() or value.is_graph_input():
+                continue
+            producer = value.producer()
+            if producer is None:
+                self._graph.initializers.pop(value.name or "", None)
+            elif producer.graph is self._graph and not any(v.uses() for v in producer.outputs):
+                pending += [operand for operand in producer.inputs if operand is not None]
+                self._graph.remove(producer, safe=True)

@@ -1,0 +1,96 @@
+"""The pass `parallelize`: operators split over chips, pipelines side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.replication import PACKAGE_PROBLEM, REPLICATION, Replication
+from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
+from mcm_passes.parallel.replicas import choose_replicas, equal_chips, given_replicas
+from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.partitioning.solve import with_chips
+from mcm_passes.placement_facts import PLACEMENT_FACTS
+from mcm_passes.problem_files.wishes import Wishes
+from mcm_passes.shard_oversized import ShardOversized
+
+
+@dataclass(frozen=True)
+class Parallelize(Pass):
+    """Splits what is too large for a chip, and runs what is small several times side by side.
+
+    Attributes:
+        fraction: as in `shard_oversized`.
+
+    Raises:
+        ValueError: if `fraction` is not between 0.3 and 1.
+    """
+
+    name: ClassVar[str] = "parallelize"
+    summary: ClassVar[str] = "split what no chip can hold, run small models several times"
+    requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
+    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN, PACKAGE_PROBLEM, REPLICATION)
+    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
+
+    fraction: float = ShardOversized.fraction
+
+    def __post_init__(self) -> None:
+        ShardOversized(self.fraction)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM` and `REPLICATION`.
+
+        Raises:
+            CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
+                MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
+        """
+        ShardOversized(self.fraction).run(model, context)
+        options, plan = context.options, FUSION_PLAN.get(model)
+        pins = Wishes.of(model, plan, options).pins
+        problem = build_problem(model, context.target, options.routing, plan, pins=pins)
+        if options.chips is not None:
+            problem = with_chips(problem, options.chips)
+        PACKAGE_PROBLEM.set(model, problem)
+        applied = APPLIED_PLAN.find(model)
+        planned = applied.plan.degrees.data if applied is not None else None
+        REPLICATION.set(model, _replication(problem, options, context.target.name, planned))
+
+
+def _replication(
+    problem: PartitionProblem, options: CompileOptions, target: str, planned: int | None
+) -> Replication:
+    obstacle = _obstacle(problem, options, target)
+    wanted = options.replicas or planned
+    if wanted is None:
+        return Replication(1, problem.num_chips) if obstacle else choose_replicas(problem)
+    if wanted > problem.num_chips:
+        obstacle = f"there are {problem.num_chips} chips"
+    if obstacle and wanted > 1:
+        raise CompileError(
+            Diagnostic(
+                "MCM-P018",
+                f"{wanted} pipelines side by side are asked for, and {obstacle}",
+                at="option replicas" if options.replicas else "degree of data parallelism",
+                hint="ask for fewer, or for none to let the compiler choose",
+            )
+        )
+    return given_replicas(problem, wanted)
+
+
+def _obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -> str:
+    """Why chips of the package cannot stand in for each other; empty where they can."""
+    if options.pins or options.assignment is not None:
+        return "ops are bound to chips of the package"
+    if options.forbidden_chips:
+        return "some chips are left out, so that links differ"
+    if not equal_chips(problem.limits):
+        return f"the chips of {quote(target)} are not alike to the host and each other"
+    return ""

@@ -1,0 +1,1 @@
+"""Pipeline planning: where a model is cut into stages, and which devices each stage gets."""

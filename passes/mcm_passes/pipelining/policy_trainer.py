@@ -1,0 +1,207 @@
+"""`mcmc train pipeline`: the policy that cuts models which it has not seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.staging import cannot_write
+from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_models.dqn.inference import QNetwork
+from mcm_models.dqn.layout import Singles
+from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.dqn.settings import PUBLISHED, DqnSettings
+from mcm_models.pipelines.policy_checkpoint import PipelinePolicyCard, save_pipeline_policy
+from mcm_models.pipelines.policy_environment import (
+    POLICY_LAYOUT,
+    CaseEnvironment,
+    PreparedCase,
+    prepare_case,
+)
+from mcm_models.pipelines.policy_inference import infer_pipeline
+from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
+from mcm_models.pipelines.random_cases import random_cases
+
+POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
+
+TRAINING_CASES, VALIDATION_CASES = 4_000, 100
+
+TRAINING_CASES_SEED, VALIDATION_CASES_SEED = 7, 8
+"""Seeds of cases; those that results are reported on have others."""
+
+MOST_CHECKPOINTS = 20
+
+PUBLISHED_RECIPE = "published"
+
+RECIPES: dict[str, DqnSettings] = {
+    "default": DqnSettings(
+        learning_rate=1e-3,
+        final_rate=0.05,
+        gamma=1.0,
+        returns="monte-carlo",
+        after_cut="drop",
+        replay=8_000,
+        last_epsilon=0.05,
+        epsilon_iterations=10_000,
+        lanes=16,
+        greedy_lanes=0,
+        updates=16,
+    ),
+    # Discounted and bootstrapped, as in the paper; the candidates are ours.
+    "bootstrapped": dataclasses.replace(PUBLISHED["pp"], lanes=16, greedy_lanes=0),
+    # State, actions and reward as in the paper, too.
+    PUBLISHED_RECIPE: dataclasses.replace(PUBLISHED["pp"], lanes=16, greedy_lanes=0),
+}
+"""Settings by name."""
+
+Tell = Callable[[TrainingProgress], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedPolicy:
+    """What a training chose.
+
+    Attributes:
+        weights: of the best checkpoint.
+        score: its mean length over that of descent, on validation cases.
+        iterations: gradient steps until it.
+        cpu_seconds: of the whole training.
+    """
+
+    weights: dict[str, Singles]
+    score: float
+    iterations: int
+    cpu_seconds: float
+
+
+def train_pipeline_policy(
+    settings: DqnSettings,
+    iterations: int,
+    checkpoints: int,
+    seed: int,
+    tell: Tell,
+    published: bool = False,
+) -> TrainedPolicy:
+    """Learns on synthetic cases, and keeps the checkpoint that does best on others.
+
+    Args:
+        settings: how it learns.
+        iterations: gradient steps.
+        checkpoints: to choose among, evenly spaced.
+        seed: of weights and episodes.
+        tell: hears of the progress.
+        published: state, actions and reward of the paper.
+    """
+    started = time.process_time()
+    cases = [prepare_case(c) for c in random_cases(TRAINING_CASES, TRAINING_CASES_SEED)]
+    held = [prepare_case(c) for c in random_cases(VALIDATION_CASES, VALIDATION_CASES_SEED)]
+    environment = (PublishedEnvironment if published else CaseEnvironment)(cases, seed)
+    layout = FLAT_LAYOUT if published else POLICY_LAYOUT
+    learner = PlainLearner(environment, layout, settings, seed, iterations)
+    per_round = settings.updates
+    rounds = max(1, iterations // (per_round * max(1, checkpoints)))
+    best = TrainedPolicy(dict(learner.weights), np.inf, 0, 0.0)
+    while not learner.finished:
+        learner.advance(rounds)
+        score = mean_over_known(QNetwork(layout, learner.weights), held)
+        if score < best.score:
+            best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
+        note = f"length over descent {score:.4f}"
+        tell(TrainingProgress("training", min(learner.iterations, iterations), iterations, note))
+    return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
+
+
+def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int = 1) -> float:
+    """Mean length over that of descent from the balanced pipeline."""
+    ratios = [
+        infer_pipeline(network, case.tables, case.stages, beam).length_s / case.known_s
+        for case in cases
+    ]
+    return float(np.mean(ratios))
+
+
+class PipelinePolicyTrainer:
+    """Trains the pipeline policy; see `mcm_compiler.training.Trainer`.
+
+    Of a request it uses the folder, the recipe, the seed, the number of checkpoints, and `samples`
+    as the number of pipelines to learn from. A training takes minutes and is not resumed.
+    """
+
+    summary = "the policy that cuts pipelines of models that it has not seen"
+
+    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+        """Trains and writes the checkpoint with its card.
+
+        Raises:
+            CompileError: MCM-A001 if the folder is not empty, MCM-U003 for an unknown recipe.
+        """
+        use_one_thread()
+        settings = RECIPES.get(request.recipe)
+        if settings is None:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-U003",
+                    f"unknown recipe {quote(request.recipe)}; known: {', '.join(RECIPES)}",
+                    at=f"recipe {quote(request.recipe)}",
+                    hint="take a known one",
+                )
+            )
+        try:
+            return _train(request, settings, tell)
+        except OSError as error:
+            raise cannot_write(error, request.folder) from error
+
+
+def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> TrainingResult:
+    folder: Path = request.folder
+    if folder.exists() and any(folder.iterdir()):
+        raise CompileError(
+            Diagnostic(
+                "MCM-A001",
+                "the folder of the training exists",
+                at=quote(str(folder)),
+                hint="choose another one",
+            )
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    iterations = max(1, request.samples * settings.updates // settings.lanes)
+    checkpoints = min(request.checkpoints, MOST_CHECKPOINTS)
+    published = request.recipe == PUBLISHED_RECIPE
+    trained = train_pipeline_policy(
+        settings, iterations, checkpoints, request.seed, tell, published
+    )
+    card = policy_card(request.recipe, settings, request.seed, request.samples, trained)
+    path = folder / POLICY_NAME
+    save_pipeline_policy(path, trained.weights, card)
+    (folder / CARD_NAME).write_text(card.to_json(), encoding="utf-8")
+    scores = {"length_over_descent": trained.score}
+    return TrainingResult(path, request.samples, scores)
+
+
+def policy_card(
+    recipe: str, settings: DqnSettings, seed: int, samples: int, trained: TrainedPolicy
+) -> PipelinePolicyCard:
+    """What is told of a training; nothing in it depends on the machine but the versions."""
+    libraries = ("mcm-compiler", "numpy", "numba")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    return PipelinePolicyCard(
+        hidden=POLICY_LAYOUT.hidden,
+        flat=recipe == PUBLISHED_RECIPE,
+        trained_on={
+            "recipe": recipe,
+            "settings": dataclasses.asdict(settings),
+            "seed": seed,
+            "samples": samples,
+            "iterations_of_best": trained.iterations,
+            "metrics": {"length_over_descent": trained.score},
+            "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+        },
+    )

@@ -1,0 +1,147 @@
+"""From a model and a cluster to a `PipelineProblem`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.cluster import ClusterTarget
+from mcm_models.pipelines.problem import PipelineProblem, Schedule, device_row
+from mcm_passes.pipelining.layer_boundaries import layer_boundaries
+from mcm_passes.pipelining.node_chain import NodeChain, node_chain
+
+Optimizer = Literal["sgd", "momentum", "adam", "adafactor"]
+
+STATE_PER_WEIGHT = {"sgd": 0.0, "momentum": 1.0, "adam": 2.0, "adafactor": 0.0}
+"""Optimiser state in multiples of the weights: none, a velocity, two moments (Kingma and Ba 2015),
+or rows and columns of factored moments, which are negligible (Shazeer and Stern 2018)."""
+
+BACKWARD_PER_FORWARD = 2.0
+"""Products for the gradients of the input and of the weights, each as large as the forward one."""
+
+PRUNING_RADIUS = 3
+"""Ops on each side of a layer boundary before which a cut is allowed (Auto-MAP, section 3.4)."""
+
+MAX_CUTS = 512
+"""Allowed cuts, at most; of more the cheapest in each of as many equal shares of the work."""
+
+
+@dataclass(frozen=True)
+class PipelineSettings:
+    """How the model is run.
+
+    Attributes:
+        stages: stages of the pipeline; None for one per server.
+        micro_batches: micro-batches of an iteration; the model's own batch is one of them.
+        training: forward and backward passes with a reduction of gradients.
+        optimizer: whose state is on the devices.
+        schedule: see `Schedule`.
+        recompute: see `PipelineProblem`.
+        radius: see `PRUNING_RADIUS`.
+    """
+
+    stages: int | None = None
+    micro_batches: int = 16
+    training: bool = True
+    optimizer: Optimizer = "adam"
+    schedule: Schedule = "1f1b"
+    recompute: bool = True
+    radius: int = PRUNING_RADIUS
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPipelining:
+    """A model prepared for pipeline planning.
+
+    Attributes:
+        chain: its ops in order.
+        boundaries: cuts after layer 1, 2, ... as positions in the chain; empty where no layers
+            repeat.
+        part_starts: `[n + 1]`, positions in the chain where the parts of `problem` begin, and its
+            end.
+        problem: what is decided.
+    """
+
+    chain: NodeChain
+    boundaries: tuple[int, ...]
+    part_starts: tuple[int, ...]
+    problem: PipelineProblem
+
+    def positions(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
+        """Positions in the chain of cuts of the problem."""
+        return tuple(self.part_starts[cut] for cut in cuts)
+
+    def layers(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
+        """Layers before each cut, to the nearest layer boundary."""
+        ends = np.array([0, *self.boundaries, len(self.chain.names)])
+        return tuple(int(np.argmin(np.abs(ends - p))) for p in self.positions(cuts))
+
+
+def prepare(model: ir.Model, target: ClusterTarget, settings: PipelineSettings) -> ModelPipelining:
+    """The chain, the layers and the problem of a model on a cluster."""
+    chain = node_chain(model, target.cost_model())
+    boundaries = layer_boundaries(model, chain)
+    starts = (0, *_allowed_cuts(chain, boundaries, settings.radius), len(chain.names))
+    return ModelPipelining(
+        chain, boundaries, starts, pipeline_problem(chain, starts, target, settings)
+    )
+
+
+def pipeline_problem(
+    chain: NodeChain, starts: tuple[int, ...], target: ClusterTarget, settings: PipelineSettings
+) -> PipelineProblem:
+    """The problem whose parts begin at the given positions of a chain.
+
+    Args:
+        chain: ops in order.
+        starts: `[n + 1]`, ascending, 0 first and the length of the chain last.
+        target: the cluster.
+        settings: how the model is run.
+    """
+    at = np.array(starts[:-1])
+    forward, weights, kept = (
+        np.add.reduceat(values, at)
+        for values in (chain.forward_s, chain.weight_bytes, chain.kept_bytes)
+    )
+    again = 1.0 if settings.recompute else 0.0
+    copies = 2.0 + STATE_PER_WEIGHT[settings.optimizer] if settings.training else 1.0
+    crossing = chain.cut_bytes[list(starts)].copy()
+    crossing[[0, -1]] = 0.0
+    return PipelineProblem(
+        forward_s=forward,
+        backward_s=forward * (BACKWARD_PER_FORWARD + again) * settings.training,
+        cut_bytes=crossing,
+        weight_bytes=weights,
+        state_bytes=weights * copies,
+        kept_bytes=kept,
+        devices=device_row(target.cluster),
+        stages=settings.stages or target.cluster.servers,
+        micro_batches=settings.micro_batches,
+        training=settings.training,
+        schedule=settings.schedule,
+        recompute=settings.recompute,
+    )
+
+
+def _allowed_cuts(chain: NodeChain, boundaries: tuple[int, ...], radius: int) -> list[int]:
+    """Positions within `radius` of a layer boundary; where there are no layers, all waists."""
+    size = len(chain.names)
+    if boundaries:
+        near = {b + offset for b in boundaries for offset in range(-radius, radius + 1)}
+    else:
+        near = set(np.flatnonzero(chain.waist).tolist())
+        near = near if len(near) > MAX_CUTS // 8 else set(range(1, size))
+    allowed = sorted(cut for cut in near if 0 < cut < size)
+    if len(allowed) <= MAX_CUTS:
+        return allowed
+    done = np.concatenate([[0.0], np.cumsum(chain.forward_s)])[allowed]
+    share = np.minimum((done / done[-1] * MAX_CUTS).astype(int), MAX_CUTS - 1)
+    cheapest: dict[int, int] = {}
+    for cut, bucket in zip(allowed, share.tolist(), strict=True):
+        best = cheapest.get(bucket)
+        if best is None or chain.cut_bytes[cut] < chain.cut_bytes[best]:
+            cheapest[bucket] = cut
+    return sorted(cheapest.values())

@@ -1,0 +1,79 @@
+"""What the searches for operator partitioning and data parallelism decide about, as arrays.
+
+A decision gives every dimension class a bit: partitioned or replicated. It is feasible if no
+partitioned class is blocked and no two partitioned classes conflict. A tensor is partitioned if
+one of its dims is of a partitioned class; two of its dims never are, since their classes conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionProblem:
+    """What OPP or ADP decides, as arrays; V tensors with D dims in all, of K classes.
+
+    Attributes:
+        tensors: names of the V tensors that are decided about (trainable variables, or inputs),
+            in graph order.
+        dim_ptr: `[V + 1]` int32, dims of tensor v are `dim_ptr[v]:dim_ptr[v + 1]`.
+        dim_class: `[D]` int32, class of each dim; -1 for one that can never be divided (size 1).
+        blocked: `[K]` bool, classes that cannot be partitioned: an op needs them whole, or they
+            are too small for the degree.
+        conflicts: `[K, ceil(K / 64)]` uint64 bitmask, classes that cannot both be partitioned
+            because they meet in one tensor or op. Symmetric; no class conflicts with itself (one
+            that meets itself is blocked).
+        size: `[K]` int64 extent, the smallest number of units that any member divides into.
+        dim_bytes: `[D]` int64 bytes of the tensor the dim belongs to (for the largest-first order).
+    """
+
+    tensors: tuple[str, ...]
+    dim_ptr: NDArray[np.int32]
+    dim_class: NDArray[np.int32]
+    blocked: NDArray[np.bool_]
+    conflicts: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    dim_bytes: NDArray[np.int64]
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes are decided about."""
+        return len(self.blocked)
+
+    def partitioned_dims(self, partitioned: NDArray[np.bool_]) -> dict[str, int]:
+        """Of each tensor the dim that a decision divides, or -1 if it stays whole.
+
+        Args:
+            partitioned: `[K]` bool, feasible.
+        """
+        plan: dict[str, int] = {}
+        for tensor, name in enumerate(self.tensors):
+            classes = self.dim_class[self.dim_ptr[tensor] : self.dim_ptr[tensor + 1]]
+            cut = np.flatnonzero((classes >= 0) & partitioned[classes])
+            plan[name] = int(cut[0]) if len(cut) else -1
+        return plan
+
+    def is_feasible(self, partitioned: NDArray[np.bool_]) -> bool:
+        """Whether no partitioned class is blocked or conflicts with another one."""
+        if bool(np.any(partitioned & self.blocked)):
+            return False
+        chosen = pack_bits(partitioned)
+        return not bool(np.any(self.conflicts[partitioned] & chosen))
+
+
+def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """`[K]` bool as `[ceil(K / 64)]` uint64; bit `k % 64` of word `k // 64` is class k."""
+    words = np.zeros((len(flags) + 63) // 64 * 64, dtype=bool)
+    words[: len(flags)] = flags
+    packed = np.packbits(words.reshape(-1, 64), axis=1, bitorder="little")
+    return packed.view("<u8").reshape(-1).astype(np.uint64)
+
+
+def unpack_bits(words: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
+    """The inverse of `pack_bits`, for one mask of `count` classes."""
+    as_bytes = np.ascontiguousarray(words.astype("<u8")).view(np.uint8)
+    return np.unpackbits(as_bytes, bitorder="little")[:count].astype(bool)

@@ -1,0 +1,313 @@
+"""Operator partitioning and data parallelism found by deep Q-learning, beside its controls.
+
+After Auto-MAP (Wang et al. 2020, sections 3.2 to 3.4): an episode decides item by item, and the
+best decision that any episode ended in counts. In a second stage, episodes start from that decision
+with what it replicates undecided again. The answer is the best of the learner's and its controls'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.randomness import seeded_generator
+from mcm_models.dqn.decision_arrays import CONTEXT, DecisionArrays
+from mcm_models.dqn.layout import QLayout
+from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
+from mcm_passes.sharding.count_oracle import OracleDecision, best_decision
+from mcm_passes.sharding.decision_baselines import largest_first, random_search
+from mcm_passes.sharding.decision_items import DecisionItems, decision_items, gap
+from mcm_passes.sharding.decision_objective import DecisionObjective, count_objective
+from mcm_passes.sharding.decision_problem import DecisionProblem
+
+Backend = Literal["jit", "plain"]
+"""Environment and learner as one compiled program, or in NumPy, for problems of a few items."""
+
+CHECKS = 20
+"""Parts that a stage is divided into, for its curve and for progress."""
+
+STAGE_2 = 0.25
+"""Share of the iterations that the second stage takes."""
+
+
+@dataclass(frozen=True)
+class DecisionRecipe:
+    """How decisions are learned.
+
+    Attributes:
+        settings: of deep Q-learning; `replay` grows to hold a round where it does not.
+        iterations: gradient steps of both stages.
+        published: what is seen is the whole decision, and rewards are not scaled, as in the paper;
+            otherwise a few numbers about the item at hand are seen (ours).
+        masked: classes are not asked about that cannot be partitioned, by themselves or any more
+            (ours); otherwise, as in the paper, a conflict costs a reward and ends the episode.
+            Has no effect without linkage groups: they would not be known before a conflict.
+        hidden: widths of the network.
+        backend: see `Backend`.
+
+    Raises:
+        ValueError: if a value is out of range.
+    """
+
+    settings: DqnSettings
+    iterations: int
+    published: bool = False
+    masked: bool = True
+    hidden: tuple[int, ...] = (32, 32)
+    backend: Backend = "jit"
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise ValueError(f"{self.iterations} iterations, not at least 1")
+        if self.backend not in get_args(Backend):
+            raise ValueError(f"backend is {self.backend!r}, not one of {get_args(Backend)}")
+        if self.backend == "plain" and self.published:
+            raise ValueError("the published setting is there as a compiled program alone")
+
+
+RECIPES = {
+    "opp": DecisionRecipe(
+        dataclasses.replace(improved(PUBLISHED["opp"]), epsilon_iterations=1000), 2000
+    ),
+    "adp": DecisionRecipe(
+        dataclasses.replace(improved(PUBLISHED["adp"]), epsilon_iterations=100, lanes=4),
+        160,
+        masked=False,
+        hidden=(16, 16),
+        backend="plain",
+    ),
+    "published-opp": DecisionRecipe(
+        PUBLISHED["opp"], 4000, published=True, masked=False, hidden=(128, 128)
+    ),
+    "published-adp": DecisionRecipe(
+        PUBLISHED["adp"], 1000, published=True, masked=False, hidden=(128, 128)
+    ),
+}
+"""Recipes by name: what measured best for operator partitioning and for data parallelism, and both
+as published."""
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedDecision:
+    """What a search found.
+
+    Attributes:
+        partitioned: `[K]` bool: the best decision of all, always feasible.
+        value: what it is worth.
+        found_by: "dqn", "largest-first" or "random".
+        dqn: `[K]` bool, the learner's best.
+        values: by method, what its best decision is worth.
+        oracle: the exact answer, for comparison alone.
+        gaps: by method, how far it is below the oracle's bound, as a share of that.
+        episodes: that the learner played.
+        iterations: gradient steps that it took.
+        first_hit: episodes after which its best was found, whole rounds.
+        seconds: wall time of the learner, compiling included.
+        compile_seconds: wall time until the first part of the first stage was done.
+        curve: episodes, and the best value by then, where it rose; and the last.
+    """
+
+    partitioned: NDArray[np.bool_]
+    value: float
+    found_by: str
+    dqn: NDArray[np.bool_]
+    values: dict[str, float]
+    oracle: OracleDecision
+    gaps: dict[str, float]
+    episodes: int
+    iterations: int
+    first_hit: int
+    seconds: float
+    compile_seconds: float
+    curve: tuple[tuple[int, float], ...] = field(default=())
+
+
+class _Learner(Protocol):
+    """What both backends offer."""
+
+    @property
+    def best_score(self) -> float: ...
+
+    @property
+    def iterations(self) -> int: ...
+
+    def advance(self, rounds: int) -> Any: ...
+
+
+def search_decision(
+    problem: DecisionProblem,
+    recipe: DecisionRecipe,
+    seed: int,
+    objective: DecisionObjective | None = None,
+    *,
+    forced: NDArray[np.bool_] | None = None,
+    linkage: bool = True,
+    progress: Callable[[int, float], None] | None = None,
+) -> LearnedDecision:
+    """Learns what to partition; the same answer for the same seed.
+
+    Args:
+        problem: what is decided about.
+        recipe: how.
+        seed: of network, episodes and the random control.
+        objective: what a decision is worth; by default, the number of partitioned tensors.
+        forced: `[K]` bool, classes that must be partitioned.
+        linkage: whether a linkage group is decided at once, or one dim of one tensor at a time.
+        progress: called with iterations and the best value so far.
+
+    Raises:
+        ValueError: if the forced classes are not feasible.
+    """
+    if forced is None:
+        forced = np.zeros(problem.num_classes, dtype=bool)
+    objective = objective or count_objective(problem)
+    oracle = best_decision(problem, objective, forced=forced)
+    items = decision_items(
+        problem, objective, linkage=linkage, with_blocked=not (recipe.masked and linkage)
+    )
+    started = time.perf_counter()
+    stages = _Stages(items, recipe, seed, linkage=linkage, progress=progress)
+    learned = stages.run(forced) if (~forced[items.item_class]).any() else forced
+    seconds = time.perf_counter() - started
+    groups = items if linkage else decision_items(problem, objective)
+    rng = seeded_generator(seed, "random decisions")
+    found = {
+        "dqn": learned,
+        "largest-first": largest_first(groups, forced),
+        "random": random_search(groups, objective, forced, max(stages.episodes, 1), rng)[0],
+    }
+    if not all(problem.is_feasible(decision) for decision in (*found.values(), oracle.partitioned)):
+        raise AssertionError("a search broke the rules of its problem")
+    values = {name: objective.value(decision) for name, decision in found.items()}
+    winner = max(values, key=lambda name: values[name])
+    return LearnedDecision(
+        partitioned=found[winner],
+        value=values[winner],
+        found_by=winner,
+        dqn=learned,
+        values=values,
+        oracle=oracle,
+        gaps={name: gap(value, oracle.bound) for name, value in values.items()},
+        episodes=stages.episodes,
+        iterations=stages.iterations,
+        first_hit=stages.first_hit,
+        seconds=seconds,
+        compile_seconds=stages.compile_seconds,
+        curve=tuple(stages.curve),
+    )
+
+
+class _Stages:
+    """The two stages, and what happens in them."""
+
+    def __init__(
+        self,
+        items: DecisionItems,
+        recipe: DecisionRecipe,
+        seed: int,
+        *,
+        linkage: bool,
+        progress: Callable[[int, float], None] | None,
+    ) -> None:
+        self.episodes = self.iterations = self.first_hit = 0
+        self.compile_seconds = 0.0
+        self.best_value = -np.inf
+        self.curve: list[tuple[int, float]] = []
+        self._items, self._recipe, self._seed, self._linkage = items, recipe, seed, linkage
+        self._progress = progress
+        self._part = 0
+        needed = recipe.settings.lanes * len(items.item_class)
+        self._settings = dataclasses.replace(
+            recipe.settings, replay=max(recipe.settings.replay, needed)
+        )
+
+    def run(self, forced: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The best decision `[K]` of both stages."""
+        second = max(1, round(STAGE_2 * self._recipe.iterations))
+        start = np.where(forced, np.int8(1), np.int8(-1))
+        first = max(1, self._recipe.iterations - second)
+        best, value = self._stage(start, first, 1)
+        again = np.where(best, np.int8(1), np.int8(-1))
+        open_items = ~best[self._items.item_class]
+        if self._linkage and open_items.any():
+            more, more_value = self._stage(again, second, 2)
+            best = more if more_value > value else best
+        self.curve.append((self.episodes, float(self.best_value)))
+        return best
+
+    def _stage(
+        self, start: NDArray[np.int8], iterations: int, stage: int
+    ) -> tuple[NDArray[np.bool_], float]:
+        """The best decision of a stage, and its score."""
+        seed = 2 * self._seed + stage - 1
+        learner, decision_of = self._learner(start, seed, iterations)
+        rounds = -(-iterations // self._settings.updates)
+        # Of the same size in both stages, so that they share one compilation.
+        self._part = part = self._part or max(1, rounds // CHECKS)
+        began = time.perf_counter()
+        for _ in range(-(-rounds // part)):
+            for value in learner.advance(part).best_score.tolist():
+                self.episodes += self._settings.lanes
+                if value > self.best_value:
+                    self.best_value, self.first_hit = value, self.episodes
+                    self.curve.append((self.episodes, value))
+            if not self.compile_seconds:
+                self.compile_seconds = time.perf_counter() - began
+            if self._progress:
+                self._progress(self.iterations + learner.iterations, float(self.best_value))
+        self.iterations += learner.iterations
+        return decision_of() == 1, learner.best_score
+
+    def _arrays(self, start: NDArray[np.int8]) -> DecisionArrays:
+        """The instance; what is decided already is not asked about again."""
+        items, recipe = self._items, self._recipe
+        partition, replicate, term = items.rewards(recipe.published)
+        item_class = np.where(start[items.item_class] == 1, -1, items.item_class)
+        return DecisionArrays(
+            item_class=item_class.astype(np.int32),
+            partition_reward=partition,
+            replicate_reward=replicate,
+            blocked=items.blocked,
+            conflicts=items.conflicts.astype(np.float32),
+            gain=items.linear.astype(np.float32),
+            term_class=items.members.astype(np.float32),
+            term_gain=items.term_gain.astype(np.float32),
+            term_reward=np.float32(term),
+            start=start,
+        )
+
+    def _learner(
+        self, start: NDArray[np.int8], seed: int, iterations: int
+    ) -> tuple[_Learner, Callable[[], NDArray[np.int8]]]:
+        """A learner, and how to ask it for the best decision."""
+        recipe, arrays = self._recipe, self._arrays(start)
+        use_one_thread()
+        if recipe.backend == "plain":
+            from mcm_models.dqn.plain_decisions import PlainDecisions
+            from mcm_models.dqn.plain_learner import PlainLearner
+
+            layout = QLayout(2, CONTEXT, 2, recipe.hidden)
+            plain = PlainDecisions(arrays, masked=self._linkage and recipe.masked)
+            of_plain = PlainLearner(plain, layout, self._settings, seed, iterations)
+            return of_plain, lambda: of_plain.best
+        # JAX takes seconds to load, which only those pay who learn with it.
+        from mcm_models.dqn.decisions import DecisionEnvironment
+        from mcm_models.dqn.training import Learner
+
+        environment = DecisionEnvironment(
+            len(arrays.item_class),
+            masked=self._linkage and recipe.masked,
+            flat=recipe.published,
+        )
+        layout = QLayout(environment.features, environment.context, 2, recipe.hidden)
+        learner = Learner.of(
+            environment, arrays, layout, self._settings, seed, iterations, quickly=True
+        )
+        return learner, lambda: learner.best.decision

@@ -1,0 +1,248 @@
+"""Dimensions and the factors of ops that join them, as a graph to search for reasons in."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import quote
+from mcm_passes.sharding.dimension_classes import DimensionClasses
+from mcm_passes.sharding.rule_templates import Block
+
+REASONS = {
+    Block.WHOLE: "needs the dimension whole",
+    Block.HALO: "slides a window along it",
+    Block.SCATTERED: "would have to divide it in pieces that are not contiguous",
+    Block.MINOR: "merges it below another dimension",
+    Block.UNKNOWN: "has no rule that would divide it",
+    Block.NORMALISED: "normalises along it",
+    Block.ITSELF: "would have to divide two of its loops at once",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step on the way from a dimension to what forces or forbids its division.
+
+    Attributes:
+        tensor: name of the tensor that the step is about.
+        dim: its dimension.
+        node: name of the op that makes the step; None for the dimension the way starts from.
+        rule: the op's rule in its notation; empty where it has none.
+        text: what the op does, in words.
+    """
+
+    tensor: str
+    dim: int
+    node: str | None
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{quote(self.tensor)} dim {self.dim}"
+        if self.node is None:
+            return place
+        rule = f" [{self.rule}]" if self.rule else ""
+        return f"{place}: {quote(self.node)} {self.text}{rule}"
+
+
+class FactorGraph:
+    """Dimensions, and the factors of ops through which they are joined.
+
+    Args:
+        classes: not changed while this lives.
+    """
+
+    def __init__(self, classes: DimensionClasses) -> None:
+        self._classes = classes
+        self._ruled = classes.ruled
+        self._members: dict[int, dict[tuple[int, int], list[int]]] = {}
+        self._uses: dict[int, list[int]] = {}
+        for node in range(len(self._ruled.nodes)):
+            for slot in range(self._ruled.slot_ptr[node], self._ruled.slot_ptr[node + 1]):
+                value = int(self._ruled.slot_value[slot])
+                if value >= 0:
+                    uses = self._uses.setdefault(value, [])
+                    if not uses or uses[-1] != node:
+                        uses.append(node)
+        self._stuck = {
+            int(dim): at for at, dim in reversed(list(enumerate(self._ruled.stuck_dims)))
+        }
+
+    def start(self, tensor: str, dim: int) -> int:
+        """Number of a dimension by the name of its tensor.
+
+        Raises:
+            KeyError: if no tensor has that name.
+            IndexError: if it has no such dimension.
+        """
+        value = self._classes.value_by_name[tensor]
+        rank = self._ruled.rank(self._ruled.value_index[value])
+        if not -rank <= dim < rank:
+            raise IndexError(f"{quote(tensor)} has {rank} dimensions")
+        return self._ruled.dim_of(value, dim % rank)
+
+    def place(self, dim: int) -> tuple[ir.Value, int]:
+        """Tensor and dimension of a number."""
+        return self._ruled.place(dim)
+
+    def name(self, node: int) -> str:
+        """Name of an op by its number."""
+        return self._ruled.nodes[node].name or self._ruled.nodes[node].op_type
+
+    def rule(self, node: int) -> str:
+        """Notation of the rule of an op."""
+        return str(self._ruled.rule_of(node).rule)
+
+    def units(self, dim: int) -> int:
+        """In how many units the ops around a dimension can divide it."""
+        value = self._value_of(dim)
+        place = dim - int(self._ruled.dim_ptr[value])
+        least = int(self._ruled.extents[dim])
+        for node in self._uses.get(value, ()):
+            slots = self._slots(node)
+            for slot, at, _, units in self._ruled.rule_of(node).members.tolist():
+                if slots[slot] == value and at == place:
+                    least = math.gcd(least, units)
+        return least
+
+    def of_size_one(self, dim: int) -> Step:
+        """That nothing can divide a dimension of size 1."""
+        value, place = self.place(dim)
+        return Step(value.name or "", place, value.name or "", "", "has size 1 there")
+
+    def way(
+        self,
+        start: int,
+        is_end: Callable[[int], bool],
+        last_step: Callable[[int], Step] | None,
+    ) -> list[Step]:
+        """The shortest way to a dimension that `is_end` accepts; empty if there is none."""
+        came_from: dict[int, tuple[int, int]] = {start: (-1, -1)}
+        pending = deque([start])
+        while pending:
+            dim = pending.popleft()
+            if is_end(dim):
+                steps = self._steps(dim, came_from)
+                return [*steps, last_step(dim)] if last_step is not None else steps
+            for node, other in self._neighbours(dim):
+                if other not in came_from:
+                    came_from[other] = (dim, node)
+                    pending.append(other)
+        return []
+
+    def is_stuck(self, dim: int) -> bool:
+        """Whether an op that touches a dimension forbids that it is divided."""
+        return dim in self._stuck or self._stuck_node(dim) is not None
+
+    def stuck_step(self, dim: int) -> Step:
+        """What that op does."""
+        value, place = self.place(dim)
+        if dim in self._stuck:
+            at = self._stuck[dim]
+            node, what = self._ruled.stuck_by[at]
+            block = Block(int(self._ruled.stuck_why[at]))
+            text = REASONS[block]
+            if block is Block.NORMALISED:
+                text = f"and the ops after it normalise along it ({what})"
+            return Step(value.name or "", place, node.name or node.op_type, "", text)
+        found = self._stuck_node(dim)
+        assert found is not None
+        number, block = found
+        return Step(value.name or "", place, self.name(number), self.rule(number), REASONS[block])
+
+    def to_itself(self, start: int, node: int) -> list[Step]:
+        """The way to an op two of whose factors are of one class, and why they are."""
+        index = int(self._classes.class_of[start])
+        factors = [
+            dims
+            for dims in self._factors(node).values()
+            if self._classes.class_of[dims[0]] == index
+        ]
+        here = {dim for dims in factors for dim in dims}
+        there = self.way(start, lambda dim: dim in here, None)
+        reached = self.start(there[-1].tensor, there[-1].dim)
+        other = next(dims[0] for dims in factors if reached not in dims)
+        value, place = self.place(other)
+        text = "cannot divide both of these dimensions, which are divided together:"
+        there.append(Step(value.name or "", place, self.name(node), self.rule(node), text))
+        return there + self.way(other, lambda dim: dim == reached, None)[1:]
+
+    def meetings(self, first: int, second: int) -> Iterator[tuple[int, list[int], list[int]]]:
+        """Ops in which two classes meet, with the dimensions of both."""
+        pointer, of_factor = self._classes.factor_ptr, self._classes.factor_class
+        for node in range(len(self._ruled.nodes)):
+            found = of_factor[pointer[node] : pointer[node + 1]]
+            if first in found and second in found:
+                dims: dict[int, list[int]] = {first: [], second: []}
+                for joined in self._factors(node).values():
+                    index = int(self._classes.class_of[joined[0]])
+                    if index in dims:
+                        dims[index] += joined
+                yield node, dims[first], dims[second]
+
+    def _steps(self, dim: int, came_from: dict[int, tuple[int, int]]) -> list[Step]:
+        steps: list[Step] = []
+        while dim >= 0:
+            value, place = self.place(dim)
+            before, node = came_from[dim]
+            if before < 0:
+                steps.append(Step(value.name or "", place, None, "", ""))
+            else:
+                text = "divides it with the one before"
+                steps.append(Step(value.name or "", place, self.name(node), self.rule(node), text))
+            dim = before
+        return steps[::-1]
+
+    def _neighbours(self, dim: int) -> Iterator[tuple[int, int]]:
+        for node in self._uses.get(self._value_of(dim), ()):
+            for dims in self._factors(node).values():
+                if dim in dims:
+                    for other in dims:
+                        yield node, other
+
+    def _stuck_node(self, dim: int) -> tuple[int, Block] | None:
+        value = self._value_of(dim)
+        place = dim - int(self._ruled.dim_ptr[value])
+        for node in self._uses.get(value, ()):
+            template = self._ruled.rule_of(node)
+            slots = self._slots(node)
+            for slot, at, block in template.stuck.tolist():
+                if slots[slot] == value and at in (place, -1):
+                    return node, Block(block)
+            for used, rank in zip(slots, template.ranks.tolist(), strict=True):
+                if used >= 0 and rank not in (-1, self._ruled.rank(used)):
+                    return node, Block.UNKNOWN
+            for slot, at, factor, _ in template.members.tolist():
+                if slots[slot] == value and at == place and template.factor_block[factor]:
+                    return node, Block(int(template.factor_block[factor]))
+        return None
+
+    def _factors(self, node: int) -> dict[tuple[int, int], list[int]]:
+        """The dimensions of every factor of an op."""
+        known = self._members.get(node)
+        if known is not None:
+            return known
+        found: dict[tuple[int, int], list[int]] = {}
+        first = int(self._ruled.slot_ptr[node])
+        for slot, place, factor, _ in self._ruled.rule_of(node).members.tolist():
+            value = int(self._ruled.slot_value[first + slot])
+            if value < 0 or place >= self._ruled.rank(value):
+                continue
+            dim = int(self._ruled.dim_ptr[value]) + place
+            if self._ruled.extents[dim] != 1:
+                found.setdefault((node, factor), []).append(dim)
+        self._members[node] = found
+        return found
+
+    def _slots(self, node: int) -> list[int]:
+        first, end = self._ruled.slot_ptr[node : node + 2]
+        return self._ruled.slot_value[first:end].tolist()
+
+    def _value_of(self, dim: int) -> int:
+        return int(np.searchsorted(self._ruled.dim_ptr, dim, side="right")) - 1

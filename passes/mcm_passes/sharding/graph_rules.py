@@ -1,0 +1,206 @@
+"""The sharding rules of all ops of a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.sharding_rules import OpFacts, ShardingRule
+from mcm_passes.sharding.rule_table import RuleTable, installed_rules, operator_name
+
+Shape = tuple[int | None, ...]
+
+_MOST_ELEMENTS = 64
+"""Elements of the largest constant that a rule may depend on."""
+
+SPECIFYING: Mapping[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "CenterCropPad": (1,),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (2,),
+    "Expand": (1,),
+    "Pad": (1, 3),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "ReduceSumSquare": (1,),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}
+"""Operands of ONNX's operators whose values their rules depend on; of others, all small ones."""
+
+_Signature = tuple[
+    str,
+    str,
+    tuple[tuple[str, Any], ...],
+    tuple[Shape | None, ...],
+    tuple[Shape | None, ...],
+    tuple[tuple[int, tuple[int, ...]], ...],
+]
+"""Operator, domain, attributes, shapes of operands and of results, constants."""
+
+_NUMBERS = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT)
+
+
+def rules_of(model: ir.Model, table: RuleTable | None = None) -> list[tuple[ir.Node, ShardingRule]]:
+    """Every node of the main graph with its rule, in graph order.
+
+    Nodes that agree in operator, attributes, shapes and constants share one rule object.
+
+    Args:
+        model: with shapes, as the importer gives it.
+        table: the installed rules unless given.
+
+    Raises:
+        CompileError: what `RuleTable.rule` raises.
+    """
+    return GraphRules(model, table or installed_rules()).all()
+
+
+def missing_rules(model: ir.Model, table: RuleTable | None = None) -> list[Diagnostic]:
+    """A note for every operator of the main graph that no rule is installed for."""
+    table = table or installed_rules()
+    counts = Counter((node.op_type, node.domain) for node in model.graph)
+    missing = sorted((operator_name(*op), n) for op, n in counts.items() if not table.has(*op))
+    return [
+        Diagnostic(
+            "MCM-S010",
+            f"operator {quote(name)} has no sharding rule; {count} of them stay whole",
+            hint="install a plug-in that registers one under mcm_compiler.sharding_rules",
+            severity=Severity.NOTE,
+        )
+        for name, count in missing
+    ]
+
+
+class GraphRules:
+    """Reads the facts of nodes and remembers rules by them.
+
+    Args:
+        model: not changed while this lives.
+        table: the rules.
+    """
+
+    def __init__(self, model: ir.Model, table: RuleTable) -> None:
+        self._graph = model.graph
+        self._versions = model.graph.opset_imports
+        self._table = table
+        self._shape_of: dict[ir.Value | None, Shape | None] = {None: None}
+        self._shapes: dict[Sequence[int | ir.SymbolicDim], Shape] = {}
+        self._constants: dict[ir.Value, tuple[int, ...] | None] = {}
+        self._rules: dict[_Signature, ShardingRule] = {}
+
+    def all(self) -> list[tuple[ir.Node, ShardingRule]]:
+        """See `rules_of`."""
+        return [(node, self.rule(node)) for node in self._graph]
+
+    def rule(self, node: ir.Node) -> ShardingRule:
+        """The rule of one node."""
+        key = self._signature(node)
+        rule = self._rules.get(key)
+        if rule is None:
+            rule = self._rules[key] = self._table.rule(self._facts(key))
+        return rule
+
+    def facts(self, node: ir.Node) -> OpFacts:
+        """What the rule of a node may depend on."""
+        return self._facts(self._signature(node))
+
+    def _signature(self, node: ir.Node) -> _Signature:
+        op_type, attributes = node.op_type, node.attributes
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        inputs, outputs = node.inputs, node.outputs
+        # Called for every node of large graphs: known shapes are looked up without a call.
+        known = self._shape_of
+        for value in outputs:
+            known[value] = self._shape(value)
+        try:
+            shapes = tuple([known[value] for value in inputs])
+        except KeyError:
+            for value in inputs:
+                if value is not None:
+                    known[value] = self._shape(value)
+            shapes = tuple([known[value] for value in inputs])
+        specifying = SPECIFYING.get(op_type) if not domain else range(len(inputs))
+        return (
+            op_type,
+            domain,
+            _plain(attributes) if attributes else (),
+            shapes,
+            tuple([known[value] for value in outputs]),
+            self._specified(inputs, specifying) if specifying else (),
+        )
+
+    def _facts(self, key: _Signature) -> OpFacts:
+        op_type, domain, attributes, inputs, outputs, constants = key
+        version = self._versions.get(domain, 1)
+        return OpFacts(op_type, domain, version, dict(attributes), inputs, outputs, dict(constants))
+
+    def _specified(
+        self, inputs: Sequence[ir.Value | None], operands: Iterable[int]
+    ) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for operand in operands:
+            value = inputs[operand] if operand < len(inputs) else None
+            if value is not None:
+                known = self._constant(value)
+                if known is not None:
+                    found.append((operand, known))
+        return tuple(found)
+
+    def _shape(self, value: ir.Value) -> Shape | None:
+        shape = value.shape
+        if shape is None:
+            return None
+        dims = shape.dims
+        found = self._shapes.get(dims)
+        if found is None:
+            found = tuple([d if isinstance(d, int) and d >= 0 else None for d in dims])
+            self._shapes[dims] = found
+        return found
+
+    def _constant(self, value: ir.Value) -> tuple[int, ...] | None:
+        if value not in self._constants:
+            self._constants[value] = _small_integers(value)
+        return self._constants[value]
+
+
+def _plain(attributes: Mapping[str, ir.Attr]) -> tuple[tuple[str, Any], ...]:
+    """Attributes as plain values; tensors and graphs are left out."""
+    found: list[tuple[str, Any]] = []
+    for name, attribute in attributes.items():
+        if attribute.is_ref():
+            continue
+        value = attribute.value
+        if isinstance(value, (int, float, str, bytes)):
+            found.append((name, value))
+        elif isinstance(value, (tuple, list)) and all(
+            isinstance(v, (int, float, str, bytes)) for v in value
+        ):
+            found.append((name, tuple(value)))
+    return tuple(found)
+
+
+def _small_integers(value: ir.Value) -> tuple[int, ...] | None:
+    """Values of a small constant; floats (scales) count where all are whole numbers."""
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is None or tensor.dtype not in _NUMBERS or tensor.size > _MOST_ELEMENTS:
+        return None
+    values = tensor.numpy().ravel().tolist()
+    return tuple(map(int, values)) if all(v == v // 1 for v in values) else None

@@ -1,0 +1,195 @@
+"""From the rules of a graph to its classes, in whole-array operations.
+
+Joining dimensions is finding the connected components of a graph over them, whose edges are the
+factors of ops. Compiled loops would do it in half the time, after seconds of compiling them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.sharding.ruled_graph import RuledGraph
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+_FREE = len(Block)
+"""More than any reason to block."""
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedDimensions:
+    """Classes of all dimensions; fields as in `DimensionClasses`."""
+
+    class_of: Int32s
+    size: Int64s
+    block: Int32s
+    factor_ptr: Int32s
+    factor_class: Int32s
+    met_at: Int32s
+
+
+def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
+    """Finds the classes of a graph; classes are numbered in the order of their first dimension."""
+    rules, extents = ruled.rules, ruled.extents
+    factor_ptr = _pointer(np.diff(rules.factor_ptr)[ruled.node_rule])
+    dim, factor, units, why = _members(ruled, factor_ptr)
+
+    # Dimensions of one factor, one after the other, are an edge each.
+    order = np.argsort(factor, kind="stable")
+    dim, factor, units, why = dim[order], factor[order], units[order], why[order]
+    same = factor[1:] == factor[:-1]
+    class_of, count = _components(len(extents), dim[:-1][same], dim[1:][same], extents != 1)
+
+    of_dims = extents.copy()
+    np.gcd.at(of_dims, dim, units)
+    size = np.zeros(count, dtype=np.int64)
+    has_class = class_of >= 0
+    np.gcd.at(size, class_of[has_class], of_dims[has_class])
+
+    first = np.ones(len(factor), dtype=bool)
+    first[1:] = ~same
+    factor_class = np.full(int(factor_ptr[-1]), -1, dtype=np.int32)
+    factor_class[factor[first]] = class_of[dim[first]]
+    block = np.full(count, _FREE, dtype=np.int32)
+    for dims, reasons in ((dim, why), _stuck(ruled), _of_other_rank(ruled)):
+        classes = class_of[dims]
+        given = (classes >= 0) & (reasons != Block.NONE)
+        np.minimum.at(block, classes[given], reasons[given])
+    met_at = _met_itself(factor_ptr, factor_class, count)
+    np.minimum.at(block, np.flatnonzero(met_at >= 0), int(Block.ITSELF))
+    block[block == _FREE] = Block.NONE
+    return JoinedDimensions(class_of, size, block, factor_ptr, factor_class, met_at)
+
+
+def meeting_classes(
+    factor_ptr: Int32s, factor_class: Int32s, number: Int32s, count: int
+) -> NDArray[np.uint64]:
+    """Which of some classes meet in an op, as bitmasks.
+
+    Args:
+        factor_ptr: `[nodes + 1]`, factors of each op.
+        factor_class: class of each factor, -1 for none.
+        number: `[classes]`, number of each class among those asked for, or -1.
+        count: how many are asked for.
+
+    Returns:
+        `[count, ceil(count / 64)]`, symmetric, diagonal empty.
+    """
+    masks = np.zeros((count, (count + 63) // 64), dtype=np.uint64)
+    asked = factor_class >= 0
+    asked[asked] = number[factor_class[asked]] >= 0
+    node = np.repeat(np.arange(len(factor_ptr) - 1), np.diff(factor_ptr))[asked]
+    classes = number[factor_class[asked]]
+    for distance in range(1, int(np.max(np.diff(factor_ptr), initial=0))):
+        together = node[distance:] == node[:-distance]
+        one, other = classes[distance:][together], classes[:-distance][together]
+        differ = one != other
+        for left, right in ((one[differ], other[differ]), (other[differ], one[differ])):
+            bit = np.left_shift(np.uint64(1), (right & 63).astype(np.uint64))
+            np.bitwise_or.at(masks, (left, right >> 6), bit)
+    return masks
+
+
+def _members(ruled: RuledGraph, factor_ptr: Int32s) -> tuple[Int32s, Int32s, Int64s, Int32s]:
+    """Dimension, factor, units, and reason to block of every member of a factor in the graph."""
+    rules = ruled.rules
+    node, row = _rows(rules.member_ptr, ruled.node_rule)
+    slot, place, factor, units = rules.members[row].T
+    value = ruled.slot_value[ruled.slot_ptr[node] + slot]
+    first = ruled.dim_ptr[value]
+    here = (value >= 0) & (place < ruled.dim_ptr[value + 1] - first)
+    dim = np.where(here, first + place, 0)
+    if len(ruled.extents):
+        here &= ruled.extents[dim] != 1
+    why = rules.factor_block[rules.factor_ptr[ruled.node_rule[node]] + factor]
+    whole = factor_ptr[node] + factor
+    return dim[here], whole[here], units[here].astype(np.int64), why[here]
+
+
+def _stuck(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
+    """Dimensions that ops, or patterns of ops, need whole, with the reasons."""
+    rules = ruled.rules
+    node, row = _rows(rules.stuck_ptr, ruled.node_rule)
+    slot, place, why = rules.stuck[row].T
+    value = ruled.slot_value[ruled.slot_ptr[node] + slot]
+    one = (value >= 0) & (place >= 0)
+    one &= place < ruled.dim_ptr[value + 1] - ruled.dim_ptr[value]
+    every = (value >= 0) & (place < 0)
+    dims, reasons = _all_dims(ruled, value[every], why[every])
+    return (
+        np.concatenate([ruled.dim_ptr[value[one]] + place[one], dims, ruled.stuck_dims]),
+        np.concatenate([why[one], reasons, ruled.stuck_why]),
+    )
+
+
+def _of_other_rank(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
+    """All that ops touch of whose values one has another rank than in the rule, or an unknown one.
+
+    The factors of such a value cannot be followed.
+    """
+    rules = ruled.rules
+    node, row = _rows(rules.rank_ptr, ruled.node_rule)
+    slot = row - rules.rank_ptr[ruled.node_rule[node]]
+    value = ruled.slot_value[ruled.slot_ptr[node] + slot]
+    rank = rules.ranks[row]
+    wrong = (value >= 0) & (rank >= 0)
+    wrong &= ruled.dim_ptr[value + 1] - ruled.dim_ptr[value] != rank
+    found = value[np.isin(node, node[wrong]) & (value >= 0)]
+    return _all_dims(ruled, found, np.full(len(found), int(Block.UNKNOWN), dtype=np.int32))
+
+
+def _all_dims(ruled: RuledGraph, value: Int32s, why: Int32s) -> tuple[Int32s, Int32s]:
+    ranks = ruled.dim_ptr[value + 1] - ruled.dim_ptr[value]
+    before = np.cumsum(ranks) - ranks
+    dims = np.arange(int(ranks.sum())) + np.repeat(ruled.dim_ptr[value] - before, ranks)
+    return dims.astype(np.int32), np.repeat(why, ranks)
+
+
+def _met_itself(factor_ptr: Int32s, factor_class: Int32s, count: int) -> Int32s:
+    """Of each class the first op of which two factors are of it; -1 for none."""
+    node = np.repeat(np.arange(len(factor_ptr) - 1, dtype=np.int64), np.diff(factor_ptr))
+    given = factor_class >= 0
+    keys = np.sort(node[given] * max(count, 1) + factor_class[given])
+    twice = keys[1:][keys[1:] == keys[:-1]][::-1]
+    met_at = np.full(count, -1, dtype=np.int32)
+    met_at[twice % max(count, 1)] = twice // max(count, 1)
+    return met_at
+
+
+def _components(
+    num_dims: int, one: Int32s, other: Int32s, is_divisible: NDArray[np.bool_]
+) -> tuple[Int32s, int]:
+    """Number of the component of each divisible dimension, -1 for others, and how many there are.
+
+    Components are numbered in the order of their first dimension.
+    """
+    from scipy.sparse import coo_array, csgraph
+
+    class_of = np.full(num_dims, -1, dtype=np.int32)
+    if not is_divisible.any():
+        return class_of, 0
+    edges = coo_array((np.ones(len(one), dtype=np.int8), (one, other)), (num_dims, num_dims))
+    labels: Int32s = cast("Any", csgraph).connected_components(edges, directed=False)[1]
+    seen, first, inverse = np.unique(labels[is_divisible], return_index=True, return_inverse=True)
+    rank = np.empty(len(seen), dtype=np.int32)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(seen), dtype=np.int32)
+    class_of[is_divisible] = rank[inverse.reshape(-1)]
+    return class_of, len(seen)
+
+
+def _rows(pointer: Int32s, rule: Int32s) -> tuple[Int64s, Int64s]:
+    """The rows that the rules of ops have in a table: op and row of each."""
+    counts = np.diff(pointer)[rule]
+    node = np.repeat(np.arange(len(rule)), counts)
+    before = np.cumsum(counts) - counts
+    return node, np.arange(len(node)) + (pointer[:-1][rule] - before)[node]
+
+
+def _pointer(counts: NDArray[Any]) -> Int32s:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

@@ -1,0 +1,99 @@
+"""Sharding rules as arrays, made once per rule however many ops follow it.
+
+A dimension made of several factors can be divided into contiguous blocks along the major one
+only, so that it belongs to that factor, in as many units as the factor has. The factors below it
+must stay whole wherever they are found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcm_compiler.sharding_rules import Dims, FactorKind, ShardingRule
+
+
+class Block(IntEnum):
+    """Why a dimension cannot be divided; the first reason found is kept."""
+
+    NONE = 0
+    WHOLE = 1
+    """An op needs it as a whole."""
+    HALO = 2
+    """A window slides along it."""
+    SCATTERED = 3
+    """Its parts would not be contiguous in an op's operand or result."""
+    MINOR = 4
+    """It is merged below another dimension."""
+    UNKNOWN = 5
+    """Nothing is known of the op."""
+    NORMALISED = 6
+    """Ops that together normalise along it need it as a whole."""
+    ITSELF = 7
+    """It meets itself: two loops of an op are of its class."""
+
+
+KIND_BLOCKS = {
+    FactorKind.PASS: Block.NONE,
+    FactorKind.REDUCE: Block.NONE,
+    FactorKind.REPLICATE: Block.WHOLE,
+    FactorKind.HALO: Block.HALO,
+    FactorKind.BLOCKED: Block.SCATTERED,
+}
+
+UNKNOWN_UNITS = 0
+"""Units of a factor whose size is unknown: neutral in a greatest common divisor."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleTemplate:
+    """A rule with operands and results in one row of *slots*, operands first.
+
+    Attributes:
+        rule: what it was made of.
+        members: `[M, 4]` int32, the dimensions that can be divided: slot, dim, factor, units.
+        stuck: `[B, 3]` int32, the dimensions that cannot: slot, dim or -1 for all, `Block`.
+        factor_block: `[F]` int32 `Block` of every factor.
+        ranks: `[slots]` int32, dimensions that the rule gives to each slot; -1 for any.
+    """
+
+    rule: ShardingRule
+    members: NDArray[np.int32]
+    stuck: NDArray[np.int32]
+    factor_block: NDArray[np.int32]
+    ranks: NDArray[np.int32]
+
+
+def rule_template(rule: ShardingRule) -> RuleTemplate:
+    """The arrays of `rule`."""
+    members: list[tuple[int, int, int, int]] = []
+    stuck: list[tuple[int, int, int]] = []
+    ranks: list[int] = []
+    blocks = [int(KIND_BLOCKS[factor.kind]) for factor in rule.factors]
+    slots: tuple[Dims | None, ...] = rule.inputs + rule.outputs
+    for slot, dims in enumerate(slots):
+        if dims is None:
+            ranks.append(-1)
+            stuck.append((slot, -1, int(Block.WHOLE)))
+            continue
+        ranks.append(len(dims))
+        for dim, factors in enumerate(dims):
+            # A factor of size 1 divides nothing and hides nothing.
+            proper = [factor for factor in factors if rule.factors[factor].size != 1]
+            if not proper:
+                stuck.append((slot, dim, int(Block.WHOLE)))
+                continue
+            major, *minor = proper
+            members.append((slot, dim, major, rule.factors[major].size or UNKNOWN_UNITS))
+            for factor in minor:
+                blocks[factor] = blocks[factor] or int(Block.MINOR)
+    return RuleTemplate(
+        rule=rule,
+        members=np.array(members, dtype=np.int32).reshape(-1, 4),
+        stuck=np.array(stuck, dtype=np.int32).reshape(-1, 3),
+        factor_block=np.array(blocks, dtype=np.int32),
+        ranks=np.array(ranks, dtype=np.int32),
+    )

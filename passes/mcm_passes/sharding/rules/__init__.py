@@ -1,0 +1,43 @@
+"""Sharding rules of ONNX's own operators, one family a file.
+
+Every file has `RULES`, rule makers by operator.
+"""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import RuleMaker
+from mcm_passes.sharding.rules import (
+    attention,
+    batch_only,
+    convolutions,
+    elementwise,
+    extents,
+    indexing,
+    losses,
+    normalisations,
+    pooling,
+    products,
+    rearranging,
+    reductions,
+    undivided,
+)
+
+FAMILIES: dict[str, dict[str, RuleMaker]] = {
+    "elementwise": elementwise.RULES,
+    "reductions": reductions.RULES,
+    "products": products.RULES,
+    "convolutions": convolutions.RULES,
+    "pooling": pooling.RULES,
+    "normalisations": normalisations.RULES,
+    "attention": attention.RULES,
+    "rearranging": rearranging.RULES,
+    "extents": extents.RULES,
+    "indexing": indexing.RULES,
+    "losses": losses.RULES,
+    "batch_only": batch_only.RULES,
+    "undivided": undivided.RULES,
+}
+
+ONNX_RULES: dict[str, RuleMaker] = {
+    operator: maker for rules in FAMILIES.values() for operator, maker in rules.items()
+}

@@ -1,0 +1,65 @@
+"""Ops of which only the batch is divided: recurrences, spectra, counts of words."""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.sharding_templates import rule_for_shapes
+from mcm_passes.sharding.rules.composing import PASS, REPLICATE, RuleBuilder, whole
+
+
+def recurrent(facts: OpFacts) -> ShardingRule:
+    """`!t b !i, !d !g !i, !d !g !h, !d !k, b, !d b !h -> !t !d b !h, !d b !h`.
+
+    Steps follow each other, and the gates of a step read the whole hidden state of the last.
+    """
+    batch_first = bool(facts.attributes.get("layout", 0))
+    state = "b !d !h" if batch_first else "!d b !h"
+    sequence = "b !t !i" if batch_first else "!t b !i"
+    texts = [sequence, "!d !g !i", "!d !g !h", "!d !k", "b", state, state, "!d !p"]
+    states = "b !t !d !h" if batch_first else "!t !d b !h"
+    results = [states, state, state]
+    inputs = ", ".join(texts[: len(facts.input_shapes)])
+    outputs = ", ".join(results[: len(facts.output_shapes)])
+    return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes)
+
+
+def spectrum(facts: OpFacts) -> ShardingRule:
+    """STFT `b !l !k, _, _, _ -> b !f !u !c`."""
+    return _first_only(facts)
+
+
+def words(facts: OpFacts) -> ShardingRule:
+    """TfIdfVectorizer `n !c -> n !m`; one row alone is whole."""
+    shape = facts.input_shapes[0]
+    return _first_only(facts) if shape is not None and len(shape) == 2 else whole(facts)
+
+
+def _first_only(facts: OpFacts) -> ShardingRule:
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None:
+        return whole(facts)
+    build = RuleBuilder()
+    batch = build.dim(shape[0], PASS)
+    rest = [None] * (len(facts.input_shapes) - 1)
+    inputs = [batch, *[build.dim(s, REPLICATE) for s in shape[1:]]]
+    return build.rule([inputs, *rest], [[batch, *[build.dim(s, REPLICATE) for s in out[1:]]]])
+
+
+def affine_grid(facts: OpFacts) -> ShardingRule:
+    """`n !i !j, _ -> n !y !x !k`: coordinates run over the whole grid."""
+    out = facts.output_shapes[0]
+    if out is None:
+        return whole(facts)
+    places = " ".join(f"!y{axis}" for axis in range(len(out) - 2))
+    text = f"n !i !j, _ -> n {places} !k"
+    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+
+
+RULES: dict[str, RuleMaker] = {
+    "LSTM": recurrent,
+    "GRU": recurrent,
+    "RNN": recurrent,
+    "STFT": spectrum,
+    "AffineGrid": affine_grid,
+    "TfIdfVectorizer": words,
+}

@@ -1,0 +1,87 @@
+"""Building rules whose factors depend on the attributes of an op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcm_compiler.sharding_rules import Dim, Factor, FactorKind, OpFacts, Reduction, ShardingRule
+from mcm_compiler.sharding_templates import ordered_rule
+
+PASS = FactorKind.PASS
+REDUCE = FactorKind.REDUCE
+REPLICATE = FactorKind.REPLICATE
+HALO = FactorKind.HALO
+BLOCKED = FactorKind.BLOCKED
+
+Shape = tuple[int | None, ...]
+
+
+class RuleBuilder:
+    """Collects the factors of one rule; those without a name get letters."""
+
+    def __init__(self) -> None:
+        self._factors: list[Factor] = []
+
+    def dim(
+        self,
+        size: int | None,
+        kind: FactorKind = PASS,
+        name: str = "",
+        reduction: Reduction | None = None,
+    ) -> Dim:
+        """A dimension of one new factor; one of size 1 has none."""
+        if size == 1:
+            return ()
+        how = reduction if reduction is not None and kind is REDUCE else "sum"
+        self._factors.append(Factor(name, size, kind, how))
+        return (len(self._factors) - 1,)
+
+    def dims(self, shape: Shape, kind: FactorKind = PASS) -> list[Dim]:
+        """New factors for all dimensions of a tensor."""
+        return [self.dim(size, kind) for size in shape]
+
+    def rule(
+        self, inputs: Sequence[Sequence[Dim] | None], outputs: Sequence[Sequence[Dim] | None]
+    ) -> ShardingRule:
+        """The rule, without the factors that no dimension has."""
+        return ordered_rule(self._factors, inputs, outputs)
+
+
+def whole(facts: OpFacts) -> ShardingRule:
+    """Every device runs the whole op."""
+    build = RuleBuilder()
+    inputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.input_shapes]
+    outputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.output_shapes]
+    return build.rule(inputs, outputs)
+
+
+def axis_of(facts: OpFacts, default: int, rank: int, name: str = "axis") -> int:
+    """The attribute `name` as an index from the front."""
+    axis = int(facts.attributes.get(name, default))
+    return axis + rank if axis < 0 else axis
+
+
+def listed(facts: OpFacts, operand: int, attribute: str) -> tuple[int, ...] | None:
+    """Integers that are an operand in newer opsets and an attribute in older ones.
+
+    Returns:
+        None where the op has neither, or the values of the operand are not known (`is_given`
+        tells one from the other).
+    """
+    if operand in facts.constants:
+        return facts.constants[operand]
+    found = facts.attributes.get(attribute)
+    return None if found is None else tuple(int(i) for i in found)
+
+
+def is_given(facts: OpFacts, operand: int) -> bool:
+    """Whether the op may have the operand; one that is left out before others counts as given."""
+    return operand < len(facts.input_shapes)
+
+
+def rank_of(facts: OpFacts, operand: int = 0) -> int | None:
+    """The rank of an operand, None where it is left out or unknown."""
+    if operand >= len(facts.input_shapes):
+        return None
+    shape = facts.input_shapes[operand]
+    return None if shape is None else len(shape)

@@ -1,0 +1,183 @@
+"""Ops that join, cut, repeat or pad along some dimensions and pass the others."""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import Dim, OpFacts, RuleMaker, ShardingRule
+from mcm_passes.sharding.rules.composing import (
+    BLOCKED,
+    PASS,
+    REPLICATE,
+    RuleBuilder,
+    Shape,
+    axis_of,
+    is_given,
+    listed,
+    whole,
+)
+
+
+def concat(facts: OpFacts) -> ShardingRule:
+    """`a x/, a y/ -> a z/`: a part of the result is no part of the operands."""
+    out = facts.output_shapes[0]
+    shapes = facts.input_shapes
+    if out is None or any(s is None for s in shapes):
+        return whole(facts)
+    axis = axis_of(facts, 1, len(out))
+    build = RuleBuilder()
+    dims = [() if i == axis else build.dim(size) for i, size in enumerate(out)]
+    if len(shapes) == 1:
+        dims[axis] = build.dim(out[axis])
+        return build.rule([dims], [dims])
+    inputs = [_with(dims, axis, build.dim(shape[axis], BLOCKED)) for shape in shapes if shape]
+    return build.rule(inputs, [_with(dims, axis, build.dim(out[axis], BLOCKED))])
+
+
+def split(facts: OpFacts) -> ShardingRule:
+    """`a x/, _ -> a y/, a z/`."""
+    shape = facts.input_shapes[0]
+    if shape is None or any(s is None for s in facts.output_shapes):
+        return whole(facts)
+    axis = axis_of(facts, 0, len(shape))
+    build = RuleBuilder()
+    dims = [() if i == axis else build.dim(size) for i, size in enumerate(shape)]
+    rest = [None] * (len(facts.input_shapes) - 1)
+    if len(facts.output_shapes) == 1:
+        dims[axis] = build.dim(shape[axis])
+        return build.rule([dims, *rest], [dims])
+    outputs = [
+        _with(dims, axis, build.dim(out[axis], BLOCKED)) for out in facts.output_shapes if out
+    ]
+    return build.rule([_with(dims, axis, build.dim(shape[axis], BLOCKED)), *rest], outputs)
+
+
+def _with(dims: list[Dim], axis: int, dim: Dim) -> list[Dim]:
+    return [*dims[:axis], dim, *dims[axis + 1 :]]
+
+
+def take(facts: OpFacts) -> ShardingRule:
+    """Slice: dimensions that are kept from end to end pass, others are needed whole."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    starts = listed(facts, 1, "starts")
+    if shape is None or out is None:
+        return whole(facts)
+    axes = listed(facts, 3, "axes")
+    steps = facts.constants.get(4)
+    changed: set[int] | None = None
+    if axes is not None or (starts is not None and not is_given(facts, 3)):
+        changed = {a % len(shape) for a in (axes or range(len(starts or ())))}
+    # Without a step, what keeps its size is the same; with one, it may be reversed.
+    forward = not is_given(facts, 4) or (steps is not None and min(steps, default=1) > 0)
+    kept = [
+        (changed is not None and axis not in changed)
+        or (forward and size is not None and size == result)
+        for axis, (size, result) in enumerate(zip(shape, out, strict=True))
+    ]
+    return _partly(facts, shape, out, kept)
+
+
+def _partly(facts: OpFacts, shape: Shape, out: Shape, kept: list[bool]) -> ShardingRule:
+    """Kept dimensions pass; the others have factors of their own on both sides."""
+    build = RuleBuilder()
+    dims: list[Dim] = []
+    result: list[Dim] = []
+    for size, made, same in zip(shape, out, kept, strict=True):
+        dims.append(build.dim(size, PASS if same else REPLICATE))
+        result.append(dims[-1] if same else build.dim(made, REPLICATE))
+    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
+
+
+def pad(facts: OpFacts) -> ShardingRule:
+    """Dimensions that are not padded pass, others are needed whole."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    pads = listed(facts, 1, "pads")
+    axes = facts.constants.get(3)
+    if shape is None or out is None or pads is None or (axes is None and is_given(facts, 3)):
+        return whole(facts)
+    padded = [a % len(shape) for a in axes] if axes is not None else list(range(len(shape)))
+    count = len(padded)
+    changed = {a for i, a in enumerate(padded) if pads[i] or pads[i + count]}
+    return _partly(facts, shape, out, [axis not in changed for axis in range(len(shape))])
+
+
+def crop_or_pad(facts: OpFacts) -> ShardingRule:
+    """CenterCropPad: dimensions that keep their size pass, others are needed whole."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None:
+        return whole(facts)
+    same = [s is not None and s == o for s, o in zip(shape, out, strict=True)]
+    return _partly(facts, shape, out, same)
+
+
+def resize(facts: OpFacts) -> ShardingRule:
+    """Dimensions that are scaled by exactly 1 pass, others are needed whole."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    scales = facts.constants.get(2 if facts.op_type == "Resize" and facts.version > 10 else 1)
+    sizes = facts.constants.get(3)
+    axes = facts.attributes.get("axes")
+    cropping = facts.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    # Another policy derives one scale from all sizes.
+    stretched = facts.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    given = scales or sizes
+    if shape is None or out is None or given is None or cropping or not stretched:
+        return whole(facts)
+    scaled = {int(a) % len(shape) for a in axes} if axes else set(range(len(shape)))
+    if scales:
+        scaled = {a for a, scale in zip(sorted(scaled), scales, strict=True) if scale != 1}
+    else:
+        scaled = {a for a in scaled if shape[a] is None or shape[a] != out[a]}
+    return _partly(facts, shape, out, [axis not in scaled for axis in range(len(shape))])
+
+
+def expand(facts: OpFacts) -> ShardingRule:
+    """`1 n -> a n`: every device makes its part of the copies."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None or len(shape) > len(out):
+        return whole(facts)
+    build = RuleBuilder()
+    skipped = len(out) - len(shape)
+    sizes = [None] * skipped + list(shape)
+    certain = [
+        made is not None and (axis < skipped or size is not None)
+        for axis, (size, made) in enumerate(zip(sizes, out, strict=True))
+    ]
+    result = [
+        build.dim(size, PASS if sure else REPLICATE)
+        for size, sure in zip(out, certain, strict=True)
+    ]
+    dims = [() if s == 1 else d for s, d in zip(shape, result[skipped:], strict=True)]
+    return build.rule([dims, None], [result])
+
+
+def tile(facts: OpFacts) -> ShardingRule:
+    """`a, _ -> (r a)`: copies are the major factor."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None or None in out or None in shape or 0 in shape:
+        return whole(facts)
+    build = RuleBuilder()
+    dims = build.dims(shape)
+    sizes = zip(shape, out, strict=True)
+    copies = [build.dim(made // size) for size, made in sizes if size and made is not None]
+    return build.rule([dims, None], [[c + d for c, d in zip(copies, dims, strict=True)]])
+
+
+def filled(facts: OpFacts) -> ShardingRule:
+    """`_ -> a b`: every device fills its part."""
+    out = facts.output_shapes[0]
+    if out is None:
+        return whole(facts)
+    build = RuleBuilder()
+    return build.rule([None], [build.dims(out)])
+
+
+RULES: dict[str, RuleMaker] = {
+    "Concat": concat,
+    "Split": split,
+    "Slice": take,
+    "Pad": pad,
+    "CenterCropPad": crop_or_pad,
+    "Resize": resize,
+    "Upsample": resize,
+    "Expand": expand,
+    "Tile": tile,
+    "ConstantOfShape": filled,
+}

@@ -1,0 +1,180 @@
+"""Ops that read or write at indices."""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import Dim, OpFacts, RuleMaker, ShardingRule
+from mcm_passes.sharding.rules.composing import (
+    PASS,
+    REDUCE,
+    REPLICATE,
+    RuleBuilder,
+    axis_of,
+    whole,
+)
+
+
+def gather(facts: OpFacts) -> ShardingRule:
+    """`v+ d, i -> i d`: with part of the rows, a device gives zeros for the indices of others."""
+    data, indices = facts.input_shapes[0], facts.input_shapes[1]
+    if data is None or indices is None:
+        return whole(facts)
+    axis = axis_of(facts, 0, len(data))
+    build = RuleBuilder()
+    dims = [build.dim(s, REDUCE if i == axis else PASS) for i, s in enumerate(data)]
+    at = build.dims(indices)
+    return build.rule([dims, at], [dims[:axis] + at + dims[axis + 1 :]])
+
+
+def gather_elements(facts: OpFacts) -> ShardingRule:
+    """`a !v, a i -> a i`; other dimensions pass where the indices cover them all."""
+    data, indices = facts.input_shapes[0], facts.input_shapes[1]
+    if data is None or indices is None:
+        return whole(facts)
+    axis = axis_of(facts, 0, len(data))
+    build = RuleBuilder()
+    dims: list[Dim] = []
+    at: list[Dim] = []
+    for i, (size, read) in enumerate(zip(data, indices, strict=True)):
+        if i != axis and size == read and size is not None:
+            shared = build.dim(size)
+            dims.append(shared)
+            at.append(shared)
+        else:
+            dims.append(build.dim(size, REPLICATE))
+            at.append(build.dim(read))
+            if i != axis:
+                at[-1] = build.dim(read, REPLICATE)
+    return build.rule([dims, at], [at])
+
+
+def gather_nd(facts: OpFacts) -> ShardingRule:
+    """`b !v d, b i !k -> b i d`: the last dimension of the indices says how many are indexed."""
+    data, indices = facts.input_shapes[0], facts.input_shapes[1]
+    if data is None or indices is None or indices[-1] is None:
+        return whole(facts)
+    batch = int(facts.attributes.get("batch_dims", 0))
+    indexed = batch + indices[-1]
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if batch <= i < indexed else PASS) for i, s in enumerate(data)]
+    at = [*dims[:batch], *build.dims(indices[batch:-1]), build.dim(indices[-1], REPLICATE)]
+    return build.rule([dims, at], [at[:-1] + dims[indexed:]])
+
+
+def scatter_elements(facts: OpFacts) -> ShardingRule:
+    """`a !v, a !i, a !i -> a !v`; other dimensions pass where the indices cover them all."""
+    data, indices = facts.input_shapes[0], facts.input_shapes[1]
+    if data is None or indices is None:
+        return whole(facts)
+    axis = axis_of(facts, 0, len(data))
+    build = RuleBuilder()
+    dims: list[Dim] = []
+    at: list[Dim] = []
+    for i, (size, written) in enumerate(zip(data, indices, strict=True)):
+        if i != axis and size == written and size is not None:
+            dims.append(build.dim(size))
+            at.append(dims[-1])
+        else:
+            dims.append(build.dim(size, REPLICATE))
+            at.append(build.dim(written, REPLICATE))
+    return build.rule([dims, at, at], [dims])
+
+
+def scatter_nd(facts: OpFacts) -> ShardingRule:
+    """`!v d, !i !k, !i d -> !v d`: what the indices do not address passes."""
+    data, indices = facts.input_shapes[0], facts.input_shapes[1]
+    if data is None or indices is None or indices[-1] is None:
+        return whole(facts)
+    indexed = indices[-1]
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i < indexed else PASS) for i, s in enumerate(data)]
+    at = build.dims(indices, REPLICATE)
+    return build.rule([dims, at, at[:-1] + dims[indexed:]], [dims])
+
+
+def tensor_scatter(facts: OpFacts) -> ShardingRule:
+    """`b h !t d, b h !s d, b -> b h !t d`: a cache that is written along `axis`."""
+    cache, update = facts.input_shapes[0], facts.input_shapes[1]
+    if cache is None or update is None:
+        return whole(facts)
+    axis = axis_of(facts, -2, len(cache))
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(cache)]
+    new = list(dims)
+    new[axis] = build.dim(update[axis], REPLICATE)
+    starts = [[dims[0]]] if len(facts.input_shapes) > 2 else []
+    return build.rule([dims, new, *starts], [dims])
+
+
+def one_hot(facts: OpFacts) -> ShardingRule:
+    """`i, _, _ -> i !c`: the classes stand along a new dimension at `axis`."""
+    indices, out = facts.input_shapes[0], facts.output_shapes[0]
+    if indices is None or out is None:
+        return whole(facts)
+    axis = axis_of(facts, -1, len(out))
+    build = RuleBuilder()
+    dims = build.dims(indices)
+    classes = build.dim(out[axis], REPLICATE)
+    return build.rule([dims, None, None], [[*dims[:axis], classes, *dims[axis:]]])
+
+
+def top_k(facts: OpFacts) -> ShardingRule:
+    """`a !n, _ -> a !k, a !k`."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None:
+        return whole(facts)
+    axis = axis_of(facts, -1, len(shape))
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(shape)]
+    chosen = [*dims[:axis], build.dim(out[axis], REPLICATE), *dims[axis + 1 :]]
+    rest = [None] * (len(facts.input_shapes) - 1)
+    return build.rule([dims, *rest], [chosen] * len(facts.output_shapes))
+
+
+def compress(facts: OpFacts) -> ShardingRule:
+    """`a !n, _ -> a !m` along `axis`; without one, all is flattened and needed whole."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    if shape is None or out is None or "axis" not in facts.attributes:
+        return whole(facts)
+    axis = axis_of(facts, 0, len(shape))
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(shape)]
+    kept = [*dims[:axis], build.dim(out[axis], REPLICATE), *dims[axis + 1 :]]
+    return build.rule([dims, None], [kept])
+
+
+def reverse_sequence(facts: OpFacts) -> ShardingRule:
+    """`!t b d, b -> !t b d`: the length of each sequence says how much of it is reversed."""
+    shape = facts.input_shapes[0]
+    if shape is None:
+        return whole(facts)
+    time = axis_of(facts, 0, len(shape), "time_axis")
+    batch = axis_of(facts, 1, len(shape), "batch_axis")
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i == time else PASS) for i, s in enumerate(shape)]
+    return build.rule([dims, [dims[batch]]], [dims])
+
+
+def triangle(facts: OpFacts) -> ShardingRule:
+    """`* !n !m, _ -> * !n !m`."""
+    shape = facts.input_shapes[0]
+    if shape is None:
+        return whole(facts)
+    build = RuleBuilder()
+    dims = [build.dim(s, PASS if i < len(shape) - 2 else REPLICATE) for i, s in enumerate(shape)]
+    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [dims])
+
+
+RULES: dict[str, RuleMaker] = {
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "ScatterElements": scatter_elements,
+    "Scatter": scatter_elements,
+    "ScatterND": scatter_nd,
+    "TensorScatter": tensor_scatter,
+    "OneHot": one_hot,
+    "TopK": top_k,
+    "Compress": compress,
+    "ReverseSequence": reverse_sequence,
+    "Trilu": triangle,
+}

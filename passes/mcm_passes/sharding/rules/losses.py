@@ -1,0 +1,49 @@
+"""Losses over classes."""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import Dim, FactorKind, OpFacts, Reduction, RuleMaker, ShardingRule
+from mcm_passes.sharding.rules.composing import (
+    PASS,
+    REDUCE,
+    REPLICATE,
+    RuleBuilder,
+    whole,
+)
+
+
+def loss(facts: OpFacts) -> ShardingRule:
+    """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
+
+    A mean that weighs classes, or leaves some out, is no mean of the parts' means. Log
+    probabilities, where they are a second result, have the batch dimensions in any case.
+    """
+    scores = facts.input_shapes[0]
+    if scores is None:
+        return whole(facts)
+    how = facts.attributes.get("reduction", "mean")
+    how = how.decode() if isinstance(how, bytes) else str(how)
+    weighted = len(facts.input_shapes) > 2 or "ignore_index" in facts.attributes
+    kind: FactorKind = REDUCE
+    if how == "none":
+        kind = PASS
+    elif how == "mean" and weighted:
+        kind = REPLICATE
+    reduction: Reduction = "mean" if how == "mean" else "sum"
+    build = RuleBuilder()
+    dims = [
+        build.dim(size, REPLICATE if axis == 1 else kind, reduction=reduction)
+        for axis, size in enumerate(scores)
+    ]
+    labels = [dim for axis, dim in enumerate(dims) if axis != 1]
+    results: list[list[Dim]] = [labels if how == "none" else []]
+    if len(facts.output_shapes) > 1:
+        results.append(dims)
+    rest = [None] * (len(facts.input_shapes) - 2)
+    return build.rule([dims, labels, *rest], results)
+
+
+RULES: dict[str, RuleMaker] = {
+    "SoftmaxCrossEntropyLoss": loss,
+    "NegativeLogLikelihoodLoss": loss,
+}

@@ -1,0 +1,64 @@
+"""Pools, and ops that sample an image at places."""
+
+from __future__ import annotations
+
+from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.sharding_templates import rule_for_shapes
+from mcm_passes.sharding.rules.composing import RuleBuilder, whole
+from mcm_passes.sharding.rules.windows import window_dims, windows
+
+
+def pool(facts: OpFacts) -> ShardingRule:
+    """`n c y~ x~ -> n c y~ x~`; whole with indices, which count through the whole tensor."""
+    image, out = facts.input_shapes[0], facts.output_shapes[0]
+    kernel = facts.attributes.get("kernel_shape")
+    if image is None or out is None or kernel is None or len(facts.output_shapes) > 1:
+        return whole(facts)
+    build = RuleBuilder()
+    first = [build.dim(image[0], name="n"), build.dim(image[1], name="c")]
+    before, after = window_dims(build, windows(facts, image[2:], tuple(kernel), out[2:]))
+    return build.rule([first + before], [first + after])
+
+
+def columns_to_image(facts: OpFacts) -> ShardingRule:
+    """Col2Im `n (c !k) !l, _, _ -> n c !y !x`: blocks overlap."""
+    columns, out = facts.input_shapes[0], facts.output_shapes[0]
+    if columns is None or out is None:
+        return whole(facts)
+    places = " ".join(f"!s{axis}" for axis in range(len(out) - 2))
+    text = f"n (c !k) !l, _, _ -> n c {places}"
+    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+
+
+def grid_sample(facts: OpFacts) -> ShardingRule:
+    """`n c !y !x, n v u !k -> n c v u`: a place may read anywhere of its image."""
+    image = facts.input_shapes[0]
+    if image is None:
+        return whole(facts)
+    read = " ".join(f"!y{axis}" for axis in range(len(image) - 2))
+    places = " ".join(f"v{axis}" for axis in range(len(image) - 2))
+    text = f"n c {read}, n {places} !k -> n c {places}"
+    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+
+
+def region_align(facts: OpFacts) -> ShardingRule:
+    """`!n c !y !x, r !k, r -> r c !v !u`: a region names its image."""
+    text = "!n c !y !x, r !k, r -> r c !v !u"
+    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+
+
+def region_pool(facts: OpFacts) -> ShardingRule:
+    """`!n c !y !x, r !k -> r c !v !u`."""
+    text = "!n c !y !x, r !k -> r c !v !u"
+    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+
+
+RULES: dict[str, RuleMaker] = {
+    "MaxPool": pool,
+    "AveragePool": pool,
+    "LpPool": pool,
+    "Col2Im": columns_to_image,
+    "GridSample": grid_sample,
+    "RoiAlign": region_align,
+    "MaxRoiPool": region_pool,
+}

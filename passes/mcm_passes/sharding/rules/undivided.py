@@ -1,0 +1,73 @@
+"""Ops that every device runs as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
+from mcm_passes.sharding.rules.composing import whole
+
+REASONS: dict[str, tuple[str, ...]] = {
+    "random numbers would differ between parts": (
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    ),
+    "the extent of the result depends on values, or its order on all of them": (
+        "NonMaxSuppression",
+        "NonZero",
+        "StringNormalizer",
+        "StringSplit",
+        "Unique",
+    ),
+    "indices count through the whole tensor": ("MaxUnpool",),
+    "every element depends on all of them": ("DynamicQuantizeLinear",),
+    "small tables and constants": (
+        "BlackmanWindow",
+        "Constant",
+        "EyeLike",
+        "HammingWindow",
+        "HannWindow",
+        "MelWeightMatrix",
+        "Range",
+        "Shape",
+        "Size",
+    ),
+    "sequences and optional values": (
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+        "SequenceAt",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SequenceLength",
+        "SequenceMap",
+        "SplitToSequence",
+    ),
+    "control flow: bodies are graphs of their own": ("If", "Loop", "Scan"),
+    "decodes a file": ("ImageDecoder",),
+}
+"""Operators by why they are not divided."""
+
+SHAPE_READERS = ("EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "Size")
+"""Operators to which only the shape of their operand matters: it may be divided elsewhere."""
+
+
+def of_shape(facts: OpFacts) -> ShardingRule:
+    """`_ -> !n`; where a size is unknown, the operand has to be whole for it to be right."""
+    shape = facts.input_shapes[0]
+    if shape is None or None in shape:
+        return whole(facts)
+    return whole(replace(facts, input_shapes=(None,)))
+
+
+RULES: dict[str, RuleMaker] = {
+    **{operator: whole for operators in REASONS.values() for operator in operators},
+    **dict.fromkeys(SHAPE_READERS, of_shape),
+}

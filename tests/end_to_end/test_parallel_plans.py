@@ -1,0 +1,183 @@
+"""Plans: made, shown, explained, put to work, and refused where they do not fit."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.cli.main import cli
+
+MODEL = "zoo:gpt2-tiny"
+
+
+def mcmc(*arguments):
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """A plan that divides ops over two chips, made without learning."""
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact")
+    result = mcmc(
+        "parallelize", MODEL, *asked, "--objective", "paper-count", "-o", path, "--format", "json"
+    )
+    assert result.exit_code == 0, result.output
+    return path, json.loads(result.stdout)
+
+
+def changed(plan, tmp_path, **variables):
+    """The plan with other dimensions for some variables."""
+    data = json.loads(plan[0].read_text())
+    for name, dim in variables.items():
+        data["variables"][name.replace("__", ".")]["dim"] = dim
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_a_plan_names_every_variable(plan):
+    path, shown = plan
+    assert json.loads(path.read_text())["variables"] == shown["variables"]
+    dims = {name: entry["dim"] for name, entry in shown["variables"].items()}
+    assert dims["transformer.h.0.mlp.c_fc.weight"] == 1
+    assert dims["transformer.h.0.mlp.c_proj.weight"] == 0
+    assert dims["transformer.h.0.ln_1.weight"] == -1
+    assert shown["degrees"]["operator"] == 2
+
+
+def test_a_plan_is_compiled_and_proven(plan, workspace):
+    folder = workspace / "out"
+    result = mcmc("compile", MODEL, "--target", "mcm4", "--plan", plan[0], "-o", folder)
+    assert result.exit_code == 0, result.output
+    report = json.loads((folder / "report.json").read_text())
+    assert {o["node"] for o in report["sharded_operators"]} >= {"/transformer/h.0/mlp/c_fc/Gemm"}
+    assert check_folder(folder, seeds=(0, 1)).holds
+    annotated = onnx.load(folder / "annotated.onnx", load_external_data=False)
+    specs = [
+        spec
+        for node in annotated.graph.node
+        for configuration in node.device_configurations
+        for spec in configuration.sharding_spec
+    ]
+    assert {s.tensor_name for s in specs} >= {"transformer.h.0.mlp.c_fc.weight"}
+
+
+def test_the_sharded_and_the_annotated_model_are_files_of_their_own(plan, workspace):
+    sharded, annotated = workspace / "sharded.onnx", workspace / "annotated.onnx"
+    original = workspace / "model.onnx"
+    assert mcmc("zoo", MODEL.removeprefix("zoo:"), "-o", original).exit_code == 0
+    result = mcmc(
+        "parallelize", MODEL, "--target", "mcm4", "--plan", plan[0],
+        "--sharded", sharded, "--annotated", annotated,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    onnx.checker.check_model(str(annotated))
+    outputs = []
+    for path in (original, sharded):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        feeds = {i.name: np.ones(i.shape, np.int64) for i in session.get_inputs()}
+        outputs.append(session.run(None, feeds)[0])
+    assert np.abs(outputs[0] - outputs[1]).max() <= 1e-5 * np.abs(outputs[0]).max()
+
+
+def test_mcm_s021_a_plan_for_another_model(plan):
+    result = mcmc("opt", "zoo:bert-tiny", "--passes", f'apply_plan{{file="{plan[0]}"}}')
+    assert result.exit_code == 1
+    assert "MCM-S021" in result.stderr
+
+
+def test_mcm_s061_a_dimension_that_has_to_stay_whole(plan, tmp_path):
+    path = changed(plan, tmp_path, transformer__h__0__ln_1__weight=0)
+    result = mcmc("opt", MODEL, "--passes", f'apply_plan{{file="{path}"}}')
+    assert result.exit_code == 1
+    assert "MCM-S061" in result.stderr
+    assert "LayerNormalization" in result.stderr
+
+
+def test_mcm_s062_two_dimensions_that_meet(workspace):
+    """The rows of one weight and those of the next: the first product has both as loops."""
+    rng = np.random.default_rng(0)
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in (("v", (8, 6)), ("w", (6, 4)))
+    ]
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "v"], ["hidden"], "first"),
+        onnx.helper.make_node("MatMul", ["hidden", "w"], ["y"], "second"),
+    ]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", (4, 8)), ("y", (4, 4)))
+    ]
+    graph = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:], weights)
+    path, made = workspace / "net.onnx", workspace / "plan.json"
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=opsets), path)
+    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact")
+    assert mcmc("parallelize", path, *asked, "-o", made).exit_code == 0
+    data = json.loads(made.read_text())
+    data["variables"] = {"v": {"dim": 0}, "w": {"dim": 0}}
+    made.write_text(json.dumps(data))
+    result = mcmc("opt", path, "--passes", f'apply_plan{{file="{made}"}}')
+    assert result.exit_code == 1
+    assert "MCM-S062" in result.stderr
+    assert "'first'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--shard", "nothing*=0"), "MCM-S024"),
+        (("--shard", "no number"), "MCM-S023"),
+        (("--shard", "transformer.h.0.ln_1.weight=0"), "MCM-S025"),
+        (("--training",), "MCM-S065"),
+        (("--data", "9"), "MCM-P018"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, code):
+    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact", *arguments)
+    result = mcmc("parallelize", MODEL, *asked)
+    assert result.exit_code == 1
+    assert code in result.stderr
+
+
+def test_why_shows_the_way(plan):
+    result = mcmc("parallelize", MODEL, "--why", "transformer.h.0.ln_1.weight.0")
+    assert result.exit_code == 0, result.output
+    assert "cannot be divided" in result.stdout
+    result = mcmc(
+        "parallelize", MODEL, "--plan", plan[0], "--why", "transformer.h.0.mlp.c_fc.weight.1"
+    )
+    assert "the plan divides it" in result.stdout
+
+
+def test_mcm_s063_why_of_what_is_not_there():
+    result = mcmc("parallelize", MODEL, "--why", "nothing.0")
+    assert result.exit_code == 1
+    assert "MCM-S063" in result.stderr
+
+
+def test_a_cluster_is_planned_for_in_all_combinations():
+    model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=8}"
+    asked = ("--target", "config-a", "--training", "--search", "exact", "--format", "json")
+    result = mcmc("parallelize", model, *asked)
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    ways = [(e["data"], e["operator"], e["stages"]) for e in data["estimates"]]
+    assert {operator for _, operator, _ in ways} == {1, 2, 4, 8}
+    chosen = [e for e in data["estimates"] if e["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["seconds"] == min(e["seconds"] for e in data["estimates"] if e["seconds"])
+
+
+def test_mcm_s064_degrees_that_a_cluster_does_not_have():
+    result = mcmc("parallelize", MODEL, "--target", "config-a", "--operator", "3")
+    assert result.exit_code == 1
+    assert "MCM-S064" in result.stderr

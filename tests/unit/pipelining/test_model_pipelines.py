@@ -1,0 +1,108 @@
+"""Layers, memory and cuts of real graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.api import build_zoo_model
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.ir.importer import import_model
+from mcm_hardware.builtin_targets import config_a, config_c
+from mcm_passes.pipelining.plan import plan_pipeline
+from mcm_passes.pipelining.positions import in_positions, prepare_positions
+from mcm_passes.pipelining.problem_builder import PipelineSettings, prepare
+
+BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"
+T5 = (
+    "t5{layers=3,decoder_layers=4,hidden=256,heads=4,intermediate=1024,vocab=2000,batch=8,"
+    "shape_only=true}"
+)
+
+
+def model(spec):
+    return import_model(build_zoo_model(spec), spec)[0]
+
+
+def test_layers_are_found():
+    bert = prepare(model(BERT), config_a(), PipelineSettings())
+    assert len(bert.boundaries) == 5
+    names = bert.chain.names
+    assert all(f"layer.{k + 1}/" in names[cut] for k, cut in enumerate(bert.boundaries))
+    t5 = prepare(model(T5), config_a(), PipelineSettings())
+    assert len(t5.boundaries) == 3 + 4 - 1
+    assert "decoder/block.1/" in t5.chain.names[t5.boundaries[3]]
+
+
+def test_one_activation_crosses_between_layers():
+    bert = prepare(model(BERT), config_a(), PipelineSettings())
+    crossing = bert.chain.cut_bytes[list(bert.boundaries)]
+    assert crossing.tolist() == [16 * 128 * 256 * 4] * 5
+
+
+def test_decoder_layers_also_read_what_the_encoder_made():
+    t5 = prepare(model(T5), config_a(), PipelineSettings())
+    encoder, decoder = t5.chain.cut_bytes[[t5.boundaries[0], t5.boundaries[-1]]]
+    assert decoder == 2 * encoder
+
+
+def test_shapes_alone_give_the_same_problem_as_weights():
+    with_weights = prepare(
+        model(BERT.replace("shape_only=true", "shape_only=false")), config_a(), PipelineSettings()
+    )
+    without = prepare(model(BERT), config_a(), PipelineSettings())
+    assert with_weights.boundaries == without.boundaries
+    np.testing.assert_allclose(
+        with_weights.problem.weight_bytes, without.problem.weight_bytes, rtol=1e-6
+    )
+
+
+def test_optimiser_state_counts():
+    bert = model(BERT)
+    bytes_of = {
+        name: prepare(bert, config_a(), PipelineSettings(optimizer=name)).problem.state_bytes.sum()
+        for name in ("sgd", "momentum", "adam", "adafactor")
+    }
+    once = prepare(bert, config_a(), PipelineSettings(training=False)).problem.state_bytes.sum()
+    assert bytes_of["sgd"] == bytes_of["adafactor"] == 2 * once
+    assert bytes_of["momentum"] == 3 * once
+    assert bytes_of["adam"] == 4 * once
+
+
+def test_the_plan_is_the_best_of_all_methods():
+    problem = prepare(model(BERT), config_c(), PipelineSettings()).problem
+    plan = plan_pipeline(problem, ("balanced", "random", "descent", "exact"))
+    lengths = [o.pipeline.length_s for o in plan.outcomes if o.pipeline is not None]
+    assert plan.pipeline.length_s == min(lengths)
+    assert all(o.gap is not None and o.gap > -1e-9 for o in plan.outcomes)
+
+
+def test_positions_are_shares_of_the_work():
+    prepared = prepare_positions(model(BERT), config_c(), PipelineSettings(), count=16)
+    assert prepared.problem.num_parts <= 16
+    places = in_positions(prepared, tuple(range(1, prepared.problem.num_parts)))
+    assert (np.diff(places) > 0).all()
+    assert max(places) < 128
+
+
+def fault(problem, code):
+    with pytest.raises(CompileError) as caught:
+        plan_pipeline(problem, ("exact",), at="BERT")
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == code
+    return diagnostic
+
+
+def test_too_little_memory_is_diagnosed_with_numbers():
+    import dataclasses
+
+    problem = prepare(model(BERT), config_a(), PipelineSettings()).problem
+    tiny = dataclasses.replace(problem.devices, memory_bytes=1e6)
+    found = fault(dataclasses.replace(problem, devices=tiny), "MCM-S042")
+    assert "MiB" in found.message
+    assert "adafactor" in found.hint
+
+
+def test_too_many_stages_are_diagnosed():
+    problem = prepare(model(BERT), config_a(), PipelineSettings(stages=17)).problem
+    assert "16 devices" in fault(problem, "MCM-S043").message

@@ -1,0 +1,156 @@
+"""The learned parts: planning at hand, the policy, and its checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.training import TrainingRequest
+from mcm_models.dqn.inference import QNetwork
+from mcm_models.dqn.layout import initial_weights
+from mcm_models.dqn.settings import PUBLISHED
+from mcm_models.pipelines.kernels import length_s
+from mcm_models.pipelines.policy_checkpoint import (
+    PipelinePolicyCard,
+    load_pipeline_policy,
+    save_pipeline_policy,
+)
+from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, CaseEnvironment, prepare_case
+from mcm_models.pipelines.policy_inference import infer_pipeline
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem
+from mcm_models.pipelines.published_environment import FLAT_LAYOUT
+from mcm_models.pipelines.random_cases import random_cases
+from mcm_models.pipelines.tables import pipeline_tables
+from mcm_passes.pipelining.exact import best_pipeline
+from mcm_passes.pipelining.online import learn_online
+from mcm_passes.pipelining.policy_trainer import PipelinePolicyTrainer
+from tests.unit.pipelining.pipeline_cases import random_problem
+
+UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))
+
+
+def same_length(problem: PipelineProblem, found: Pipeline) -> bool:
+    ends = problem.num_parts, problem.devices.num_devices
+    parts, places = (
+        np.array([0, *inner, end], np.int64)
+        for inner, end in zip((found.cuts, found.devices), ends, strict=True)
+    )
+    return found.length_s == pytest.approx(length_s(pipeline_tables(problem), parts, places))
+
+
+def test_cases_depend_on_seed_and_number_alone() -> None:
+    few, more = random_cases(2, 5), random_cases(4, 5)
+    for left, right in zip(few, more, strict=False):
+        np.testing.assert_array_equal(left.forward_s, right.forward_s)
+        assert left.num_parts == 128
+
+
+@pytest.mark.parametrize("beam", [1, 8])
+def test_any_policy_gives_a_valid_pipeline(beam: int) -> None:
+    for problem in random_cases(10, 3):
+        found = infer_pipeline(UNTRAINED, pipeline_tables(problem), problem.stages, beam)
+        assert np.isfinite(found.length_s)
+        assert same_length(problem, found)
+
+
+def test_the_reward_is_the_gain_over_descent() -> None:
+    problem = random_cases(1, 4)[0]
+    case = prepare_case(problem)
+    environment = CaseEnvironment([case], 0)
+    state, alive = environment.reset(2), np.ones(2, bool)
+    for _ in range(environment.horizon):
+        seen = environment.observe(state)
+        assert np.isfinite(seen.candidates).all()
+        assert seen.mask.any(axis=1).all()
+        action = np.argmax(seen.mask, axis=1)
+        _, over = environment.step(state, action, alive)
+        alive &= ~over
+    assert not alive.any()
+    length = length_s(case.tables, state.parts[0], state.places[0])
+    assert state.gain[0] == pytest.approx(max(10 * (case.known_s / length - 1), -1), rel=1e-5)
+
+
+def test_learning_at_hand_solves_a_small_problem() -> None:
+    problem = random_problem(6, stages=3, micro_batches=8)
+    exact = best_pipeline(problem)
+    settings = dataclasses.replace(PUBLISHED["pp"], updates=4)
+    outcome = learn_online(problem, seed=0, settings=settings, iterations=200)
+    assert exact is not None
+    assert outcome.pipeline is not None
+    assert outcome.pipeline.length_s <= 1.02 * exact.length_s
+    assert same_length(problem, outcome.pipeline)
+    again = learn_online(problem, seed=0, settings=settings, iterations=200)
+    assert again.pipeline == outcome.pipeline
+
+
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    card = PipelinePolicyCard(POLICY_LAYOUT.hidden, trained_on={"seed": 3})
+    save_pipeline_policy(path, UNTRAINED.weights, card)
+    network, read = load_pipeline_policy(path)
+    assert read == card
+    assert network.layout == POLICY_LAYOUT
+    for name, weight in UNTRAINED.weights.items():
+        np.testing.assert_array_equal(network.weights[name], weight)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:100],
+        lambda data: data.replace(b"features_version", b"features_versiom"),
+        lambda data: data.replace(b"value/bias", b"value/biaz"),
+    ],
+)
+def test_damaged_checkpoints_are_diagnosed(tmp_path: Path, damage) -> None:
+    path = tmp_path / "policy.safetensors"
+    save_pipeline_policy(path, UNTRAINED.weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CompileError) as caught:
+        load_pipeline_policy(path)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-S044"]
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    weights = {name: np.full_like(w, np.nan) for name, w in UNTRAINED.weights.items()}
+    save_pipeline_policy(path, weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
+    with pytest.raises(CompileError):
+        load_pipeline_policy(path)
+
+
+def test_the_trainer_writes_a_policy_with_its_card(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("mcm_passes.pipelining.policy_trainer.TRAINING_CASES", 20)
+    monkeypatch.setattr("mcm_passes.pipelining.policy_trainer.VALIDATION_CASES", 5)
+    folder = tmp_path / "run"
+    request = TrainingRequest(folder=folder, samples=64, checkpoints=2, seed=1)
+    flat = dataclasses.replace(request, folder=tmp_path / "flat", recipe="published")
+    path = PipelinePolicyTrainer().train(flat, lambda progress: None).checkpoint
+    assert load_pipeline_policy(path)[0].layout == FLAT_LAYOUT
+    result = PipelinePolicyTrainer().train(request, lambda progress: None)
+    _, card = load_pipeline_policy(result.checkpoint)
+    assert card.trained_on["samples"] == 64
+    assert (folder / "pipeline-policy.json").read_text() == card.to_json()
+    with pytest.raises(CompileError) as caught:
+        PipelinePolicyTrainer().train(request, lambda progress: None)
+    assert caught.value.diagnostics[0].code == "MCM-A001"
+    unknown = dataclasses.replace(request, folder=tmp_path / "other", recipe="none")
+    with pytest.raises(CompileError) as caught:
+        PipelinePolicyTrainer().train(unknown, lambda progress: None)
+    assert caught.value.diagnostics[0].code == "MCM-U003"
+
+
+def test_the_shipped_policy_is_near_the_optimum() -> None:
+    network, _ = load_pipeline_policy()
+    gaps = []
+    for problem in random_cases(12, 1):
+        exact = best_pipeline(problem)
+        assert exact is not None
+        found = infer_pipeline(network, pipeline_tables(problem), problem.stages)
+        gaps.append(found.length_s / exact.length_s - 1.0)
+    assert np.mean(gaps) < 0.01

@@ -1,0 +1,22 @@
+"""The formula with arrays of JAX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_models.pipelines.length import pipeline_lengths
+from mcm_models.pipelines.tables import pipeline_tables
+from tests.unit.pipelining.pipeline_cases import every_pipeline, random_problem
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jax_gives_the_same_numbers(seed):
+    jax = pytest.importorskip("jax")
+    problem = random_problem(seed, stages=2)
+    tables = pipeline_tables(problem)
+    cuts, places = every_pipeline(problem)
+    expected = pipeline_lengths(tables, cuts, places, np)
+    moved = jax.tree.map(jax.numpy.asarray, tables)
+    found = pipeline_lengths(moved, jax.numpy.asarray(cuts), jax.numpy.asarray(places), jax.numpy)
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4)

@@ -1,0 +1,48 @@
+"""Linkage groups of real models against the extraction of one dimension at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcm_compiler.ir.importer import import_model
+from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.residual_cnn import ResidualCnn
+from mcm_models.zoo.t5_training import T5Automap
+from mcm_passes.sharding.decision_problem import unpack_bits
+from mcm_passes.sharding.dimension_classes import classes_of
+from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.sharding.linkage import linkage_groups
+from mcm_passes.sharding.one_at_a_time import exclude_each_other, extract
+from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.sharding.ruled_graph import ruled_graph
+from mcm_passes.sharding.variables import trainable_variables
+
+_SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}
+MODELS = {
+    "t5": T5Automap(**_SMALL, layers=1, decoder_layers=1, head_width=4, decoder_seq=4, batch=2),
+    "bert": Bert(**_SMALL, layers=2, positions=8),
+    "cnn": ResidualCnn(image_size=8, stages=2, blocks=1, width=6, classes=5, batch=2),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_groups_are_those_of_the_extraction(name):
+    model, _ = import_model(MODELS[name].build(), name)
+    ruled = rules_of(model)
+    classes = classes_of(ruled_graph(model.graph, ruled))
+    variables = trainable_variables(model)
+    groups = linkage_groups(classes, variables)
+    conflicts = classes.conflicts(groups.class_of_group)
+    by_name = {value.name: value for value in variables}
+    extracted = []
+    for group, members in enumerate(groups.groups()):
+        found = extract((by_name[members[0][0]], members[0][1]), ruled)
+        linked = {(value.name, dim) for value, dim in found.divided if value.name in by_name}
+        assert linked == set(members)
+        assert found.possible == (classes.block[groups.class_of_group[group]] == Block.NONE)
+        extracted.append(found)
+    for one, row in enumerate(conflicts):
+        meets = unpack_bits(row, len(extracted))
+        for other, found in enumerate(extracted):
+            if other != one:
+                assert meets[other] == exclude_each_other(extracted[one], found)

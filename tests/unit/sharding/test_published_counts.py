@@ -1,0 +1,91 @@
+"""How many variables and inputs Auto-MAP's workloads can have divided (Wang et al. 2020)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mcm_compiler.ir.importer import import_model
+from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
+from mcm_models.zoo.vgg19 import Vgg19, Vgg19Training
+from mcm_passes.sharding.cost_oracle import cheapest_decision
+from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
+from mcm_passes.sharding.step_cost import StepCost
+
+
+def _most_divided(problem):
+    """Counts as costs: a tensor with a divided dimension takes a second less."""
+    counts = np.zeros(problem.num_classes)
+    for tensor in range(len(problem.tensors)):
+        of_dims = problem.dim_class[problem.dim_ptr[tensor] : problem.dim_ptr[tensor + 1]]
+        counts[np.unique(of_dims[of_dims >= 0])] -= 1
+    none = np.zeros(0, dtype=np.int32)
+    start = np.zeros(1, dtype=np.int32)
+    cost = StepCost(0.0, counts, np.zeros(0), start, none, 0.0, np.zeros(problem.num_classes))
+    best = cheapest_decision(problem, cost)
+    assert best is not None
+    assert best.proven
+    return problem.partitioned_dims(best.partitioned)
+
+
+def _imported(builder):
+    return import_model(builder.build(), builder.name)[0]
+
+
+def _by_kind(plan):
+    return Counter((".".join(name.split(".")[-2:]), dim) for name, dim in plan.items())
+
+
+def test_t5_has_111_variables_divided_as_published():
+    plan = _most_divided(opp_problem(_imported(T5Automap(shape_only=True)), 8))
+    assert sum(dim >= 0 for dim in plan.values()) == 111
+    assert _by_kind(plan) == {
+        ("q.weight", 1): 18,
+        ("k.weight", 1): 18,
+        ("v.weight", 1): 18,
+        ("o.weight", 0): 18,
+        ("wi.weight", 1): 12,
+        ("wi.bias", 0): 12,
+        ("wo.weight", 0): 12,
+        ("wo.bias", -1): 12,
+        ("shared.weight", 0): 1,
+        ("relative_attention_bias.weight", 1): 2,
+        ("layer_norm.weight", -1): 30,
+        ("final_layer_norm.weight", -1): 2,
+    }
+
+
+@pytest.mark.parametrize("builder", [T5ThreeBillion(), T5ElevenBillion()], ids=lambda b: b.name)
+def test_the_large_ones_have_432_and_the_embeddings(builder):
+    plan = _most_divided(opp_problem(_imported(builder), 8))
+    kinds = _by_kind(plan)
+    embeddings = {("shared.weight", 0): 1, ("relative_attention_bias.weight", 1): 2}
+    assert {kind: kinds.pop(kind) for kind in embeddings} == embeddings
+    assert sum(count for (_, dim), count in kinds.items() if dim >= 0) == 432
+
+
+@pytest.mark.parametrize("builder", [Vgg19Training(shape_only=True), Vgg19(shape_only=True)])
+def test_vgg19_has_29_of_38(builder):
+    plan = _most_divided(opp_problem(_imported(builder), 8))
+    assert len(plan) == 38
+    assert sum(dim >= 0 for dim in plan.values()) == 29
+
+
+@pytest.mark.parametrize(
+    ("builder", "inputs", "divided"),
+    [(T5Automap(shape_only=True), 10, 7), (Vgg19Training(shape_only=True), 4, 2)],
+    ids=["t5", "vgg19"],
+)
+@pytest.mark.parametrize("degree", [2, 16, 32])
+def test_batch_dimensions_and_nothing_else(builder, inputs, divided, degree):
+    model = _imported(builder)
+    plan = _most_divided(adp_problem(model, degree))
+    assert len(plan) == inputs
+    assert sum(dim == 0 for dim in plan.values()) == divided
+    assert set(plan.values()) == {0, -1}
+    shapes = {value.name: value.shape.numpy() for value in model.graph.inputs}
+    assert {name for name, dim in plan.items() if dim == 0} == {
+        name for name, shape in shapes.items() if shape and shape[0] == 64
+    }

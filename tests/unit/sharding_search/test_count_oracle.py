@@ -1,0 +1,115 @@
+"""The exact oracle against all decisions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcm_passes.sharding import count_oracle
+from mcm_passes.sharding.conflict_graph import components, dense_conflicts
+from mcm_passes.sharding.decision_objective import DecisionObjective, count_objective
+
+SEEDS = st.integers(0, 10_000)
+FEW = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@FEW
+@given(seed=SEEDS, classes=st.integers(1, 8), density=st.sampled_from([0.0, 0.2, 0.6]))
+def test_the_count_is_the_best_of_all_decisions(problem_of, brute_force, seed, classes, density):
+    problem = problem_of(seed, classes=classes, density=density)
+    objective = count_objective(problem)
+    found = count_oracle.best_decision(problem, objective)
+    assert problem.is_feasible(found.partitioned)
+    assert found.proven
+    assert found.value == found.bound == brute_force(problem, objective)
+    assert found.value == sum(
+        dim >= 0 for dim in problem.partitioned_dims(found.partitioned).values()
+    )
+
+
+@FEW
+@given(seed=SEEDS, terms=st.integers(0, 5))
+def test_terms_that_count_once(problem_of, objective_of, brute_force, seed, terms):
+    problem, objective = problem_of(seed), objective_of(seed, terms=terms)
+    found = count_oracle.best_decision(problem, objective)
+    assert problem.is_feasible(found.partitioned)
+    assert found.value == pytest.approx(brute_force(problem, objective), abs=1e-9)
+
+
+@FEW
+@given(seed=SEEDS, enumerated=st.sampled_from([0, 10]))
+def test_forced_classes(problem_of, objective_of, brute_force, seed, enumerated):
+    problem, objective = problem_of(seed), objective_of(seed)
+    free = np.flatnonzero(~problem.blocked)
+    forced = np.zeros(8, dtype=bool)
+    forced[free[seed % len(free) :][:1]] = True
+    worth = 1000.0
+    wanted = dataclasses.replace(objective, linear=objective.linear + worth * forced)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_oracle, "ENUMERATED", enumerated)
+        found = count_oracle.best_decision(problem, objective, forced=forced)
+    assert found.partitioned[forced].all()
+    expected = brute_force(problem, wanted) - worth * forced.sum()
+    assert found.value == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cp_sat_finds_what_enumeration_does(problem_of, objective_of, monkeypatch, seed):
+    problem, objective = problem_of(seed, blocked=0.0), objective_of(seed)
+    by_count = count_objective(problem)
+    expected = [count_oracle.best_decision(problem, one).value for one in (objective, by_count)]
+    monkeypatch.setattr(count_oracle, "ENUMERATED", 0)
+    found = [count_oracle.best_decision(problem, one) for one in (objective, by_count)]
+    assert [one.value for one in found] == pytest.approx(expected, abs=1e-9)
+    assert all(one.proven and problem.is_feasible(one.partitioned) for one in found)
+
+
+def test_without_effort_the_bound_still_holds(problem_of, monkeypatch):
+    monkeypatch.setattr(count_oracle, "ENUMERATED", 0)
+    problem = problem_of(3, tensors=120, classes=90, density=0.05, blocked=0.0)
+    objective = count_objective(problem)
+    rushed = count_oracle.best_decision(problem, objective, effort_s=1e-9)
+    exact = count_oracle.best_decision(problem, objective)
+    assert problem.is_feasible(rushed.partitioned)
+    assert rushed.value <= exact.value <= rushed.bound
+
+
+def test_nothing_to_decide(problem_of):
+    problem = problem_of(0, blocked=1.0)
+    found = count_oracle.best_decision(problem, count_objective(problem))
+    assert (found.value, found.proven) == (0.0, True)
+    assert not found.partitioned.any()
+
+
+def test_dense_conflicts_and_components(problem_of):
+    problem = problem_of(1, classes=70, density=0.01)
+    dense = dense_conflicts(problem)
+    assert dense.shape == (70, 70)
+    assert np.array_equal(dense, dense.T)
+    one = np.zeros(70, dtype=bool)
+    for i, j in np.argwhere(dense)[:20]:
+        one[:] = False
+        one[[i, j]] = True
+        assert not problem.is_feasible(one & ~problem.blocked) or problem.blocked[[i, j]].any()
+    parts = components(dense)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(70))
+    label = np.zeros(70, int)
+    for number, part in enumerate(parts):
+        label[part] = number
+    i, j = np.nonzero(dense)
+    assert (label[i] == label[j]).all()
+
+
+def test_objectives_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError):
+        DecisionObjective("cost", np.zeros(2), np.zeros(1))
+    with pytest.raises(ValueError):
+        DecisionObjective(
+            "cost", np.zeros(2), np.zeros(1), np.array([0, 1], np.int32), np.array([2], np.int32)
+        )

@@ -1,0 +1,201 @@
+"""What the rows on operator partitioning and data parallelism share: searches, their records."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.units import seconds_text
+from mcm_passes.sharding.decision_objective import DecisionObjective
+from mcm_passes.sharding.decision_problem import DecisionProblem
+from mcm_passes.sharding.dqn_search import RECIPES, LearnedDecision, search_decision
+
+VERSIONS = ("mcm-compiler", "jax", "numpy", "optax", "ortools")
+SEEDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row of the acceptance table.
+
+    Attributes:
+        row: its number.
+        model: name of the zoo model.
+        problem: what is decided about.
+        objective: what it is worth.
+        expected: by tensor, the dim that must be partitioned, or -1; tensors that are not named
+            may be anything. Empty where the paper gives none: then the value must be the best.
+        limit_s: most seconds of a search.
+        build_s: seconds in which the problem was made from the model.
+    """
+
+    row: int
+    model: str
+    problem: DecisionProblem
+    objective: DecisionObjective
+    expected: dict[str, int]
+    limit_s: float
+    build_s: float
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to search.
+
+    Attributes:
+        name: for the record.
+        recipe: one of `RECIPES`.
+        linkage: whether linkage groups are decided at once.
+        fresh: whether each search compiles its program anew, as a user's would.
+    """
+
+    name: str
+    recipe: str
+    linkage: bool = True
+    fresh: bool = False
+
+
+def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]:
+    """One record for a row and a variant, with an entry per seed."""
+    use_one_thread()
+    runs: list[dict[str, Any]] = []
+    load = os.getloadavg()[0]
+    found: LearnedDecision | None = None
+    for seed in seeds:
+        if variant.fresh:
+            _forget_programs(variant.recipe)
+        began, busy = time.perf_counter(), time.process_time()
+        found = search_decision(
+            row.problem,
+            RECIPES[variant.recipe],
+            seed,
+            row.objective,
+            linkage=variant.linkage,
+        )
+        plan = row.problem.partitioned_dims(found.dqn)
+        runs.append(
+            {
+                "seed": seed,
+                "map_equal": all(plan[name] == dim for name, dim in row.expected.items())
+                and (bool(row.expected) or found.gaps["dqn"] == 0.0),
+                "partitioned": sum(dim >= 0 for dim in plan.values()),
+                "value": found.values["dqn"],
+                "gap": found.gaps["dqn"],
+                "gap_random": found.gaps["random"],
+                "gap_largest_first": found.gaps["largest-first"],
+                "answer_gap": min(found.gaps.values()),
+                "first_hit_episodes": found.first_hit,
+                "episodes": found.episodes,
+                "iterations": found.iterations,
+                "search_s": round(found.seconds, 3),
+                "wall_s": round(time.perf_counter() - began, 3),
+                "cpu_s": round(time.process_time() - busy, 3),
+            }
+        )
+    if found is None:
+        raise ValueError("there is no seed")
+    record: dict[str, Any] = {
+        "row": row.row,
+        "model": row.model,
+        "objective": row.objective.name,
+        "variant": variant.name,
+        "recipe": variant.recipe,
+        "linkage": variant.linkage,
+        "tensors": len(row.problem.tensors),
+        "dims": len(row.problem.dim_class),
+        "groups": row.problem.num_classes,
+        "free_groups": int(np.count_nonzero(~row.problem.blocked)),
+        "oracle": found.oracle.value,
+        "oracle_proven": found.oracle.proven,
+        "limit_s": row.limit_s,
+        "build_s": round(row.build_s, 3),
+        "cores": os.cpu_count(),
+        "load_at_start": round(load, 1),
+        "maps_equal": sum(run["map_equal"] for run in runs),
+        "seeds": len(runs),
+        "worst_gap": max(run["gap"] for run in runs),
+        "longest_s": max(run["wall_s"] for run in runs),
+        "runs": runs,
+    }
+    record["passes"] = record["maps_equal"] == len(runs) and record["longest_s"] <= row.limit_s
+    return record
+
+
+def line(record: dict[str, Any]) -> str:
+    """One line for the terminal."""
+    runs = record["runs"]
+    random = max(run["gap_random"] for run in runs)
+    return (
+        f"row {record['row']} {record['model']} {record['objective']} {record['variant']}: "
+        f"{record['maps_equal']} of {record['seeds']} maps equal, worst gap "
+        f"{record['worst_gap']:.2%} (random {random:.2%}), longest "
+        f"{seconds_text(record['longest_s'])}, {max(run['cpu_s'] for run in runs):.1f} CPU-s"
+    )
+
+
+def reproduce(
+    name: str, models: tuple[str, ...], row_of: Callable[[str], Row], variants: tuple[Variant, ...]
+) -> int:
+    """The command line of a tool; returns 1 if a row of the variant `dqn` does not pass.
+
+    Args:
+        name: of the tool and of its data.
+        models: by default.
+        row_of: the row of a model.
+        variants: by default.
+    """
+    parser = argparse.ArgumentParser(prog=f"{name}.py")
+    parser.add_argument("--models", default=",".join(models))
+    parser.add_argument("--variants", default=",".join(variant.name for variant in variants))
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--update", action="store_true", help="write the data; other rows stay")
+    arguments = parser.parse_args()
+    wanted = arguments.variants.split(",")
+    records: list[dict[str, Any]] = []
+    # Models first: importing forks, which JAX does not like once it runs.
+    for row in [row_of(model) for model in arguments.models.split(",")]:
+        for variant in variants:
+            if variant.name in wanted:
+                records.append(searched(row, variant, range(arguments.seeds)))
+                sys.stdout.write(line(records[-1]) + "\n")
+                sys.stdout.flush()
+    if arguments.update:
+        path = Path(__file__).with_name("data") / f"{name}.json"
+        kept = {_key(record): record for record in _records_in(path) + records}
+        recipes = sorted({variant.recipe for variant in variants})
+        result = {
+            "command": f"python tools/reproduce/{name}.py --seeds {arguments.seeds} --update",
+            "versions": {package: metadata.version(package) for package in VERSIONS},
+            "recipes": {recipe: dataclasses.asdict(RECIPES[recipe]) for recipe in recipes},
+            "records": [kept[key] for key in sorted(kept)],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return 0 if all(r["passes"] for r in records if r["variant"] == "dqn") else 1
+
+
+def _key(record: dict[str, Any]) -> tuple[int, str, str]:
+    return record["row"], record["objective"], record["variant"]
+
+
+def _records_in(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text(encoding="utf-8"))["records"] if path.exists() else []
+
+
+def _forget_programs(recipe: str) -> None:
+    if RECIPES[recipe].backend == "jit":
+        import jax
+
+        jax.clear_caches()
