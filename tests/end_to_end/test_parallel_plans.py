@@ -170,11 +170,35 @@ def test_a_cluster_is_planned_for_in_all_combinations():
     result = mcmc("parallelize", model, *asked)
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    ways = [(e["data"], e["operator"], e["stages"]) for e in data["estimates"]]
-    assert {operator for _, operator, _ in ways} == {1, 2, 4, 8}
+    ways = {(e["data"], e["operator"], e["stages"]) for e in data["estimates"]}
+    assert ways >= {(16, 1, 1), (8, 1, 2), (4, 1, 4)}
     chosen = [e for e in data["estimates"] if e["chosen"]]
     assert len(chosen) == 1
     assert chosen[0]["seconds"] == min(e["seconds"] for e in data["estimates"] if e["seconds"])
+
+
+def test_learning_is_held_against_the_exact_answer():
+    model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=8}"
+    asked = ("--target", "config-a", "--stages", "2", "--operator", "2", "--seed", "3")
+    result = mcmc("parallelize", model, *asked, "--objective", "paper-count", "--format", "json")
+    assert result.exit_code == 0, result.output
+    search = json.loads(result.stdout)["search"]
+    assert {(r["decides"], r["method"]) for r in search} >= {
+        ("OPP", "dqn"),
+        ("OPP", "cp-sat"),
+        ("ADP", "dqn"),
+        ("PP", "dqn"),
+    }
+    found = {r["decides"]: r for r in search if r["method"] == "dqn"}
+    assert found["ADP"]["gap"] == 0.0
+    assert found["OPP"]["gap"] == 0.0
+    assert 0.0 <= found["PP"]["gap"] < 0.05
+
+
+def test_mcm_s027_a_degree_that_nothing_can_take():
+    result = mcmc("parallelize", MODEL, "--target", "mcm36", "--operator", "2000")
+    assert result.exit_code == 1
+    assert "MCM-S027" in result.stderr
 
 
 def test_mcm_s064_degrees_that_a_cluster_does_not_have():

@@ -12,11 +12,12 @@ from mcm_compiler.one_thread import use_one_thread
 use_one_thread()
 
 import argparse  # noqa: E402
+import json  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from pipeline_rows import ROWS, Row, build, cluster, passes, settings_of, write  # noqa: E402
+from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, write  # noqa: E402
 
 from mcm_models.pipelines.problem import Pipeline  # noqa: E402
 from mcm_passes.pipelining.baselines import balanced, descended, random_search  # noqa: E402
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, nargs="*", help="numbers of rows (all)")
     parser.add_argument("--update", action="store_true", help="write the data")
     options = parser.parse_args(arguments)
-    records: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = kept_rows(options.rows or [row.number for row in ROWS])
+    kept = len(records)
     models: dict[str, Any] = {}
     for row in ROWS:
         if options.rows and row.number not in options.rows:
@@ -45,8 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         records.append(measure(row, prepared, options.seeds))
         print(_line(records[-1]), flush=True)
         if options.update:
-            write("automap_pp.json", {"rows": records})
-    return 0 if all(record["passes"] for record in records) else 1
+            ordered = sorted(records, key=lambda r: (r["row"], r["target"]))
+            write("automap_pp.json", {"rows": ordered})
+    return 0 if all(record["passes"] for record in records[kept:]) else 1
+
+
+def kept_rows(measured: Sequence[int]) -> list[dict[str, Any]]:
+    """Records on file of rows that are not measured now."""
+    path = DATA / "automap_pp.json"
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return [row for row in rows if row["row"] not in measured]
 
 
 def measure(row: Row, prepared: ModelPipelining, seeds: int) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Pipeline planning of one model as an environment: the next pivot, until all stages are cut.
 
 After Auto-MAP (Wang et al. 2020, section 3.4). An action is the next cut; cuts that are not behind
-the last one, or that leave a stage without weights, are masked. What is seen of each pivot are the
+the last one, or that leave a stage without weights, are masked, and so are those that leave no way
+to fit into memory with devices evenly shared (ours). What is seen of each pivot are the
 seconds of its stage's gradient reduction, the longest transfer, and the least over the largest
 compute time, as they would be if it were the next. Devices are assigned when all cuts are made, by
 trying all assignments: the paper leaves open how. The reward at the end is 1 / sqrt(L), negative
@@ -21,6 +22,7 @@ from mcm_models.dqn.plain_learner import PlainObservation
 from mcm_models.pipelines.kernels import (
     Ints,
     backward_s,
+    fits,
     forward_s,
     length_s,
     reduction_s,
@@ -67,6 +69,7 @@ class PlanningEnvironment:
         self.bound_s = self.unit_s * problem.micro_batches
         count = problem.devices.num_devices
         self._even = np.arange(problem.stages + 1, dtype=np.int64) * count // problem.stages
+        self._coverable = _coverable(t, self._even)
 
     @property
     def num_actions(self) -> int:
@@ -102,6 +105,7 @@ class PlanningEnvironment:
                 self.tables,
                 state.parts[lane],
                 self._even,
+                self._coverable,
                 made,
                 self.unit_s,
                 seen[lane],
@@ -144,6 +148,7 @@ def _see(
     t: PipelineTables,
     parts: Ints,
     even: Ints,
+    coverable: NDArray[np.bool_],
     made: int,
     unit: float,
     seen: Singles,
@@ -167,10 +172,28 @@ def _see(
         seen[j - 1, 0] = reduction_s(t, i, j, a, b) / unit
         seen[j - 1, 1] = max(transfer, transfer_s(t, j, a, b, c)) / unit
         seen[j - 1, 2] = min(least, slot, rest) / max(most, slot, rest)
-        heavy = t.weights[j] > t.weights[i] and t.weights[count] > t.weights[j]
-        mask[j - 1] = heavy
+        mask[j - 1] = fits(t, i, j, a, b, left) and coverable[made + 1, j]
     if not mask.any():
-        mask[max(i, 0)] = True
+        # Nothing fits with even shares; uneven ones are tried when all cuts are made.
+        for j in range(i + 1, count - left + 2):
+            mask[j - 1] = t.weights[j] > t.weights[i] and t.weights[count] > t.weights[j]
+    if not mask.any():
+        mask[i] = True
+
+
+@njit(cache=True)
+def _coverable(t: PipelineTables, even: Ints) -> NDArray[np.bool_]:
+    """`[S + 1, n + 1]`, whether stages k to the last fit with parts j to the last."""
+    stages, count = len(even) - 1, len(t.forward) - 1
+    found = np.zeros((stages + 1, count + 1), np.bool_)
+    found[stages, count] = True
+    for k in range(stages - 1, -1, -1):
+        for i in range(count):
+            for j in range(i + 1, count + 1):
+                if found[k + 1, j] and fits(t, i, j, even[k], even[k + 1], stages - k):
+                    found[k, i] = True
+                    break
+    return found
 
 
 @njit(cache=True)

@@ -86,9 +86,9 @@ def plan_for_cluster(
         if operator > 1:
             group = _group(cluster, operator)
             found = choose_operators(model, classes, group, options, target.cost_model())
-            if found is None:
+            if found is None and options.operator is None:
                 continue
-            choice = found
+            choice = found or replace(choice, degree=operator)
         for stages in _stage_counts(cluster, operator, options):
             progress(f"ops over {operator} devices, {stages} stages")
             problem = grouped(pipelining.problem, operator, choice, stages)

@@ -13,7 +13,12 @@ from mcm_compiler.cost import CostModel
 from mcm_compiler.parallel_plan import REPLICATED, SearchRecord
 from mcm_compiler.planning import PlanOptions
 from mcm_passes.pipelining.problem_builder import BACKWARD_PER_FORWARD
-from mcm_passes.sharding.constraints import ConstrainedProblem, constrained, parse_constraint
+from mcm_passes.sharding.constraints import (
+    ConstrainedProblem,
+    constrained,
+    parse_constraint,
+    require_divisible,
+)
 from mcm_passes.sharding.cost_oracle import cheapest_decision
 from mcm_passes.sharding.count_oracle import best_decision
 from mcm_passes.sharding.decision_objective import (
@@ -49,6 +54,7 @@ class OperatorChoice:
         objective: what the learner maximises: divided variables, or seconds that are saved.
         cost: seconds of decisions, where these are what counts.
         partitioned: `[K]` bool, the decision.
+        forced: `[K]` bool, what was asked for.
     """
 
     degree: int
@@ -60,6 +66,7 @@ class OperatorChoice:
     objective: DecisionObjective | None = None
     cost: StepCost | None = None
     partitioned: NDArray[np.bool_] | None = None
+    forced: NDArray[np.bool_] | None = None
 
     @classmethod
     def none(cls, model: ir.Model, classes: DimensionClasses) -> OperatorChoice:
@@ -75,7 +82,12 @@ class OperatorChoice:
 
         progress(f"learning what to divide over {self.degree} devices")
         found = search_decision(
-            self.problem, RECIPES["opp"], options.seed, self.objective, linkage=options.linkage
+            self.problem,
+            RECIPES["opp"],
+            options.seed,
+            self.objective,
+            forced=self.forced,
+            linkage=options.linkage,
         )
         known = self.records[0]
         value, best = self._worth(found.dqn), known.objective
@@ -146,10 +158,14 @@ def choose_operators(
         None where nothing is worth dividing.
 
     Raises:
-        CompileError: as `constrained`.
+        CompileError: as `constrained`, and MCM-S027 for a degree that is asked for and that nothing
+            can take.
     """
     asked = [parse_constraint(text) for text in options.shards]
-    fixed = constrained(opp_problem(model, group.devices, classes), classes, asked)
+    problem = opp_problem(model, group.devices, classes)
+    if options.operator is not None:
+        require_divisible(problem, group.devices)
+    fixed = constrained(problem, classes, asked)
     seconds = seconds_by_model(classes, cost_model)
     cost = step_cost(
         model,
@@ -177,12 +193,12 @@ def _by_count(
     options: PlanOptions,
     alone_s: float,
 ) -> OperatorChoice:
-    objective = _forced(count_objective(fixed.problem), fixed)
-    exact = best_decision(fixed.problem, objective)
-    plain = count_objective(fixed.problem).value(exact.partitioned)
+    objective = count_objective(fixed.problem)
+    exact = best_decision(fixed.problem, objective, forced=fixed.forced)
+    plain = exact.value
     gap = 0.0 if exact.proven else None
     record = SearchRecord("OPP", "cp-sat", options.seed, plain, plain, gap)
-    choice = _choice(fixed.problem, objective, cost, exact.partitioned, group, record, alone_s)
+    choice = _choice(fixed, objective, cost, exact.partitioned, group, record, alone_s)
     return replace(choice, cost=None)
 
 
@@ -198,12 +214,12 @@ def _by_cost(
         return None
     oracle, gap = (best.seconds, 0.0) if best.proven else (None, None)
     record = SearchRecord("OPP", "milp", options.seed, best.seconds, oracle, gap)
-    objective = _forced(cost_objective(cost), fixed)
-    return _choice(fixed.problem, objective, cost, best.partitioned, group, record, alone_s)
+    objective = cost_objective(cost)
+    return _choice(fixed, objective, cost, best.partitioned, group, record, alone_s)
 
 
 def _choice(
-    problem: DecisionProblem,
+    fixed: ConstrainedProblem,
     objective: DecisionObjective,
     cost: StepCost,
     partitioned: NDArray[np.bool_],
@@ -213,18 +229,13 @@ def _choice(
 ) -> OperatorChoice:
     return OperatorChoice(
         degree=group.devices,
-        dims=problem.partitioned_dims(partitioned),
+        dims=fixed.problem.partitioned_dims(partitioned),
         time_share=cost.seconds(partitioned) / alone_s if alone_s > 0 else 1.0,
         memory_share=cost.memory_bytes(partitioned) / cost.base_bytes if cost.base_bytes else 1.0,
         records=(record,),
-        problem=problem,
+        problem=fixed.problem,
         objective=objective,
         cost=cost,
         partitioned=partitioned,
+        forced=fixed.forced,
     )
-
-
-def _forced(objective: DecisionObjective, fixed: ConstrainedProblem) -> DecisionObjective:
-    """An objective under which whatever is asked for is worth more than all else."""
-    worth = float(np.abs(objective.linear).sum() + np.abs(objective.term_gain).sum()) + 1.0
-    return replace(objective, linear=objective.linear + worth * fixed.forced)

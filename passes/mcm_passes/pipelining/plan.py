@@ -85,15 +85,15 @@ def plan_pipeline(
         )
         for method, pipeline, seconds in runs
     )
-    found: list[tuple[Pipeline, Method]] = [
+    candidates: list[tuple[Pipeline, Method]] = [
         (o.pipeline, o.method) for o in outcomes if o.pipeline is not None
     ]
-    if not found:
+    if not candidates:
         fallback = best_pipeline(problem)
         if fallback is None:
             raise _out_of_memory(problem, at)
         return PipelinePlan(fallback, "exact", outcomes)
-    best, method = min(found, key=lambda pair: pair[0].length_s)
+    best, method = min(candidates, key=lambda pair: pair[0].length_s)
     return PipelinePlan(best, method, outcomes)
 
 
