@@ -37,6 +37,7 @@ def infer_pipeline(
         return infer_flat(network, t, stages)
     parts, places = np.zeros((1, stages + 1), np.int64), np.zeros((1, stages + 1), np.int64)
     parts[:, -1], places[:, -1] = len(t.forward) - 1, t.speed.shape[0] - 1
+    greedy = 0
     for step in range(2 * (stages - 1)):
         stage, placed = divmod(step, 2)
         lanes = len(parts)
@@ -55,6 +56,11 @@ def infer_pipeline(
         )
         values = network.values(rows, context, mask)
         best = np.argsort(-values, axis=None, kind="stable")[: min(beam, int(mask.sum()))]
+        # The greedy pipeline is never crowded out, so that a beam is at least as good.
+        follow = greedy * NUM_CANDIDATES + int(np.argmax(values[greedy]))
+        if follow not in best:
+            best[-1] = follow
+        greedy = int(np.flatnonzero(best == follow)[0])
         lane, action = np.divmod(best, NUM_CANDIDATES)
         parts, places = parts[lane], places[lane]
         row = parts if placed else places

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 
@@ -76,16 +78,9 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
     first, last = np.meshgrid(np.arange(count + 1), np.arange(count + 1), indexing="ij")
     used = first < last
     speed = _range_sums(row.speed)
-    fastest, local, servers, busiest = np.zeros((4, count + 1, count + 1))
-    starts = np.concatenate([[0], row.server_starts, [count]])
-    for a in range(count):
-        for b in range(a + 1, count + 1):
-            edges = np.unique(np.clip(starts, a, b))
-            sizes, loads = np.diff(edges), np.diff(np.concatenate([[0.0], speed[a, edges[1:]]]))
-            shares = loads / speed[a, b]
-            fastest[a, b] = max(fastest[a, b - 1], row.speed[b - 1])
-            servers[a, b], local[a, b] = len(sizes), sizes.max()
-            busiest[a, b] = shares.max()
+    fastest, local, servers, busiest = _range_numbers(
+        np.asarray(row.server_of, np.int64), np.asarray(row.speed, np.float64)
+    )
     safe_speed = np.where(used, speed, 1.0)
     inside = np.where(used, 2.0 * (local - 1.0) / np.maximum(local, 1.0), 0.0)
     across = np.where(used, 2.0 * (servers - 1.0) / np.maximum(servers, 1.0), 0.0)
@@ -126,3 +121,36 @@ def _range_sums(values: Floats) -> Floats:
     """`[D + 1, D + 1]`, sums of values a to b - 1; meaningless where b <= a."""
     prefix = _prefix(values)
     return prefix[np.newaxis, :] - prefix[:, np.newaxis]
+
+
+@njit(cache=True)
+def _range_numbers(
+    server_of: NDArray[np.int64], speed: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """`[D + 1, D + 1]` each, of devices a to b - 1.
+
+    Greatest speed, most devices of one server, servers, and largest share of the speed in one.
+    """
+    count = len(server_of)
+    fastest, local, servers, busiest = (
+        np.zeros((count + 1, count + 1)),
+        np.zeros((count + 1, count + 1)),
+        np.zeros((count + 1, count + 1)),
+        np.zeros((count + 1, count + 1)),
+    )
+    for a in range(count):
+        here, here_speed, most_speed, total = 0, 0.0, 0.0, 0.0
+        for b in range(a + 1, count + 1):
+            if b == a + 1 or server_of[b - 1] != server_of[b - 2]:
+                here, here_speed = 0, 0.0
+                servers[a, b] = servers[a, b - 1] + 1.0
+            else:
+                servers[a, b] = servers[a, b - 1]
+            here += 1
+            here_speed += speed[b - 1]
+            total += speed[b - 1]
+            most_speed = max(most_speed, here_speed)
+            fastest[a, b] = max(fastest[a, b - 1], speed[b - 1])
+            local[a, b] = max(local[a, b - 1], float(here))
+            busiest[a, b] = most_speed / total
+    return fastest, local, servers, busiest

@@ -47,7 +47,7 @@ FAMILIES = [
 
 @pytest.mark.parametrize("builder", FAMILIES, ids=lambda builder: builder.name)
 def test_compiles_for_four_chips_and_the_chips_compute_the_same(builder, tmp_path):
-    options = CompileOptions(level=1, inferences=8)
+    options = CompileOptions(level=1, replicas=1, inferences=8)
     result = compile_model(builder.build(), "mcm4", options, output=tmp_path / "out")
     assert len(result.chips) > 1
     assert result.verification.outputs
