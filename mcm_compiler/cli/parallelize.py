@@ -139,6 +139,10 @@ def command(
     Data parallelism, ops that are divided over devices, and a pipeline, together. mcmc compile
     --plan puts a plan for a package of chips to work.
     """  # fmt: skip
+    from mcm_compiler.one_thread import use_one_thread
+
+    # Before NumPy is imported: learning is reproducible, and small products take no threads.
+    use_one_thread()
     from mcm_compiler.api import import_named
     from mcm_compiler.cli.output_files import refuse_existing, refuse_existing_model
     from mcm_compiler.cli.parameters import once_each

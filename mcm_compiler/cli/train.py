@@ -133,6 +133,60 @@ def policy(
     )
 
 
+@command.command(cls=Verb, short_help="Train the policy that cuts pipelines.")
+@click.option(
+    "-o", "--output", type=FILE, required=True, help="Folder of the training; holds the policy."
+)
+@click.option("--recipe", default="default", show_default=True, help="How it learns.")
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=40_000,
+    show_default=True,
+    help="Pipelines to learn from.",
+)
+@click.option(
+    "--checkpoints",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Policies to keep on the way, and to choose among.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@format_option()
+def pipeline(
+    output: Path, recipe: str, samples: int, checkpoints: int, seed: int, output_format: str
+) -> None:
+    """Train the policy that cuts pipelines of models that it has not seen.
+
+    Learns on made-up models and clusters, and is chosen by others of them.
+    """
+    from mcm_compiler.one_thread import use_one_thread
+
+    # Before NumPy is imported.
+    use_one_thread()
+    from mcm_compiler.cli.show import show_json, show_table
+    from mcm_compiler.registry import TRAINERS
+    from mcm_compiler.training import TrainingRequest
+
+    request = TrainingRequest(
+        output, recipe=recipe, samples=samples, checkpoints=checkpoints, seed=seed
+    )
+    with _progress() as tell:
+        found = TRAINERS.get("pipeline")().train(request, tell)
+    if output_format == "json":
+        show_json(
+            {
+                "policy": str(found.checkpoint),
+                "samples": found.samples,
+                "scores": found.scores,
+            }
+        )
+        return
+    rows = [["policy", str(found.checkpoint)], ["samples", f"{found.samples:,}"]]
+    show_table(rows + [[name, f"{score:.4f}"] for name, score in found.scores.items()])
+
+
 def _list(output_format: str) -> None:
     from mcm_compiler.cli.listing import component_rows, show_components
     from mcm_compiler.registry import TRAINERS

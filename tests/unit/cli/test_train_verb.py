@@ -30,7 +30,7 @@ class Recorder:
 
 @pytest.fixture(autouse=True)
 def recorder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TRAINERS, "get", lambda name: {"policy": Recorder}[name])
+    monkeypatch.setattr(TRAINERS, "get", lambda name: {"policy": Recorder, "pipeline": Recorder}[name])
     # The verb sets variables for libraries that are imported later.
     monkeypatch.setattr(os, "environ", dict(os.environ))
 
@@ -49,6 +49,18 @@ def test_options_become_a_request() -> None:
     assert Recorder.asked == TrainingRequest(
         Path("out"), "mcm16", "x.json", "published", 400, 4, 9, 0, "tcp://a:1", True
     )
+
+
+def test_options_of_the_pipeline_policy_become_a_request() -> None:
+    result = _invoke(
+        "pipeline", "-o", "out", "--recipe", "published", "--samples", "400", "--checkpoints", "4",
+        "--seed", "9", "--format", "json",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert Recorder.asked == TrainingRequest(
+        Path("out"), recipe="published", samples=400, checkpoints=4, seed=9
+    )
+    assert json.loads(result.stdout)["scores"] == {"zero_shot": 1.25}
 
 
 def test_defaults_are_those_of_the_contract() -> None:
