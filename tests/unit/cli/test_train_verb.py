@@ -105,7 +105,7 @@ def test_wrong_usage(args: list[str]) -> None:
 def test_without_a_word_behind_it_trainers_are_listed() -> None:
     result = _invoke("--format", "json")
     assert result.exit_code == 0
-    (row,) = json.loads(result.stdout)["trainers"]
-    assert row["name"] == "policy"
-    assert row["summary"]
+    rows = json.loads(result.stdout)["trainers"]
+    assert [row["name"] for row in rows] == ["pipeline", "policy"]
+    assert all(row["summary"] for row in rows)
     assert _invoke("--format", "json", "policy", "-o", "out").exit_code == 2
