@@ -61,7 +61,7 @@ def run_here(*arguments):
 def start(*arguments, cwd):
     command = [sys.executable, "-m", "mcm_compiler", "compile", *map(str, arguments)]
     return subprocess.Popen(
-        [*command, "--target", "mcm4"],
+        [*command, "--target", "mcm4", "--replicas", "1"],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
