@@ -141,7 +141,7 @@ def policy(
 @click.option(
     "--samples",
     type=click.IntRange(1),
-    default=40_000,
+    default=20_000,
     show_default=True,
     help="Pipelines to learn from.",
 )

@@ -35,6 +35,7 @@ from mcm_models.pipelines.policy_checkpoint import (  # noqa: E402
     SHIPPED_PIPELINE_POLICY,
     load_pipeline_policy,
 )
+from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, first_weights  # noqa: E402
 from mcm_models.pipelines.policy_inference import BEAM, infer_pipeline  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.random_cases import random_cases  # noqa: E402
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     held = _held_out(network, options.cases)
     for method, numbers in held["methods"].items():
         print(
-            f"{method:15} mean gap {numbers['mean_gap']:.3%}, within 2 % "
+            f"{method:18} mean gap {numbers['mean_gap']:.3%}, within 2 % "
             f"{numbers['within_2_percent']:.1%}, worst {numbers['worst_gap']:.2%}, "
             f"{numbers['milliseconds']:.2f} ms"
         )
@@ -82,9 +83,14 @@ def _held_out(network: QNetwork, count: int) -> dict[str, Any]:
         found is not None and not set(found.devices) <= set(case.devices.server_starts.tolist())
         for case, found in zip(cases, exact, strict=True)
     ]
+    ahead = QNetwork(POLICY_LAYOUT, first_weights(None))
     methods: dict[str, Callable[[PipelineProblem], Pipeline]] = {
         "balanced": balanced,
         "descent": descended,
+        "look-ahead": lambda p: infer_pipeline(ahead, pipeline_tables(p), p.stages, 1),
+        f"look-ahead, beam {BEAM}": lambda p: infer_pipeline(
+            ahead, pipeline_tables(p), p.stages, BEAM
+        ),
         "greedy": lambda p: infer_pipeline(network, pipeline_tables(p), p.stages, 1),
         "greedy, descent": lambda p: infer_pipeline(
             network, pipeline_tables(p), p.stages, 1, descent=True

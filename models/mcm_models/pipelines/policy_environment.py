@@ -2,8 +2,8 @@
 
 Auto-MAP (Wang et al. 2020, section 4.4) trains one policy on arrays and applies it to models that
 it has not seen. Here an action is an offset around the ideal next cut; the reward comes at the end
-and is `max(10 (L_known / L - 1), -1)`, a gain over what descent makes of the balanced pipeline of
-the same case: against a constant, easy and hard cases would drown each other.
+and is `max(10 (L_known / L - 1), -1)`, a gain over what the look-ahead alone decides for the same
+case: against a constant, easy and hard cases would drown each other.
 """
 
 from __future__ import annotations
@@ -14,17 +14,52 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.dqn.layout import QLayout, Singles
+from mcm_models.dqn.layout import QLayout, Singles, initial_weights
 from mcm_models.dqn.plain_learner import PlainObservation
-from mcm_models.pipelines.balanced import balanced_pipeline, descend
-from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see
+from mcm_models.pipelines.kernels import Ints, length_s, unchecked_length_s
+from mcm_models.pipelines.policy_features import (
+    CONTEXT,
+    FEATURES,
+    NUM_CANDIDATES,
+    REACH,
+    SHORTER,
+    SHORTER_SCALE,
+    see,
+)
+from mcm_models.pipelines.policy_lookahead import looked_ahead_pipeline
 from mcm_models.pipelines.problem import PipelineProblem
 from mcm_models.pipelines.random_cases import MAX_SERVERS
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 
 POLICY_LAYOUT = QLayout(features=FEATURES, context=CONTEXT, actions=NUM_CANDIDATES)
 """Two hidden layers of 32, shared by all candidates."""
+
+REWARD_SCALE = 10.0
+"""Of the gain over the look-ahead."""
+
+LEAST_REWARD = -1.0
+"""Of a pipeline that is a tenth longer, or more."""
+
+
+def first_weights(seed: int | None) -> dict[str, Singles]:
+    """Weights that learning begins with: the policy that follows the look-ahead.
+
+    One hidden unit carries the look-ahead into the advantage; the others are random.
+
+    Args:
+        seed: of the random ones; None for zeros, and so the look-ahead alone.
+    """
+    weights = initial_weights(POLICY_LAYOUT, seed or 0)
+    if seed is None:
+        weights = {name: np.zeros_like(weight) for name, weight in weights.items()}
+    source = SHORTER
+    for k in range(len(POLICY_LAYOUT.hidden)):
+        kernel = weights[f"layer{k}/kernel"]
+        kernel[:, 0] = 0.0
+        kernel[source, 0] = 1.0
+        source = 0
+    weights["advantage/kernel"][0] = -REWARD_SCALE / SHORTER_SCALE
+    return weights
 
 
 @dataclass(frozen=True)
@@ -34,7 +69,7 @@ class PreparedCase:
     Attributes:
         tables: of the problem.
         stages: of the pipeline.
-        known_s: length of the balanced pipeline after a pass of descent.
+        known_s: length of the pipeline that the look-ahead alone decides.
     """
 
     tables: PipelineTables
@@ -45,8 +80,8 @@ class PreparedCase:
 def prepare_case(problem: PipelineProblem) -> PreparedCase:
     """Tables and the known length of a problem."""
     tables = pipeline_tables(problem)
-    parts, places = balanced_pipeline(tables, problem.stages)
-    return PreparedCase(tables, problem.stages, float(descend(tables, parts, places)))
+    parts, places = looked_ahead_pipeline(tables, problem.stages, REACH)
+    return PreparedCase(tables, problem.stages, unchecked_length_s(tables, parts, places))
 
 
 @dataclass(eq=False)
@@ -144,7 +179,7 @@ class CaseEnvironment:
             row[stage + 1] = state.middle[lane] + int(action[lane]) - REACH
             if placed and stage == case.stages - 2:
                 length = length_s(case.tables, state.parts[lane], state.places[lane])
-                reward[lane] = max(10.0 * (case.known_s / length - 1.0), -1.0)
+                reward[lane] = max(REWARD_SCALE * (case.known_s / length - 1.0), LEAST_REWARD)
                 over[lane] = True
         state.gain += reward
         state.step += 1

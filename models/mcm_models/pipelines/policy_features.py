@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mcm_models.pipelines.balanced import complete, ideal_part, ideal_place
+from mcm_models.pipelines.balanced import ideal_part, ideal_place
 from mcm_models.pipelines.kernels import (
     Ints,
     backward_s,
@@ -19,18 +19,27 @@ from mcm_models.pipelines.kernels import (
     forward_s,
     reduction_s,
     transfer_s,
-    unchecked_length_s,
+)
+from mcm_models.pipelines.policy_lookahead import (
+    look_ahead,
+    places_of_rest,
+    quick_complete,
+    quick_length_s,
+    usual_places,
 )
 from mcm_models.pipelines.tables import PipelineTables
 
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 """Goes up with every change of what a feature means."""
 
-REACH = 12
+REACH = 16
 """Largest offset of a candidate from the ideal place."""
 
 NUM_CANDIDATES = 2 * REACH + 1
-FEATURES, CONTEXT = 18, 8
+FEATURES, CONTEXT = 20, 8
+
+SHORTER, SHORTER_SCALE = 19, 30.0
+"""The feature that says by how much of itself the look-ahead's best is shorter, and its scale."""
 
 _LARGEST = 4.0
 """Features are cut to this, whatever the numbers."""
@@ -75,7 +84,11 @@ def see(
         middle = ideal_place(t, a, left)
         low, high = a + 1, devices - left + 1
     trial_parts, trial_places = parts.copy(), places.copy()
-    best = np.inf
+    pool = usual_places(t)
+    variants = np.zeros((0, stages + 1), np.int64)
+    if placed:
+        variants = places_of_rest(t, parts, places, stage, middle, REACH, pool)
+    best, nearest = np.inf, np.inf
     lightest = np.inf
     rows[:] = 0.0
     mask[:] = False
@@ -87,13 +100,17 @@ def see(
             if placed:
                 trial_parts[stage + 1] = at
                 lightest = min(lightest, t.cut[at])
-                complete(t, trial_parts, trial_places, stage + 1, False)
+                quick_complete(t, trial_parts, trial_places, stage + 1, False)
             else:
                 trial_places[stage + 1] = at
-                complete(t, trial_parts, trial_places, stage, True)
-            i2, b = trial_parts[stage + 1], trial_places[stage + 1]
-            length = unchecked_length_s(t, trial_parts, trial_places) / whole
+                quick_complete(t, trial_parts, trial_places, stage, True)
+            length = quick_length_s(t, trial_parts, trial_places) / whole
             best = min(best, length)
+            ahead_length = (
+                look_ahead(t, trial_parts, trial_places, stage, placed, variants, pool) / whole
+            )
+            nearest = min(nearest, ahead_length)
+            i2, b = trial_parts[stage + 1], trial_places[stage + 1]
             mask[index] = True
             if placed and not fits(t, i, at, a, b, left):
                 mask[index] = False
@@ -134,9 +151,11 @@ def see(
             row[15] = t.speed[a, b] * left / t.speed[a, devices] - 1.0
             row[16] = t.cut[at] if placed else 0.0
             row[17] = _lightest_ahead(t, trial_parts, trial_places, stage + 1) / slot
+            row[18] = ahead_length
     for index in range(NUM_CANDIDATES):
         if rows[index, 8] > 0.0:
             rows[index, 9] = 10.0 * (rows[index, 8] / best - 1.0)
+            rows[index, SHORTER] = SHORTER_SCALE * (rows[index, 18] / nearest - 1.0)
             if placed and lightest > 0.0:
                 rows[index, 16] = np.log(max(rows[index, 16] / lightest, 1e-6))
         if not found and rows[index, 8] > 0.0:

@@ -8,6 +8,7 @@ from mcm_models.dqn.inference import QNetwork
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see
+from mcm_models.pipelines.policy_lookahead import looked_ahead_pipeline
 from mcm_models.pipelines.problem import Pipeline
 from mcm_models.pipelines.published_environment import infer_flat
 from mcm_models.pipelines.tables import PipelineTables
@@ -30,7 +31,8 @@ def infer_pipeline(
         t: tables of the problem.
         stages: of the pipeline, at least 2.
         beam: partial pipelines that are kept after each decision; 1 is greedy, and so is the
-            published flat network in any case.
+            published flat network in any case. A beam is compared with what the look-ahead alone
+            decides, too.
         descent: one pass of coordinate descent from the pipeline that was found.
     """
     if network.layout.is_flat:
@@ -65,6 +67,13 @@ def infer_pipeline(
         parts, places = parts[lane], places[lane]
         row = parts if placed else places
         row[:, stage + 1] = middle[lane] + action - REACH
+    if beam > 1:
+        # Neither is the pipeline of the look-ahead alone.
+        ahead = looked_ahead_pipeline(t, stages, REACH)
+        parts, places = (
+            np.concatenate([rows, row[np.newaxis]])
+            for rows, row in zip((parts, places), ahead, strict=True)
+        )
     lengths = [float(length_s(t, *pair)) for pair in zip(parts, places, strict=True)]
     top = int(np.argmin(lengths))
     if descent:

@@ -196,9 +196,9 @@ def test_looking_ahead_is_no_longer_than_its_start_and_keeps_what_is_decided() -
         for stage in range(stages - 1):
             for placed in (False, True):
                 ahead_parts, ahead_places = parts.copy(), places.copy()
-                pool = usual_places(t)
+                pool = usual_places.py_func(t)
                 middle = int(parts[stage + 1])
-                variants = places_of_rest(t, parts, places, stage, middle, 4, pool)
+                variants = places_of_rest.py_func(t, parts, places, stage, middle, 4, pool)
                 length = look_ahead(t, ahead_parts, ahead_places, stage, placed, variants, pool)
                 known = stage + 2 if placed else stage + 1
                 np.testing.assert_array_equal(ahead_parts[:known], parts[:known])
