@@ -30,7 +30,8 @@ class Recorder:
 
 @pytest.fixture(autouse=True)
 def recorder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TRAINERS, "get", lambda name: {"policy": Recorder, "pipeline": Recorder}[name])
+    known = {"policy": Recorder, "pipeline": Recorder}
+    monkeypatch.setattr(TRAINERS, "get", lambda name: known[name])
     # The verb sets variables for libraries that are imported later.
     monkeypatch.setattr(os, "environ", dict(os.environ))
 
