@@ -27,8 +27,10 @@ SMALLER = {
     "bidirectional-rnn": "bidirectional-rnn{layers=1,steps=4}",
     "encoder-decoder-rnn": "encoder-decoder-rnn{layers=1,steps=4}",
     "gnmt": "gnmt{layers=2,steps=3,vocab=2000}",
+    "gpt2": "gpt2{layers=4}",
     "nmt": "nmt{steps=4}",
     "stacked-rnn": "stacked-rnn{layers=2,steps=4}",
+    "t5": "t5{layers=3,decoder_layers=3}",
 }
 """Models whose runs would take a minute; without weights they are compiled as they are."""
 
