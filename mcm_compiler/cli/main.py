@@ -24,7 +24,7 @@ VERBS = {
     "run": "Run a compiled folder on inputs from an .npz file.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
-    "targets": "List packages of chips and clusters, show one, or validate a file.",
+    "targets": "List packages and clusters, show one, or validate a file.",
     "passes": "List the passes and their options.",
     "parallelize": "Plan how a model uses the devices of a package or cluster.",
     "partition": "Place the operators of a problem file on devices.",

@@ -71,7 +71,7 @@ def test_pins_count():
 
 
 @given(generators.problems())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = lower_bound(problem).seconds
     members = Portfolio(("dp", "local_search"))
