@@ -26,6 +26,7 @@ from mcm_passes.sharding.dimension_classes import DimensionClasses
 from mcm_passes.sharding.graph_rules import GraphRules
 from mcm_passes.sharding.rule_table import installed_rules
 from mcm_passes.sharding.shard_forms import ShardForm, shard_form
+from mcm_passes.sharding.unused_values import drop_unused
 from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
 
 COMBINERS: dict[Reduction, str] = {
@@ -115,7 +116,7 @@ class _Rewriting:
         operands = [value for node in replaced for value in node.inputs if value is not None]
         for node in reversed(replaced):
             self._graph.remove(node, safe=True)
-        self._drop_unused(operands)
+        drop_unused(self._graph, operands)
         return ShardedGraph(tuple(self._operators), tuple(self._tensors), tuple(self._new))
 
     def _divided_factor(self, index: int) -> tuple[ShardingRule, int, int] | None:
@@ -397,16 +398,3 @@ class _Rewriting:
         else:
             self._graph.insert_before(self._before, node)
         self._new.append(node)
-
-    def _drop_unused(self, values: Sequence[ir.Value]) -> None:
-        pending = list(values)
-        while pending:
-            value = pending.pop()
-            if value.uses() or value.is_graph_output() or value.is_graph_input():
-                continue
-            producer = value.producer()
-            if producer is None:
-                self._graph.initializers.pop(value.name or "", None)
-            elif producer.graph is self._graph and not any(v.uses() for v in producer.outputs):
-                pending += [operand for operand in producer.inputs if operand is not None]
-                self._graph.remove(producer, safe=True)

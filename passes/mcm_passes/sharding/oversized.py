@@ -12,6 +12,7 @@ from mcm_compiler.ir.constants import constant_values, consumed_values, placeabl
 from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.sharding import OperatorSharding
 from mcm_compiler.target import PackageLimits
+from mcm_passes.sharding.unused_values import drop_unused
 from mcm_passes.sharding.weight_cuts import WeightCut, piece_bounds, static_shape, weight_cut
 from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
 
@@ -219,7 +220,7 @@ class OperatorSharder:
             tuple(piece.name or "" for piece in pieces),
         )
         self._graph.remove(node, safe=True)
-        self._drop_unused(operands)
+        drop_unused(self._graph, operands)
         return record, [*pieces, concat]
 
     def _piece(
@@ -251,16 +252,3 @@ class OperatorSharder:
             name=name,
             metadata_props=dict(node.metadata_props),
         )
-
-    def _drop_unused(self, values: Sequence[ir.Value]) -> None:
-        pending = list(values)
-        while pending:
-            value = pending.pop()
-            if value.uses() or value.is_graph_output() or value.is_graph_input():
-                continue
-            producer = value.producer()
-            if producer is None:
-                self._graph.initializers.pop(value.name or "", None)
-            elif producer.graph is self._graph and not any(v.uses() for v in producer.outputs):
-                pending += [operand for operand in producer.inputs if operand is not None]
-                self._graph.remove(producer, safe=True)
