@@ -80,7 +80,7 @@ def _shares(problem: PartitionProblem) -> Iterator[tuple[int, int]]:
     """
     chips = problem.num_chips
     for each in sorted({chips // count for count in range(2, chips + 1)}, reverse=True):
-        if each <= int((~problem.clonable).sum()) and not impossible(_on(problem, each)):
+        if not impossible(_on(problem, each)):
             yield chips // each, each
 
 

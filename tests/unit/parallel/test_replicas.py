@@ -46,6 +46,15 @@ def test_the_bound_holds_for_every_number_of_pipelines() -> None:
     assert partition.period_s / replication.replicas <= 1.02 * min(known)
 
 
+def test_every_share_of_the_chips_is_looked_at_also_if_there_are_fewer_ops() -> None:
+    """What is not looked at would be missing from the bound, too."""
+    tiny = "zoo:plain-cnn{stages=1,blocks=4,shape_only=true}"
+    model, _, _ = run_passes(tiny, "mcm36", CompileOptions(passes=SEARCHED, level=0))
+    assert PARTITION.get(model).chip_of.size < 12
+    shares = {each for _, each, _ in REPLICATION.get(model).considered}
+    assert shares == {36 // count for count in range(1, 37)}
+
+
 def test_a_number_that_is_asked_for_is_taken() -> None:
     report = build_report(_compiled(replicas=5))
     assert report["replication"]["replicas"] == 5
