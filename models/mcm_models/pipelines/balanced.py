@@ -6,23 +6,24 @@ import numpy as np
 from numba import njit
 
 from mcm_models.pipelines.kernels import Ints, length_s
+from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 
 
 @njit(cache=True)
-def ideal_place(t: PipelineTables, a: int, left: int) -> int:
+def ideal_place(servers: Floats, a: int, left: int) -> int:
     """Where a stage that begins at device a would end: even shares, moved to the start of a server.
 
     Args:
-        t: the tables.
+        servers: `[D + 1, D + 1]`, of the tables.
         a: its first device.
         left: stages from this one to the last, at least 2.
     """
-    devices = t.speed.shape[0] - 1
+    devices = servers.shape[0] - 1
     even = (devices - a) / left
     nearest, distance = 0, np.inf
     for b in range(a + 1, devices - left + 2):
-        if t.servers[b - 1, b + 1] == 2.0 and abs(b - a - even) < distance:
+        if servers[b - 1, b + 1] == 2.0 and abs(b - a - even) < distance:
             nearest, distance = b, abs(b - a - even)
     if distance <= 0.5 * even:
         return nearest
@@ -71,7 +72,7 @@ def complete(t: PipelineTables, parts: Ints, places: Ints, stage: int, placed: b
     stages = len(parts) - 1
     for k in range(stage, stages - 1):
         if k > stage or not placed:
-            places[k + 1] = ideal_place(t, places[k], stages - k)
+            places[k + 1] = ideal_place(t.servers, places[k], stages - k)
         parts[k + 1] = ideal_part(t, parts[k], places[k], places[k + 1], stages - k)
 
 

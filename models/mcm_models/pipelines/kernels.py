@@ -45,7 +45,7 @@ def transfer_s(t: PipelineTables, j: int, a: int, b: int, c: int) -> float:
     return t.cut[j] * t.inter * share + t.inter_latency
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> float:
     """Bytes on the fullest device of a stage.
 
@@ -65,7 +65,7 @@ def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left:
     return t.state[j] - t.state[i] + activations * t.share[a, b]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def fits(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> bool:
     """Whether a stage has weights and fits into memory; arguments as those of `memory_bytes`."""
     if t.weights[j] - t.weights[i] <= 0.0:

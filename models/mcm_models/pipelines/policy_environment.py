@@ -2,8 +2,10 @@
 
 Auto-MAP (Wang et al. 2020, section 4.4) trains one policy on arrays and applies it to models that
 it has not seen. Here an action is an offset around the ideal next cut; the reward comes at the end
-and is `max(10 (L_known / L - 1), -1)`, a gain over what the look-ahead alone decides for the same
-case: against a constant, easy and hard cases would drown each other.
+and is `100 (L_known / L - 1)`, cut to 0 to 2, where L is the shortest of the pipeline and of all
+completions that were seen on its way: a gain over what the look-ahead alone decides for the same
+case. Its pipeline is an answer already, so that losing to it costs nothing, and what is learned is
+where else to look.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from mcm_models.dqn.layout import QLayout, Singles, initial_weights
 from mcm_models.dqn.plain_learner import PlainObservation
-from mcm_models.pipelines.kernels import Ints, length_s, unchecked_length_s
+from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_features import (
     CONTEXT,
     FEATURES,
@@ -26,28 +28,26 @@ from mcm_models.pipelines.policy_features import (
     SHORTER_SCALE,
     see,
 )
-from mcm_models.pipelines.policy_lookahead import looked_ahead_pipeline
-from mcm_models.pipelines.problem import PipelineProblem
+from mcm_models.pipelines.policy_lookahead import AheadTables
+from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import MAX_SERVERS
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.tables import PipelineTables
 
 POLICY_LAYOUT = QLayout(features=FEATURES, context=CONTEXT, actions=NUM_CANDIDATES)
 """Two hidden layers of 32, shared by all candidates."""
 
-REWARD_SCALE = 10.0
+REWARD_SCALE, LARGEST_REWARD = 100.0, 2.0
 """Of the gain over the look-ahead."""
-
-LEAST_REWARD = -1.0
-"""Of a pipeline that is a tenth longer, or more."""
 
 
 def first_weights(seed: int | None) -> dict[str, Singles]:
     """Weights that learning begins with: the policy that follows the look-ahead.
 
-    One hidden unit carries the look-ahead into the advantage; the others are random.
+    One hidden unit carries the look-ahead into the advantage; the others are random, and count
+    nothing at first.
 
     Args:
-        seed: of the random ones; None for zeros, and so the look-ahead alone.
+        seed: of the random ones; None for zeros.
     """
     weights = initial_weights(POLICY_LAYOUT, seed or 0)
     if seed is None:
@@ -58,6 +58,7 @@ def first_weights(seed: int | None) -> dict[str, Singles]:
         kernel[:, 0] = 0.0
         kernel[source, 0] = 1.0
         source = 0
+    weights["advantage/kernel"][:] = 0.0
     weights["advantage/kernel"][0] = -REWARD_SCALE / SHORTER_SCALE
     return weights
 
@@ -68,20 +69,15 @@ class PreparedCase:
 
     Attributes:
         tables: of the problem.
+        ahead: the same for the look-ahead.
         stages: of the pipeline.
         known_s: length of the pipeline that the look-ahead alone decides.
     """
 
     tables: PipelineTables
+    ahead: AheadTables
     stages: int
     known_s: float
-
-
-def prepare_case(problem: PipelineProblem) -> PreparedCase:
-    """Tables and the known length of a problem."""
-    tables = pipeline_tables(problem)
-    parts, places = looked_ahead_pipeline(tables, problem.stages, REACH)
-    return PreparedCase(tables, problem.stages, unchecked_length_s(tables, parts, places))
 
 
 @dataclass(eq=False)
@@ -94,6 +90,7 @@ class CaseState:
         places: device cuts of each lane.
         step: decisions made; a lane with fewer stages is over earlier.
         middle: `[E]`, position of the middle candidate of the last observation.
+        shortest: `[E]`, length of the shortest completion seen.
         gain: `[E]`, reward at the end.
     """
 
@@ -102,6 +99,7 @@ class CaseState:
     places: list[Ints]
     step: int
     middle: Ints
+    shortest: Floats
     gain: Singles
 
 
@@ -139,7 +137,13 @@ class CaseEnvironment:
                 row[-1] = end
                 rows.append(row)
         return CaseState(
-            cases, parts, places, 0, np.zeros(lanes, np.int64), np.zeros(lanes, np.float32)
+            cases,
+            parts,
+            places,
+            0,
+            np.zeros(lanes, np.int64),
+            np.full(lanes, np.inf),
+            np.zeros(lanes, np.float32),
         )
 
     def observe(self, state: CaseState) -> PlainObservation:
@@ -153,8 +157,10 @@ class CaseEnvironment:
             if stage >= case.stages - 1:
                 mask[lane, REACH] = True
                 continue
-            state.middle[lane] = see(
+            plan = np.empty((2, case.stages + 1), np.int64)
+            state.middle[lane], _, length = see(
                 case.tables,
+                case.ahead,
                 state.parts[lane],
                 state.places[lane],
                 stage,
@@ -162,7 +168,9 @@ class CaseEnvironment:
                 rows[lane],
                 context[lane],
                 mask[lane],
+                *plan,
             )
+            state.shortest[lane] = min(state.shortest[lane], length)
         return PlainObservation(rows, context, mask)
 
     def step(
@@ -179,7 +187,8 @@ class CaseEnvironment:
             row[stage + 1] = state.middle[lane] + int(action[lane]) - REACH
             if placed and stage == case.stages - 2:
                 length = length_s(case.tables, state.parts[lane], state.places[lane])
-                reward[lane] = max(REWARD_SCALE * (case.known_s / length - 1.0), LEAST_REWARD)
+                gain = case.known_s / min(length, state.shortest[lane]) - 1.0
+                reward[lane] = min(max(REWARD_SCALE * gain, 0.0), LARGEST_REWARD)
                 over[lane] = True
         state.gain += reward
         state.step += 1

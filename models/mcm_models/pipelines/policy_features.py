@@ -11,43 +11,46 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mcm_models.pipelines.balanced import ideal_part, ideal_place
-from mcm_models.pipelines.kernels import (
-    Ints,
-    backward_s,
-    fits,
-    forward_s,
-    reduction_s,
-    transfer_s,
-)
+from mcm_models.pipelines.balanced import ideal_place
+from mcm_models.pipelines.kernels import Ints, fits
 from mcm_models.pipelines.policy_lookahead import (
+    AheadTables,
+    least_s,
     look_ahead,
     places_of_rest,
-    quick_complete,
-    quick_length_s,
-    usual_places,
+    quick_part,
+    up_to,
+    with_stage,
+    with_transfer,
 )
 from mcm_models.pipelines.tables import PipelineTables
 
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 """Goes up with every change of what a feature means."""
 
 REACH = 16
 """Largest offset of a candidate from the ideal place."""
 
 NUM_CANDIDATES = 2 * REACH + 1
-FEATURES, CONTEXT = 20, 8
+FEATURES, CONTEXT = 18, 8
 
-SHORTER, SHORTER_SCALE = 19, 30.0
+SLACK = 0.02
+"""Candidates whose completion is longer than the shortest by more than this share are left out.
+
+What the look-ahead cannot tell apart is what is learned; everything else it knows better.
+"""
+
+SHORTER, SHORTER_SCALE = 17, 1.0 / SLACK
 """The feature that says by how much of itself the look-ahead's best is shorter, and its scale."""
 
 _LARGEST = 4.0
 """Features are cut to this, whatever the numbers."""
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def see(
     t: PipelineTables,
+    q: AheadTables,
     parts: Ints,
     places: Ints,
     stage: int,
@@ -55,11 +58,14 @@ def see(
     rows: NDArray[np.float32],
     context: NDArray[np.float32],
     mask: NDArray[np.bool_],
-) -> int:
-    """Fills features, context and mask; the position of the middle candidate.
+    plan_parts: Ints,
+    plan_places: Ints,
+) -> tuple[int, int, float]:
+    """Fills features, context and mask.
 
     Args:
         t: the tables.
+        q: the same for the look-ahead.
         parts: `[S + 1]`, decided up to `stage`, with both ends.
         places: `[S + 1]`, decided up to `stage`, or `stage + 1` where `placed`.
         stage: the stage that is decided about, not the last.
@@ -67,148 +73,160 @@ def see(
         rows: `[A, F]`.
         context: `[G]`.
         mask: `[A]`; true for at least one.
+        plan_parts: `[S + 1]`, filled with the cuts of the shortest completion.
+        plan_places: `[S + 1]`, with its device cuts.
+
+    Returns:
+        The position of the middle candidate, the index of the one with the shortest completion,
+        and its length.
     """
     stages = len(parts) - 1
     left = stages - stage
     count, devices = parts[stages], places[stages]
     i, a = parts[stage], places[stage]
-    work = t.forward[count] + t.backward[count]
-    slot = work / t.speed[0, devices]
+    part, span = q.part, q.span
+    later_decisions = 2 * (left - 1) - (2 if placed else 1)
+    work = part[count, 1]
+    slot = work * span[0, devices, 1]
     whole = slot * t.micro_batches
-    repeats = t.micro_batches - 1.0
-    total, drained, ending, most = _so_far(t, parts, places, stage, placed)
     if placed:
-        middle = ideal_part(t, i, a, places[stage + 1], left)
+        middle = quick_part(q, i, a, places[stage + 1], left)
         low, high = i + 1, count - left + 1
     else:
-        middle = ideal_place(t, a, left)
+        middle = ideal_place(span[:, :, 2], a, left)
         low, high = a + 1, devices - left + 1
     trial_parts, trial_places = parts.copy(), places.copy()
-    pool = usual_places(t)
     variants = np.zeros((0, stages + 1), np.int64)
     if placed:
-        variants = places_of_rest(t, parts, places, stage, middle, REACH, pool)
-    best, nearest = np.inf, np.inf
+        variants = places_of_rest(q, parts, places, stage, middle, REACH)
+    shortest, fitting = np.inf, np.inf
     lightest = np.inf
+    lengths, fit = np.full(NUM_CANDIDATES, np.inf), np.zeros(NUM_CANDIDATES, np.bool_)
     rows[:] = 0.0
-    mask[:] = False
-    found = False
-    for offset in range(-REACH, REACH + 1):
-        at = middle + offset
-        if low <= at <= high:
-            index = offset + REACH
-            if placed:
-                trial_parts[stage + 1] = at
-                lightest = min(lightest, t.cut[at])
-                quick_complete(t, trial_parts, trial_places, stage + 1, False)
-            else:
-                trial_places[stage + 1] = at
-                quick_complete(t, trial_parts, trial_places, stage, True)
-            length = quick_length_s(t, trial_parts, trial_places) / whole
-            best = min(best, length)
-            ahead_length = (
-                look_ahead(t, trial_parts, trial_places, stage, placed, variants, pool) / whole
-            )
-            nearest = min(nearest, ahead_length)
-            i2, b = trial_parts[stage + 1], trial_places[stage + 1]
-            mask[index] = True
-            if placed and not fits(t, i, at, a, b, left):
-                mask[index] = False
-            found = found or mask[index]
-            ahead, back = forward_s(t, i, i2, a, b), backward_s(t, i, i2, a, b)
-            over = transfer_s(t, i2, a, b, trial_places[stage + 2])
-            both = over * (1.0 + t.both_ways)
-            rest = (work - t.forward[i2] - t.backward[i2]) / t.speed[b, devices]
-            reduced = reduction_s(t, i, i2, a, b)
-            before = transfer_s(t, i, places[stage - 1], a, b) if stage > 0 else 0.0
-            before *= 1.0 + t.both_ways
-            longest = max(most, ahead + back, both, before)
-            lower = total + ahead + back + both + before + rest
-            lower += repeats * max(longest, rest) + max(ending, reduced - drained)
-            rest_reduced = 0.0
-            for k in range(stage + 1, stages):
-                rest_reduced = max(
-                    rest_reduced,
-                    reduction_s(
-                        t, trial_parts[k], trial_parts[k + 1], trial_places[k], trial_places[k + 1]
-                    ),
-                )
-            row = rows[index]
-            row[0] = (ahead + back) / slot
-            row[1] = rest / slot
-            row[2] = longest / slot
-            row[3] = both / slot
-            row[4] = before / slot
-            row[5] = reduced / whole
-            row[6] = max(reduced - drained, 0.0) / whole
-            row[7] = rest_reduced / whole
-            row[8] = length
-            row[10] = lower / whole
-            row[11] = offset / REACH
-            row[12] = abs(offset) / REACH
-            row[13] = t.servers[a, b] - 1.0
-            row[14] = t.servers[b - 1, b + 1] - 1.0
-            row[15] = t.speed[a, b] * left / t.speed[a, devices] - 1.0
-            row[16] = t.cut[at] if placed else 0.0
-            row[17] = _lightest_ahead(t, trial_parts, trial_places, stage + 1) / slot
-            row[18] = ahead_length
+    slack = 1.0 + SLACK * min(later_decisions / 5.0, 1.0)
+    for turn in range(NUM_CANDIDATES):
+        # The middle one first: it shows which of the others are too long in any case.
+        index = REACH if turn == 0 else turn - (turn <= REACH)
+        at = middle + index - REACH
+        if at < low or at > high:
+            continue
+        if placed:
+            lightest = min(lightest, part[at, 3])
+            trial_parts[stage + 1], trial_places[stage + 1] = at, places[stage + 1]
+            here = up_to(q, trial_parts, trial_places, stage)
+            here = with_stage(q, here, i, at, a, places[stage + 1])
+            if least_s(q, here, at, places[stage + 1]) > fitting * slack:
+                continue
+        else:
+            trial_places[stage + 1] = at
+        length = look_ahead(q, trial_parts, trial_places, stage, placed, variants)
+        lengths[index] = length
+        i2, b, c = trial_parts[stage + 1], trial_places[stage + 1], trial_places[stage + 2]
+        fit[index] = not placed or fits(t, i, i2, a, b, left)
+        if fit[index]:
+            fitting = min(fitting, length)
+        if length < shortest:
+            shortest = length
+            plan_parts[:], plan_places[:] = trial_parts, trial_places
+        before = up_to(q, trial_parts, trial_places, stage)
+        here = with_stage(q, before, i, i2, a, b)
+        sent = with_transfer(q, here, i2, a, b, c)
+        reduced = (part[i2, 2] - part[i, 2]) * span[a, b, 4] + span[a, b, 5]
+        reduced_later, thin = 0.0, 0
+        for k in range(stage + 1, stages):
+            j, d, e = trial_parts[k], trial_places[k], trial_places[k + 1]
+            j2 = trial_parts[k + 1]
+            later = (part[j2, 2] - part[j, 2]) * span[d, e, 4] + span[d, e, 5]
+            reduced_later = max(reduced_later, later)
+            thin += j2 - j == 1
+        row = rows[index]
+        row[0] = (here[0] - before[0]) / slot
+        row[1] = (work - part[i2, 1]) * span[b, devices, 1] / slot
+        row[2] = sent[3] / slot
+        row[3] = (sent[0] - here[0]) / slot
+        row[4] = before[0] / slot
+        row[5] = reduced / whole
+        row[6] = max(reduced - before[1], 0.0) / whole
+        row[7] = reduced_later / whole
+        row[8] = length / whole
+        row[9] = least_s(q, sent, i2, b) / whole
+        row[10] = (index - REACH) / REACH
+        row[11] = abs(index - REACH) / REACH
+        row[12] = span[a, b, 2] - 1.0
+        row[13] = span[b - 1, b + 1, 2] - 1.0
+        row[14] = span[a, b, 0] * left * span[a, devices, 1] - 1.0
+        row[15] = part[at, 3] if placed else 0.0
+        row[16] = thin
+    found = fitting < np.inf
+    nearest = fitting if found else shortest
+    top = -1
     for index in range(NUM_CANDIDATES):
-        if rows[index, 8] > 0.0:
-            rows[index, 9] = 10.0 * (rows[index, 8] / best - 1.0)
-            rows[index, SHORTER] = SHORTER_SCALE * (rows[index, 18] / nearest - 1.0)
+        mask[index] = lengths[index] <= nearest * slack and (fit[index] or not found)
+        if mask[index] and (top < 0 or lengths[index] < lengths[top]):
+            top = index
+        if lengths[index] < np.inf:
+            rows[index, SHORTER] = SHORTER_SCALE * (lengths[index] / nearest - 1.0)
             if placed and lightest > 0.0:
-                rows[index, 16] = np.log(max(rows[index, 16] / lightest, 1e-6))
-        if not found and rows[index, 8] > 0.0:
-            mask[index] = True
+                rows[index, 15] = np.log(max(rows[index, 15] / lightest, 1e-6))
         for feature in range(FEATURES):
             rows[index, feature] = min(max(rows[index, feature], -_LARGEST), _LARGEST)
+    known = up_to(q, parts, places, stage) if placed else up_to(q, plan_parts, plan_places, stage)
     context[0] = 1.0 if placed else 0.0
     context[1] = stage / stages
     context[2] = left / 4.0
     context[3] = min(t.micro_batches / 16.0, _LARGEST)
-    context[4] = min(most / slot, _LARGEST)
-    context[5] = min(ending / whole, _LARGEST)
-    context[6] = t.servers[a, devices] / left - 1.0
-    context[7] = min(t.weights[count] * t.reduce[0, devices] / whole, _LARGEST)
-    return middle
+    context[4] = min(known[3] / slot, _LARGEST)
+    context[5] = min(known[2] / whole, _LARGEST)
+    context[6] = span[a, devices, 2] / left - 1.0
+    context[7] = min(part[count, 2] * span[0, devices, 4] / whole, _LARGEST)
+    return middle, top, shortest
 
 
 @njit(cache=True)
-def _so_far(
-    t: PipelineTables, parts: Ints, places: Ints, stage: int, placed: bool
-) -> tuple[float, float, float, float]:
-    """Sum of times, backward times, exposed reduction and longest slot of the stages before."""
-    total, drained, ending, most = 0.0, 0.0, 0.0, 0.0
-    for k in range(stage):
-        i, j, a, b = parts[k], parts[k + 1], places[k], places[k + 1]
-        ahead, back = forward_s(t, i, j, a, b), backward_s(t, i, j, a, b)
-        ending = max(ending, reduction_s(t, i, j, a, b) - drained)
-        total += ahead + back
-        drained += back
-        most = max(most, ahead + back)
-        if k + 1 < stage or placed:
-            ahead = transfer_s(t, j, a, b, places[k + 2])
-            back = ahead * t.both_ways
-            # The transfer into the stage at hand is counted with its candidates.
-            if k + 1 < stage:
-                total += ahead + back
-            drained += back
-            most = max(most, ahead + back)
-    return total, drained, ending, most
+def see_all(
+    t: PipelineTables,
+    q: AheadTables,
+    parts: Ints,
+    places: Ints,
+    stage: int,
+    placed: bool,
+    rows: NDArray[np.float32],
+    context: NDArray[np.float32],
+    mask: NDArray[np.bool_],
+    plans: Ints,
+) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """As `see`, for E partial pipelines of one problem.
 
+    Args:
+        t: the tables.
+        q: the same for the look-ahead.
+        parts: `[E, S + 1]`.
+        places: `[E, S + 1]`.
+        stage: the stage that is decided about.
+        placed: whether its devices are decided.
+        rows: `[E, A, F]`.
+        context: `[E, G]`.
+        mask: `[E, A]`.
+        plans: `[E, 2, S + 1]`, filled with cuts and device cuts of the shortest completions.
 
-@njit(cache=True)
-def _lightest_ahead(t: PipelineTables, parts: Ints, places: Ints, stage: int) -> float:
-    """The shortest transfer behind `stage` of cuts near where its balanced end is."""
-    stages = len(parts) - 1
-    if stage >= stages - 1:
-        return 0.0
-    lightest = np.inf
-    for offset in range(-4, 5):
-        at = parts[stage + 1] + offset
-        if parts[stage] < at < parts[stages]:
-            lightest = min(
-                lightest,
-                transfer_s(t, at, places[stage], places[stage + 1], places[stage + 2]),
-            )
-    return lightest * (1.0 + t.both_ways)
+    Returns:
+        `[E]` each: positions of the middle candidates, indices of those with the shortest
+        completions, and their lengths.
+    """
+    lanes = len(parts)
+    middle, top, lengths = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes)
+    for lane in range(lanes):
+        middle[lane], top[lane], lengths[lane] = see(
+            t,
+            q,
+            parts[lane],
+            places[lane],
+            stage,
+            placed,
+            rows[lane],
+            context[lane],
+            mask[lane],
+            plans[lane, 0],
+            plans[lane, 1],
+        )
+    return middle, top, lengths

@@ -7,11 +7,12 @@ import numpy as np
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see
-from mcm_models.pipelines.policy_lookahead import looked_ahead_pipeline
-from mcm_models.pipelines.problem import Pipeline
+from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, PreparedCase, first_weights
+from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see_all
+from mcm_models.pipelines.policy_lookahead import ahead_tables
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.published_environment import infer_flat
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 
 BEAM = 8
 """Partial pipelines that are kept by default."""
@@ -24,61 +25,67 @@ def infer_pipeline(
     beam: int = BEAM,
     descent: bool = False,
 ) -> Pipeline:
-    """The shortest of the pipelines that the policy values most.
+    """The shortest of the pipelines that the policy decides on, and of what it saw on the way.
+
+    That is all completions of the look-ahead, and what the look-ahead alone decides.
 
     Args:
         network: the policy.
         t: tables of the problem.
         stages: of the pipeline, at least 2.
-        beam: partial pipelines that are kept after each decision; 1 is greedy, and so is the
-            published flat network in any case. A beam is compared with what the look-ahead alone
-            decides, too.
+        beam: partial pipelines that are kept after each decision, the greedy one of the policy and
+            that of the look-ahead alone among them; 1 for these two. The published flat network is
+            greedy in any case.
         descent: one pass of coordinate descent from the pipeline that was found.
     """
     if network.layout.is_flat:
         return infer_flat(network, t, stages)
+    q = ahead_tables(t)
     parts, places = np.zeros((1, stages + 1), np.int64), np.zeros((1, stages + 1), np.int64)
     parts[:, -1], places[:, -1] = len(t.forward) - 1, t.speed.shape[0] - 1
-    greedy = 0
+    # The lane of the policy's greedy pipeline is the first.
+    ahead = 0
+    shortest, plan = np.inf, np.zeros((2, stages + 1), np.int64)
     for step in range(2 * (stages - 1)):
         stage, placed = divmod(step, 2)
         lanes = len(parts)
         rows = np.empty((lanes, NUM_CANDIDATES, FEATURES), np.float32)
         context = np.empty((lanes, CONTEXT), np.float32)
         mask = np.empty((lanes, NUM_CANDIDATES), np.bool_)
-        middle = np.array(
-            [
-                see(t, *pair, stage, bool(placed), *seen)
-                for pair, seen in zip(
-                    zip(parts, places, strict=True),
-                    zip(rows, context, mask, strict=True),
-                    strict=True,
-                )
-            ]
+        plans = np.empty((lanes, 2, stages + 1), np.int64)
+        middle, nearest, lengths = see_all(
+            t, q, parts, places, stage, bool(placed), rows, context, mask, plans
         )
+        top = int(np.argmin(lengths))
+        if lengths[top] < shortest:
+            shortest, plan = lengths[top], plans[top]
         values = network.values(rows, context, mask)
         best = np.argsort(-values, axis=None, kind="stable")[: min(beam, int(mask.sum()))]
-        # The greedy pipeline is never crowded out, so that a beam is at least as good.
-        follow = greedy * NUM_CANDIDATES + int(np.argmax(values[greedy]))
-        if follow not in best:
-            best[-1] = follow
-        greedy = int(np.flatnonzero(best == follow)[0])
-        lane, action = np.divmod(best, NUM_CANDIDATES)
+        kept = int(np.argmax(values[0])), ahead * NUM_CANDIDATES + int(nearest[ahead])
+        chosen = list(dict.fromkeys([*kept, *best.tolist()]))[: max(beam, len(set(kept)))]
+        ahead = chosen.index(kept[1])
+        lane, action = np.divmod(chosen, NUM_CANDIDATES)
         parts, places = parts[lane], places[lane]
         row = parts if placed else places
         row[:, stage + 1] = middle[lane] + action - REACH
-    if beam > 1:
-        # Neither is the pipeline of the look-ahead alone.
-        ahead = looked_ahead_pipeline(t, stages, REACH)
-        parts, places = (
-            np.concatenate([rows, row[np.newaxis]])
-            for rows, row in zip((parts, places), ahead, strict=True)
-        )
+    parts, places = np.concatenate([parts, plan[:1]]), np.concatenate([places, plan[1:]])
     lengths = [float(length_s(t, *pair)) for pair in zip(parts, places, strict=True)]
     top = int(np.argmin(lengths))
     if descent:
         lengths[top] = float(descend(t, parts[top], places[top]))
     return Pipeline(_inner(parts[top]), _inner(places[top]), lengths[top])
+
+
+def look_ahead_alone() -> QNetwork:
+    """The policy that has learned nothing: it follows the look-ahead."""
+    return QNetwork(POLICY_LAYOUT, first_weights(None))
+
+
+def prepare_case(problem: PipelineProblem) -> PreparedCase:
+    """Tables of a problem, and the length that the look-ahead alone reaches."""
+    tables = pipeline_tables(problem)
+    known = infer_pipeline(look_ahead_alone(), tables, problem.stages, 1)
+    return PreparedCase(tables, ahead_tables(tables), problem.stages, known.length_s)
 
 
 def _inner(row: Ints) -> tuple[int, ...]:

@@ -2,13 +2,18 @@
 
 A feature of the pipeline policy, which still decides. Balanced stages alone mislead where servers
 are joined in one stage and the others become small: the balance says nothing of gradients that are
-reduced over the network. So device cuts of the rest are tried at and beside the starts of servers.
+reduced over the network, nor that a stage on a single device is best left with next to no work,
+so that micro-batches are through it at once. So all device cuts of the rest are tried, and such
+stages with a single part, too.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints
@@ -17,181 +22,332 @@ from mcm_models.pipelines.tables import PipelineTables
 REFINE = 3
 """How far part cuts of the rest are moved from where work is balanced."""
 
+ALL_PLACES = 48
+"""Devices up to which every device cut is tried; of more, those near starts of servers."""
 
-@njit(cache=True, error_model="numpy")
-def quick_length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
-    """As `kernels.unchecked_length_s`, fifteen times as fast: arrays are taken from the tuple once.
+_BINS = 256
+"""Of the index from shares of the work to parts."""
 
-    A test holds both to the same numbers.
+
+SoFar = tuple[float, float, float, float, float, float]
+"""Sums and maxima of the slots that a pipeline begins with: seconds, seconds backward, ending,
+longest slot, longest forward, longest backward."""
+
+
+class AheadTables(NamedTuple):
+    """The numbers of `PipelineTables` that lengths hang on, those of one place side by side.
+
+    Three arrays instead of twelve: numba counts the references of each in every call.
+
+    Attributes:
+        part: `[n + 1, 4]`, prefix sums of seconds forward, of seconds both ways and of bytes of
+            weights, and bytes at the cut.
+        span: `[D + 1, D + 1, 6]`, of devices a to b - 1: speed, its inverse, servers, seconds per
+            byte of the share of the busiest, seconds per byte and start of a reduction.
+        number: seconds per byte and start of a transfer inside a server, start of one between
+            servers, 1 where there are backward passes, micro-batches less one, 1 for GPipe.
+        index: `[257]`, the first prefix sum of work that reaches each 256th of the whole.
+        worth: `[D + 1]`, device cuts that are tried; the next one always is.
     """
-    forward, backward, weights, cut = t.forward, t.backward, t.weights, t.cut
-    speed, servers, busiest = t.speed, t.servers, t.busiest
-    reduce, reduce_start = t.reduce, t.reduce_start
-    stages = len(parts) - 1
-    total, drained, ending = 0.0, 0.0, 0.0
-    most, most_forward, most_backward = 0.0, 0.0, 0.0
-    i, a = parts[0], places[0]
-    for k in range(stages):
-        j, b = parts[k + 1], places[k + 1]
-        ahead = (forward[j] - forward[i]) / speed[a, b]
-        back = (backward[j] - backward[i]) / speed[a, b]
-        reduced = weights[j] - weights[i]
-        if reduced > 0.0:
-            ending = max(ending, reduced * reduce[a, b] + reduce_start[a, b] - drained)
-        total += ahead + back
-        drained += back
-        most = max(most, ahead + back)
-        most_forward, most_backward = max(most_forward, ahead), max(most_backward, back)
-        if k + 1 < stages:
-            c = places[k + 2]
-            if servers[a, c] == 1.0:
-                ahead = cut[j] * t.intra / min(b - a, c - b) + t.intra_latency
-            else:
-                share = max(busiest[a, b], busiest[b, c])
-                ahead = cut[j] * t.inter * share + t.inter_latency
-            back = ahead * t.both_ways
-            total += ahead + back
-            drained += back
-            most = max(most, ahead + back)
-            most_forward, most_backward = max(most_forward, ahead), max(most_backward, back)
-        i, a = j, b
-    if t.gpipe > 0.0:
-        most = most_forward + most_backward
-    return total + (t.micro_batches - 1.0) * most + ending
+
+    part: Any
+    span: Any
+    number: Any
+    index: Any
+    worth: Any
+
+
+def ahead_tables(t: PipelineTables) -> AheadTables:
+    """The same numbers, rearranged once per problem."""
+    return AheadTables(*_rearranged(t))
 
 
 @njit(cache=True, error_model="numpy")
-def quick_part(t: PipelineTables, i: int, a: int, b: int, left: int) -> int:
-    """As `balanced.ideal_part`, five times as fast."""
-    forward, backward, speed = t.forward, t.backward, t.speed
-    parts, devices = len(forward) - 1, speed.shape[0] - 1
-    done = forward[i] + backward[i]
-    rest = forward[parts] + backward[parts] - done
-    goal = done + rest * speed[a, b] / speed[a, devices]
-    low, high = i + 1, parts - left + 1
-    while low < high:
-        middle = (low + high) // 2
-        if forward[middle] + backward[middle] < goal:
-            low = middle + 1
-        else:
-            high = middle
-    before = goal - forward[low - 1] - backward[low - 1]
-    if low - 1 > i and before < forward[low] + backward[low] - goal:
+def _rearranged(
+    t: PipelineTables,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Ints, NDArray[np.bool_]]:
+    size, places = len(t.forward), t.speed.shape[0]
+    part, span = np.empty((size, 4)), np.empty((places, places, 6))
+    for j in range(size):
+        part[j, 0] = t.forward[j]
+        part[j, 1] = t.forward[j] + t.backward[j]
+        part[j, 2] = t.weights[j]
+        part[j, 3] = t.cut[j]
+    for a in range(places):
+        for b in range(places):
+            span[a, b, 0] = t.speed[a, b]
+            span[a, b, 1] = 1.0 / t.speed[a, b]
+            span[a, b, 2] = t.servers[a, b]
+            span[a, b, 3] = t.busiest[a, b] * t.inter
+            span[a, b, 4] = t.reduce[a, b]
+            span[a, b, 5] = t.reduce_start[a, b]
+    number = np.array(
+        [t.intra, t.intra_latency, t.inter_latency, t.both_ways, t.micro_batches - 1.0, t.gpipe]
+    )
+    index = np.empty(_BINS + 1, np.int64)
+    j = 0
+    for k in range(_BINS + 1):
+        while j < size - 1 and part[j, 1] < part[size - 1, 1] * k / _BINS:
+            j += 1
+        index[k] = j
+    return part, span, number, index, _worth(t)
+
+
+@njit(cache=True)
+def _worth(t: PipelineTables) -> NDArray[np.bool_]:
+    """Device cuts worth trying: all, or at, beside and between the starts of servers."""
+    devices = t.speed.shape[0] - 1
+    worth = np.full(devices + 1, devices <= ALL_PLACES)
+    worth[1] = worth[devices - 1] = True
+    start = 0
+    for b in range(1, devices + 1):
+        if b == devices or t.servers[b - 1, b + 1] == 2.0:
+            worth[b - 1 : b + 2] = True
+            worth[(start + b) // 2] = True
+            start = b
+    return worth
+
+
+@njit(cache=True, inline="always")
+def with_stage(q: AheadTables, so_far: SoFar, i: int, j: int, a: int, b: int) -> SoFar:
+    """`so_far` and a stage of parts i to j - 1 on devices a to b - 1."""
+    total, drained, ending, most, most_forward, most_backward = so_far
+    first, last, span = q.part[i], q.part[j], q.span[a, b]
+    ahead = (last[0] - first[0]) * span[1]
+    slot = (last[1] - first[1]) * span[1]
+    reduced = last[2] - first[2]
+    if reduced > 0.0:
+        ending = max(ending, reduced * span[4] + span[5] - drained)
+    return (
+        total + slot,
+        drained + (slot - ahead),
+        ending,
+        max(most, slot),
+        max(most_forward, ahead),
+        max(most_backward, slot - ahead),
+    )
+
+
+@njit(cache=True, inline="always")
+def with_transfer(q: AheadTables, so_far: SoFar, j: int, a: int, b: int, c: int) -> SoFar:
+    """`so_far` and the transfer over cut j, from devices a to b - 1 to devices b to c - 1."""
+    total, drained, ending, most, most_forward, most_backward = so_far
+    span, number = q.span, q.number
+    if span[a, c, 2] == 1.0:
+        ahead = q.part[j, 3] * number[0] / min(b - a, c - b) + number[1]
+    else:
+        ahead = q.part[j, 3] * max(span[a, b, 3], span[b, c, 3]) + number[2]
+    back = ahead * number[3]
+    return (
+        total + ahead + back,
+        drained + back,
+        ending,
+        max(most, ahead + back),
+        max(most_forward, ahead),
+        max(most_backward, back),
+    )
+
+
+@njit(cache=True, inline="always")
+def _length(q: AheadTables, so_far: SoFar) -> float:
+    """Seconds of an iteration of a whole pipeline."""
+    most = so_far[4] + so_far[5] if q.number[5] > 0.0 else so_far[3]
+    return so_far[0] + q.number[4] * most + so_far[2]
+
+
+@njit(cache=True, inline="always")
+def least_s(q: AheadTables, so_far: SoFar, j: int, b: int) -> float:
+    """At most the length of any pipeline that begins so: the rest is perfectly balanced."""
+    rest = (q.part[len(q.part) - 1, 1] - q.part[j, 1]) * q.span[b, q.span.shape[0] - 1, 1]
+    most = so_far[4] + so_far[5] if q.number[5] > 0.0 else max(so_far[3], rest)
+    return so_far[0] + rest + q.number[4] * most + so_far[2]
+
+
+@njit(cache=True, inline="always")
+def up_to(q: AheadTables, parts: Ints, places: Ints, stage: int) -> SoFar:
+    """Sums and maxima of the stages before `stage`, with the transfer into it."""
+    so_far = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for k in range(stage):
+        i, j, a, b = parts[k], parts[k + 1], places[k], places[k + 1]
+        so_far = with_stage(q, so_far, i, j, a, b)
+        so_far = with_transfer(q, so_far, j, a, b, places[k + 2])
+    return so_far
+
+
+@njit(cache=True)
+def quick_length_s(q: AheadTables, parts: Ints, places: Ints) -> float:
+    """As `kernels.unchecked_length_s`, many times as fast; a test holds both to the same."""
+    last = len(parts) - 2
+    so_far = up_to(q, parts, places, last)
+    so_far = with_stage(q, so_far, parts[last], parts[last + 1], places[last], places[last + 1])
+    return _length(q, so_far)
+
+
+@njit(cache=True, error_model="numpy")
+def quick_part(q: AheadTables, i: int, a: int, b: int, left: int) -> int:
+    """As `balanced.ideal_part`, faster."""
+    part, size = q.part, len(q.part) - 1
+    done, whole = part[i, 1], part[size, 1]
+    goal = done + (whole - done) * q.span[a, b, 0] * q.span[a, q.span.shape[0] - 1, 1]
+    high = size - left + 1
+    # The bin may be one too far where the quotient is rounded up.
+    low = q.index[max(min(int(goal / whole * _BINS), _BINS) - 1, 0)]
+    low = min(max(low, i + 1), high)
+    while low < high and part[low, 1] < goal:
+        low += 1
+    if low - 1 > i and goal - part[low - 1, 1] < part[low, 1] - goal:
         return low - 1
     return low
 
 
-@njit(cache=True)
-def usual_places(t: PipelineTables) -> Ints:
-    """Device cuts worth trying, rising: at, beside and between the starts of servers."""
-    devices = t.speed.shape[0] - 1
-    wanted = np.zeros(devices + 1, np.bool_)
-    wanted[1] = wanted[devices - 1] = True
-    start = 0
-    for b in range(1, devices + 1):
-        if b == devices or t.servers[b - 1, b + 1] == 2.0:
-            wanted[b - 1] = wanted[b] = True
-            if b < devices:
-                wanted[b + 1] = True
-            wanted[(start + b) // 2] = True
-            start = b
-    wanted[0] = wanted[devices] = False
-    return np.flatnonzero(wanted)
+@njit(cache=True, inline="always")
+def _thin_part(q: AheadTables, balanced: int, i: int, a: int, b: int, left: int) -> int:
+    """Where a stage ends instead of at `balanced` so that it, or the last one, has one part.
+
+    That is `balanced` if neither is on a single device.
+    """
+    thin = balanced
+    if b - a == 1:
+        thin = i + 1
+    elif left == 2 and q.span.shape[0] - 1 - b == 1:
+        thin = len(q.part) - 2
+    return thin
 
 
 @njit(cache=True)
-def balance_parts(t: PipelineTables, parts: Ints, places: Ints, stage: int) -> None:
+def balance_parts(q: AheadTables, parts: Ints, places: Ints, stage: int) -> None:
     """Part cuts from the end of `stage` on, for device cuts that are all known."""
     stages = len(parts) - 1
     for k in range(stage, stages - 1):
-        parts[k + 1] = quick_part(t, parts[k], places[k], places[k + 1], stages - k)
+        parts[k + 1] = quick_part(q, parts[k], places[k], places[k + 1], stages - k)
 
 
 @njit(cache=True)
-def quick_complete(t: PipelineTables, parts: Ints, places: Ints, stage: int, placed: bool) -> None:
-    """As `balanced.complete`, faster."""
+def part_rest(q: AheadTables, parts: Ints, places: Ints, stage: int) -> float:
+    """Part cuts from the end of `stage` on, for device cuts that are all known; the length.
+
+    Each is balanced or thin, whatever is shortest together; behind three of them, balanced.
+    """
     stages = len(parts) - 1
-    for k in range(stage, stages - 1):
-        if k > stage or not placed:
-            places[k + 1] = ideal_place(t, places[k], stages - k)
-        parts[k + 1] = quick_part(t, parts[k], places[k], places[k + 1], stages - k)
+    best, kept = np.inf, parts.copy()
+    for choice in range(1 << max(min(stages - 1 - stage, 3), 0)):
+        new = True
+        for k in range(stage, stages - 1):
+            i, a, b, left = parts[k], places[k], places[k + 1], stages - k
+            balanced = quick_part(q, i, a, b, left)
+            parts[k + 1] = balanced
+            if choice >> (k - stage) & 1:
+                parts[k + 1] = _thin_part(q, balanced, i, a, b, left)
+                if parts[k + 1] == balanced:
+                    new = False
+                    break
+        if new:
+            length = quick_length_s(q, parts, places)
+            if length < best:
+                best = length
+                kept[:] = parts
+    parts[:] = kept
+    return best
 
 
-@njit(cache=True)
-def place_rest(
-    t: PipelineTables, parts: Ints, places: Ints, stage: int, first: int, pool: Ints
-) -> float:
+@njit(cache=True, error_model="numpy")
+def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int) -> float:
     """Sets the device cuts behind `stage`, and part cuts from number `first`; the length.
 
+    The first two device cuts are tried together; those behind them are even shares.
+
     Args:
-        t: the tables.
+        q: the tables.
         parts: `[S + 1]`, known before number `first`.
         places: `[S + 1]`, known up to number `stage + 1`.
         stage: the last one whose devices are known.
         first: `stage + 1` or `stage + 2`.
-        pool: device cuts to try, rising.
     """
     stages = len(parts) - 1
-    devices = places[stages]
+    size, devices = parts[stages], places[stages]
     free = stages - stage - 2
+    i, a, b = parts[stage], places[stage], places[stage + 1]
     if free <= 0:
-        balance_parts(t, parts, places, first - 1)
-        return quick_length_s(t, parts, places)
+        return part_rest(q, parts, places, first - 1)
     best = np.inf
     best_parts, best_places = parts.copy(), places.copy()
-    b = places[stage + 1]
-    size = len(pool) + 1
-    # Where a stage ends hangs on its own devices alone, so that nothing is searched twice.
+    start = up_to(q, parts, places, stage)
+    j = parts[stage + 1]
+    thin = j
     if first == stage + 1:
-        parts[first] = quick_part(t, parts[stage], places[stage], b, stages - stage)
-    for x in range(size):
-        one = b + 1 if x == 0 else pool[x - 1]
-        if one <= b or one > devices - free:
-            continue
-        places[stage + 2] = one
-        parts[stage + 2] = quick_part(t, parts[stage + 1], b, one, stages - stage - 1)
-        if free == 1:
-            length = quick_length_s(t, parts, places)
-            if length < best:
-                best = length
-                best_parts[:] = parts
-                best_places[:] = places
-            continue
-        for y in range(size):
-            two = one + 1 if y == 0 else pool[y - 1]
-            if two <= one or two > devices - free + 1:
+        j = quick_part(q, i, a, b, stages - stage)
+        thin = _thin_part(q, j, i, a, b, stages - stage)
+    while True:
+        parts[stage + 1] = j
+        before = with_stage(q, start, i, j, a, b)
+        for one in range(b + 1, devices - free + 1):
+            if one > b + 1 and not q.worth[one]:
                 continue
-            places[stage + 3] = two
-            for later in range(stage + 4, stages):
-                places[later] = ideal_place(t, places[later - 1], stages - later + 1)
-            balance_parts(t, parts, places, stage + 2)
-            length = quick_length_s(t, parts, places)
-            if length < best:
-                best = length
-                best_parts[:] = parts
-                best_places[:] = places
-    if best < np.inf:
-        parts[:] = best_parts
-        places[:] = best_places
+            places[stage + 2] = one
+            sent = with_transfer(q, before, j, a, b, one)
+            j1 = quick_part(q, j, b, one, free + 1)
+            thin1 = _thin_part(q, j1, j, b, one, free + 1)
+            while True:
+                parts[stage + 2] = j1
+                so_far = with_stage(q, sent, j, j1, b, one)
+                if free == 1:
+                    so_far = with_transfer(q, so_far, j1, b, one, devices)
+                    length = _length(q, with_stage(q, so_far, j1, size, one, devices))
+                    if length < best:
+                        best = length
+                        best_parts[:], best_places[:] = parts, places
+                elif least_s(q, so_far, j1, one) < best:
+                    for two in range(one + 1, devices - free + 2):
+                        if two > one + 1 and not q.worth[two]:
+                            continue
+                        sent2 = with_transfer(q, so_far, j1, b, one, two)
+                        j2 = quick_part(q, j1, one, two, free)
+                        thin2 = _thin_part(q, j2, j1, one, two, free)
+                        while True:
+                            parts[stage + 3], places[stage + 3] = j2, two
+                            if free == 2:
+                                last = with_stage(q, sent2, j1, j2, one, two)
+                                last = with_transfer(q, last, j2, one, two, devices)
+                                length = _length(q, with_stage(q, last, j2, size, two, devices))
+                            else:
+                                for later in range(stage + 4, stages):
+                                    left = stages - later + 1
+                                    places[later] = ideal_place(
+                                        q.span[:, :, 2], places[later - 1], left
+                                    )
+                                balance_parts(q, parts, places, stage + 3)
+                                length = quick_length_s(q, parts, places)
+                            if length < best:
+                                best = length
+                                best_parts[:], best_places[:] = parts, places
+                            if j2 == thin2:
+                                break
+                            j2 = thin2
+                if j1 == thin1:
+                    break
+                j1 = thin1
+        if j == thin:
+            break
+        j = thin
+    parts[:], places[:] = best_parts, best_places
     return best
 
 
 @njit(cache=True)
 def places_of_rest(
-    t: PipelineTables, parts: Ints, places: Ints, stage: int, middle: int, reach: int, pool: Ints
+    q: AheadTables, parts: Ints, places: Ints, stage: int, middle: int, reach: int
 ) -> Ints:
     """Device cuts that suit the rest if the parts of `stage` end early, in the middle or late.
 
     Shared by all candidates for where they end.
 
     Args:
-        t: the tables.
+        q: the tables.
         parts: `[S + 1]`, known up to number `stage`.
         places: `[S + 1]`, known up to number `stage + 1`.
         stage: the stage that is decided about.
         middle: position of the middle candidate.
         reach: largest offset of a candidate.
-        pool: of `usual_places`.
 
     Returns:
         `[3, S + 1]`, or one row where no device cut is left.
@@ -203,101 +359,65 @@ def places_of_rest(
     for row in range(len(found)):
         found[row] = places
         trial[stage + 1] = min(max(middle + (row - 1) * reach, low), high)
-        place_rest(t, trial, found[row], stage, stage + 2, pool)
+        place_rest(q, trial, found[row], stage, stage + 2)
     return found
 
 
 @njit(cache=True)
-def refine_parts(t: PipelineTables, parts: Ints, places: Ints, first: int, reach: int) -> float:
+def refine_parts(q: AheadTables, parts: Ints, places: Ints, first: int, reach: int) -> float:
     """Moves part cuts from number `first` on by at most `reach`; the length that is reached.
 
-    Those behind a cut that moves are balanced again.
+    Those behind a cut that moves stay, or are balanced again.
     """
     stages = len(parts) - 1
-    best = quick_length_s(t, parts, places)
+    best = quick_length_s(q, parts, places)
     kept = parts.copy()
     for k in range(first, stages):
         middle = kept[k]
-        for at in range(middle - reach, middle + reach + 1):
-            if at == middle or at <= kept[k - 1] or at > parts[stages] - stages + k:
+        low = max(middle - reach, kept[k - 1] + 1)
+        for at in range(low, min(middle + reach, parts[stages] - stages + k) + 1):
+            if at == middle:
                 continue
-            parts[:k] = kept[:k]
+            parts[:] = kept
             parts[k] = at
-            balance_parts(t, parts, places, k)
-            length = quick_length_s(t, parts, places)
-            if length < best:
-                best = length
-                kept[:] = parts
+            if at < parts[k + 1]:
+                length = quick_length_s(q, parts, places)
+                if length < best:
+                    best = length
+                    kept[:] = parts
+            if k + 1 < stages:
+                balance_parts(q, parts, places, k)
+                length = quick_length_s(q, parts, places)
+                if length < best:
+                    best = length
+                    kept[:] = parts
     parts[:] = kept
     return best
 
 
 @njit(cache=True)
 def look_ahead(
-    t: PipelineTables,
-    parts: Ints,
-    places: Ints,
-    stage: int,
-    placed: bool,
-    variants: Ints,
-    pool: Ints,
+    q: AheadTables, parts: Ints, places: Ints, stage: int, placed: bool, variants: Ints
 ) -> float:
     """Fills in the rest behind one candidate; the length that is reached.
 
     Args:
-        t: the tables.
+        q: the tables.
         parts: `[S + 1]`, known up to `stage`, or `stage + 1` where `placed`.
         places: `[S + 1]`, known up to `stage + 1`.
         stage: the stage that is decided about.
         placed: whether its parts are decided now, and not its devices.
         variants: of `places_of_rest`, used where `placed`.
-        pool: of `usual_places`, used where not.
     """
     if not placed:
-        place_rest(t, parts, places, stage, stage + 1, pool)
-        return refine_parts(t, parts, places, stage + 1, REFINE)
-    best, chosen = np.inf, 0
+        place_rest(q, parts, places, stage, stage + 1)
+        return refine_parts(q, parts, places, stage + 1, REFINE)
+    best, kept = np.inf, parts.copy()
+    chosen = 0
     for row in range(len(variants)):
-        balance_parts(t, parts, variants[row], stage + 1)
-        length = quick_length_s(t, parts, variants[row])
+        length = part_rest(q, parts, variants[row], stage + 1)
         if length < best:
             best, chosen = length, row
-    places[:] = variants[chosen]
-    balance_parts(t, parts, places, stage + 1)
-    return refine_parts(t, parts, places, stage + 2, REFINE)
-
-
-@njit(cache=True)
-def looked_ahead_pipeline(t: PipelineTables, stages: int, reach: int) -> tuple[Ints, Ints]:
-    """Cuts and device cuts with both ends, `[S + 1]` each, decided by the look-ahead alone.
-
-    Args:
-        t: the tables.
-        stages: of the pipeline.
-        reach: largest offset of a candidate from the ideal place.
-    """
-    parts, places = np.zeros(stages + 1, np.int64), np.zeros(stages + 1, np.int64)
-    parts[stages], places[stages] = len(t.forward) - 1, t.speed.shape[0] - 1
-    pool = usual_places(t)
-    for step in range(2 * (stages - 1)):
-        stage, placed = step // 2, step % 2 == 1
-        left = stages - stage
-        row = parts if placed else places
-        variants = np.zeros((0, stages + 1), np.int64)
-        if placed:
-            middle = quick_part(t, parts[stage], places[stage], places[stage + 1], left)
-            variants = places_of_rest(t, parts, places, stage, middle, reach, pool)
-        else:
-            middle = ideal_place(t, places[stage], left)
-        low = max(middle - reach, row[stage] + 1)
-        high = min(middle + reach, row[stages] - left + 1)
-        best, chosen = np.inf, low
-        for at in range(low, high + 1):
-            trial_parts, trial_places = parts.copy(), places.copy()
-            trial = trial_parts if placed else trial_places
-            trial[stage + 1] = at
-            length = look_ahead(t, trial_parts, trial_places, stage, placed, variants, pool)
-            if length < best:
-                best, chosen = length, at
-        row[stage + 1] = chosen
-    return parts, places
+            kept[:] = parts
+    parts[:], places[:] = kept, variants[chosen]
+    return refine_parts(q, parts, places, stage + 2, REFINE)

@@ -25,15 +25,14 @@ from mcm_models.pipelines.policy_environment import (
     CaseEnvironment,
     PreparedCase,
     first_weights,
-    prepare_case,
 )
-from mcm_models.pipelines.policy_inference import infer_pipeline
+from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
 
 POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
 
-TRAINING_CASES, VALIDATION_CASES = 4_000, 400
+TRAINING_CASES, VALIDATION_CASES = 8_000, 1_200
 
 TRAINING_CASES_SEED, VALIDATION_CASES_SEED = 7, 8
 """Seeds of cases; those that results are reported on have others."""
@@ -50,8 +49,8 @@ RECIPES: dict[str, DqnSettings] = {
         returns="monte-carlo",
         after_cut="drop",
         replay=16_000,
-        first_epsilon=0.2,
-        last_epsilon=0.05,
+        first_epsilon=0.5,
+        last_epsilon=0.1,
         epsilon_iterations=5_000,
         lanes=16,
         greedy_lanes=0,
@@ -118,7 +117,7 @@ def train_pipeline_policy(
         score = mean_over_known(QNetwork(layout, learner.weights), held)
         if score < best.score:
             best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
-        note = f"length over the look-ahead's {score:.4f}"
+        note = f"length over the look-ahead's {score:.6f}"
         tell(TrainingProgress("training", min(learner.iterations, iterations), iterations, note))
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
 
@@ -182,7 +181,9 @@ def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> Train
     trained = train_pipeline_policy(
         settings, iterations, checkpoints, request.seed, tell, published
     )
-    card = policy_card(request.recipe, settings, request.seed, request.samples, trained)
+    card = policy_card(
+        request.recipe, settings, request.seed, request.samples, checkpoints, trained
+    )
     path = folder / POLICY_NAME
     save_pipeline_policy(path, trained.weights, card)
     (folder / CARD_NAME).write_text(card.to_json(), encoding="utf-8")
@@ -191,7 +192,12 @@ def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> Train
 
 
 def policy_card(
-    recipe: str, settings: DqnSettings, seed: int, samples: int, trained: TrainedPolicy
+    recipe: str,
+    settings: DqnSettings,
+    seed: int,
+    samples: int,
+    checkpoints: int,
+    trained: TrainedPolicy,
 ) -> PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
     libraries = ("mcm-compiler", "numpy", "numba")
@@ -200,10 +206,14 @@ def policy_card(
         hidden=POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={
+            "command": f"mcmc train pipeline --recipe {recipe} --samples {samples} "
+            f"--checkpoints {checkpoints} --seed {seed}",
+            "cases": {"training": TRAINING_CASES, "validation": VALIDATION_CASES},
             "recipe": recipe,
             "settings": dataclasses.asdict(settings),
             "seed": seed,
             "samples": samples,
+            "checkpoints": checkpoints,
             "iterations_of_best": trained.iterations,
             "metrics": {"length_over_look_ahead": trained.score},
             "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
