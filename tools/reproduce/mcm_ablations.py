@@ -54,6 +54,8 @@ def changes(base: str) -> Iterator[tuple[str, Recipe, dict[str, Any]]]:
         yield "without prior", replace(recipe, prior=0.0), {}
     else:
         yield "with prior", replace(recipe, prior=1.0), {}
+    windows = "all windows" if recipe.improving else "only windows that may improve"
+    yield windows, replace(recipe, improving=not recipe.improving), {}
     yield "no scores of single nodes", replace(recipe, ppo=replace(recipe.ppo, node_scores=0.0)), {}
     yield "no relays: strict rule", recipe, {"routing": "strict"}
     yield "no clones", recipe, {"clones": False}

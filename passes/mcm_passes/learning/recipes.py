@@ -47,6 +47,8 @@ class Recipe:
         patience: iterations on one graph without a better partition after which a search starts
             anew, from the first weights, around the best and along the next order; 0 for never,
             as published.
+        improving: whether what cannot be better than the best partition so far is left out where
+            one is drawn along an order; see `ImprovingWindows` (ours).
         layout: shape of the policy.
         ppo: settings of the updates.
 
@@ -64,6 +66,7 @@ class Recipe:
     prior: float = 1.0
     start_prior: float = 0.5
     patience: int = 10
+    improving: bool = True
     layout: PolicyLayout = field(default_factory=PolicyLayout)
     ppo: PpoSettings = _ON_ONE_GRAPH
 
@@ -92,6 +95,7 @@ PUBLISHED = Recipe(
     sharpness=1.0,
     prior=0.0,
     patience=0,
+    improving=False,
     layout=PolicyLayout(iterations=2, around=0),
     ppo=PpoSettings(entropy=1e-2),
 )
@@ -99,11 +103,13 @@ PUBLISHED = Recipe(
 
 RECIPES = {
     "default": Recipe(),
-    "no-prior": Recipe(prior=0.0),
+    "windows": Recipe(prior=0.0),
+    "no-prior": Recipe(prior=0.0, improving=False),
     "published": PUBLISHED,
     "published-prior": dataclasses.replace(PUBLISHED, prior=1.0),
 }
-"""Recipes by the name that `--recipe` takes."""
+"""Recipes by the name that `--recipe` takes. What is not learned in `default` is the prior and the
+windows that are left out: `windows` is without the first, `no-prior` without both."""
 
 
 def transferring(recipe: Recipe) -> Recipe:

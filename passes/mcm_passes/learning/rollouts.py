@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles
 from mcm_models.policy.inference import Decoded
+from mcm_passes.learning.improving_windows import ImprovingWindows
 from mcm_passes.learning.recipes import Recipe
 from mcm_passes.solver.adjacent_cuts import cut_marginals, reach_of_cuts, sample_cuts
 from mcm_passes.solver.batch import BatchSolver
@@ -51,6 +53,10 @@ class Sampler(Protocol):
 
     def draw(self, rng: np.random.Generator, decoded: Decoded) -> Rollouts: ...
 
+    def improvable(self) -> bool:
+        """Whether it can still draw what is better than the best so far, as far as it knows."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class OrderSampler:
@@ -66,6 +72,8 @@ class OrderSampler:
         units: `[n]`, unit of each node.
         allowed: `[n, C]`, chips that the user's pins leave each node.
         reach: from `reach_of_cuts` under the strict rule, else None.
+        improving: what is left out because nothing better than the best known can come of it;
+            None where nothing is.
     """
 
     problem: PartitionProblem
@@ -73,12 +81,30 @@ class OrderSampler:
     units: Ints
     allowed: Bools
     reach: Longs | None
+    improving: ImprovingWindows | None = None
 
     @classmethod
-    def of(cls, graph: RuleGraph, problem: PartitionProblem, order: Ints) -> OrderSampler:
-        """Prepares a sampler along `order[n]`."""
+    def of(
+        cls,
+        graph: RuleGraph,
+        problem: PartitionProblem,
+        order: Ints,
+        best_s: Callable[[], float] | None = None,
+    ) -> OrderSampler:
+        """Prepares a sampler along `order[n]`.
+
+        Args:
+            graph: of the problem.
+            problem: the problem.
+            order: topological order of the nodes.
+            best_s: the best period so far, infinite where there is none; None to draw what cannot
+                be better, too. The strict rule has no sampler of windows.
+        """
         reach = reach_of_cuts(graph, order) if problem.routing == "strict" else None
-        return cls(problem, order, graph.units, allowed_chips(graph), reach)
+        improving = None
+        if best_s is not None and reach is None:
+            improving = ImprovingWindows.of(problem, graph.units[order], best_s)
+        return cls(problem, order, graph.units, allowed_chips(graph), reach, improving)
 
     def draw(self, rng: np.random.Generator, decoded: Decoded) -> Rollouts:
         """Exact draws, and as `log_base` the marginals over the policy's probabilities."""
@@ -97,8 +123,14 @@ class OrderSampler:
         partitions = filled_rows(self.problem, self.units, actions)
         return Rollouts(partitions, np.maximum(actions, 0), log_base)
 
+    def improvable(self) -> bool:
+        """Whether some staircase along the order may be better; True where nothing is left out."""
+        return self.improving is None or self.improving.improvable()
+
     def _drawn(self, along: Floats, states: np.ndarray) -> tuple[Ints, Floats]:
         weights = with_pins(along, self.allowed[self.order], self.problem.routing)
+        if self.improving is not None:
+            return self.improving.draw(weights, states)
         if self.reach is None:
             return sample_staircases(weights, states.size, states), staircase_marginals(weights)
         drawn = sample_cuts(weights, self.reach, states.size, states)
@@ -138,9 +170,17 @@ class EngineSampler:
         log_base = np.where(inside, np.float32(0), FORBIDDEN)
         return Rollouts(partitions, np.maximum(drawn, 0), log_base)
 
+    def improvable(self) -> bool:
+        """True: in random node orders nothing is ruled out."""
+        return True
+
 
 def sampler_of(
-    problem: PartitionProblem, features: GraphFeatures, recipe: Recipe, order: Ints
+    problem: PartitionProblem,
+    features: GraphFeatures,
+    recipe: Recipe,
+    order: Ints,
+    best_s: Callable[[], float] | None = None,
 ) -> Sampler:
     """The sampler that a recipe asks for; what is too large for the engine goes along an order.
 
@@ -149,9 +189,10 @@ def sampler_of(
         features: its graph.
         recipe: which sampler.
         order: `[n]`, topological order of the nodes, for samplers that go along one.
+        best_s: the best period so far, where the search has one; see `OrderSampler.of`.
     """
     graph = rule_graph(problem)
     if recipe.sampler == "engine" and graph.num_nodes <= MAX_CLOSURE_NODES:
         solver = BatchSolver.of(graph, problem.routing)
         return EngineSampler(problem, features.units, solver, recipe)
-    return OrderSampler.of(graph, problem, order)
+    return OrderSampler.of(graph, problem, order, best_s if recipe.improving else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,6 +53,7 @@ class Task:
         rewards: Rewards,
         start: Ints | None = None,
         order: Ints | None = None,
+        best_s: Callable[[], float] | None = None,
     ) -> Task:
         """Prepares a task.
 
@@ -63,6 +65,7 @@ class Task:
                 chips, and an order sampler goes along its chips, so that it can draw it.
             order: `[n]`, topological order that an order sampler goes along, on each chip where
                 there is a start; the first of `shortest_ways` where None.
+            best_s: the best period so far, for recipes that draw only what may be better.
         """
         features = graph_features(problem)
         if order is None:
@@ -79,5 +82,5 @@ class Task:
                 prior = balanced_prior(place, features.num_chips, recipe.prior)
             else:
                 prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
-        sampler = sampler_of(problem, features, recipe, order)
+        sampler = sampler_of(problem, features, recipe, order, best_s)
         return cls(problem, features, prior, sampler, rewards)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Longs
+from mcm_compiler.partition import Bools, Floats, Longs
 from mcm_passes.partitioning.contiguous_windows import Windows
 from mcm_passes.partitioning.fast_model import ALIGNMENT
 
@@ -237,6 +237,21 @@ def _first_useful(least: Longs, chips: int) -> Longs:
     for left in range(1, chips + 1):
         first[left] = least[first[left - 1]]
     return first
+
+
+@njit(cache=True)
+def window_limits(w: Windows, period_s: float) -> tuple[Longs, Bools]:
+    """What every partition along the order keeps whose period is at most `period_s`.
+
+    Returns:
+        `[n + 1]`, for each cut the earliest start of a window to it, never falling; and `[n + 1]`,
+        whether chips may meet at each cut.
+    """
+    lo = _earliest_starts(w, period_s, _latest_starts(w))[0]
+    possible = np.empty(lo.size, np.bool_)
+    for i in range(lo.size):
+        possible[i] = lo[i] < i and w.link_s[i] <= period_s
+    return _least_from(lo), possible
 
 
 @njit(cache=True)

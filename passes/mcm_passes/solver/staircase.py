@@ -38,7 +38,7 @@ def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
     forward = _forward(log_p)
     drawn = np.empty((count, n), np.int32)
     for b in range(count):
-        c = _pick(forward[n - 1], chips, streams, b)
+        c = pick(forward[n - 1], chips, streams, b)
         if c < 0:
             drawn[b] = -1
             continue
@@ -109,7 +109,7 @@ def staircase_marginals(log_p: Floats) -> Floats:
                 step = _NEVER
                 if c + 1 < chips:
                     step = log_p[i + 1, c + 1] + backward[c + 1]
-                backward[c] = _log_sum(stay, step)
+                backward[c] = log_sum(stay, step)
         most = _NEVER
         for c in range(chips):
             joint[i, c] += backward[c]
@@ -125,7 +125,9 @@ def staircase_marginals(log_p: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _log_sum(first: float, second: float) -> float:
+def log_sum(first: float, second: float) -> float:
+    """The logarithm of the sum of two numbers given by theirs."""
+    """The logarithm of the sum of two numbers given by theirs."""
     high, low = max(first, second), min(first, second)
     return high if low == _NEVER else high + np.log1p(np.exp(low - high))
 
@@ -151,7 +153,7 @@ def _forward(log_p: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _pick(row: Floats, size: int, streams: Words, stream: int) -> int:
+def pick(row: Floats, size: int, streams: Words, stream: int) -> int:
     """An index with probability proportional to `exp(row)`; -1 where all are minus infinity."""
     high = _NEVER
     for c in range(size):

@@ -11,17 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_models.policy.padding import EDGES_PER_NODE
 from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.learning.orders import shortest_ways
+from mcm_passes.learning.improving_windows import may_improve
+from mcm_passes.learning.orders import order_of_partition, shortest_ways
 from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.learning.rewards import rewards_of
 from mcm_passes.learning.tasks import Task
+from mcm_passes.solver.linear_extensions import linear_extensions
+from mcm_passes.solver.random_stream import streams
+from mcm_passes.solver.rule_graph import rule_graph
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.strategies.rl_rewards import Reward, SearchRewards
@@ -36,11 +40,14 @@ STEP_S = 3e-5
 BARREN = 8
 """Iterations without any partition after which a run ends."""
 
+RANDOM_ORDERS = 32
+"""Random orders that are looked at before a search goes on along one on which it can only lose."""
+
 SHOTS = 5
 """Partitions that a policy draws at each of `TEMPERATURES` along an order before it goes on with
 the next, where it does not learn."""
 
-TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
+TEMPERATURES = (0.5, 1.0, 4.0, 16.0)
 """A policy is too sure of graphs like those that it has seen, so that all draws are the same, and
 not sure enough of large ones (ours)."""
 
@@ -165,7 +172,7 @@ class LearnedRun:
         if not self.search.left or not iterations:
             return self.rewards.outcome("the budget allows no iteration")
         orders = shortest_ways(self.problem, graph_features(self.problem))
-        task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, orders[0])
+        task = self._task(recipe, self.rewards.best, orders[0])
         # JAX takes a second to load, which only those pay who learn. On one thread its sums come
         # out the same on every run.
         use_one_thread()
@@ -176,10 +183,9 @@ class LearnedRun:
         for _ in range(iterations):
             if not self.search.left or barren == BARREN:
                 break
-            if recipe.patience and stale == recipe.patience:
+            if recipe.patience and (stale == recipe.patience or not task.sampler.improvable()):
                 stale, way = 0, way + 1
-                order = orders[way % len(orders)]
-                task = Task.of(self.problem, recipe, self.rewards, self.rewards.best, order)
+                task = self._next_task(recipe, orders, way, rng)
                 learner = PolicyLearner(recipe, weights)
             best_s = self.rewards.best_s
             partitions = learner.iterate(task, rng).partitions
@@ -218,7 +224,7 @@ class LearnedRun:
             if not self.search.left or not goal or barren == BARREN:
                 break
             if number < len(orders):
-                task = Task.of(self.problem, recipe, self.rewards, order=orders[number])
+                task = self._task(recipe, None, orders[number])
                 policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
                 ready.append((task, policy))
             task, policy = ready[number % len(orders)]
@@ -233,6 +239,31 @@ class LearnedRun:
                 found |= bool(rollouts.found.any())
             barren = 0 if found else barren + 1
         return self._outcome()
+
+    def _task(self, recipe: Recipe, start: Ints | None, order: Ints) -> Task:
+        """The problem along an order, around a start if there is one."""
+        return Task.of(
+            self.problem, recipe, self.rewards, start, order, lambda: self.rewards.best_s
+        )
+
+    def _next_task(
+        self, recipe: Recipe, orders: list[Ints], way: int, rng: np.random.Generator
+    ) -> Task:
+        """The problem along another order: `orders` around the best in turn, then random ones.
+
+        Random ones are tried until something better may lie along one, in turn as orders of
+        the nodes on each chip of the best partition and as orders of their own.
+        """
+        best = self.rewards.best
+        if way < len(orders) or best is None or not recipe.improving:
+            return self._task(recipe, best, orders[way % len(orders)])
+        graph, features = rule_graph(self.problem), graph_features(self.problem)
+        chips = best[features.units]
+        for k, order in enumerate(linear_extensions(graph, streams(rng, RANDOM_ORDERS))):
+            along = order if k % 2 else order_of_partition(features, order, chips)
+            if may_improve(self.problem, features.units[along], self.rewards.best_s):
+                return self._task(recipe, None if k % 2 else best, order)
+        return self._task(recipe, best, orders[way % len(orders)])
 
     def _size(self) -> int:
         """Nodes, or more where there are many edges: what an iteration's work grows with."""

@@ -12,7 +12,9 @@ from mcm_models.policy.layout import PolicyLayout
 OPS = ("Conv", "Relu", "MatMul", "Add", "Softmax", "NoSuchOp")
 
 
-def make_problem(seed, n=12, chips=4, routing="relay", density=0.3, pins=(), clones=0):
+def make_problem(
+    seed, n=12, chips=4, routing="relay", density=0.3, pins=(), clones=0, sram=1 << 20
+):
     """A random graph of `n` units; the first `clones` are clonable."""
     rng = np.random.default_rng(seed)
     rows = [[v for v in range(u + 1, n) if rng.random() < density] for u in range(n)]
@@ -36,7 +38,7 @@ def make_problem(seed, n=12, chips=4, routing="relay", density=0.3, pins=(), clo
         weight_bytes=rng.integers(0, 5000, n),
         weight_ptr=np.arange(n + 1, dtype=np.int64),
         weight_users=np.arange(n, dtype=np.int32),
-        limits=PackageLimits(chips, (1 << 20,) * chips, 1e9, 1e-6, "any", 1e9),
+        limits=PackageLimits(chips, (sram,) * chips, 1e9, 1e-6, "any", 1e9),
         routing=routing,
         op_types=tuple(OPS[u % len(OPS)] for u in range(n)),
     )

@@ -117,6 +117,7 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
         Method("sa", "SA", "annealing", long),
         Method("sa-short", f"SA, {short} samples", "annealing", short),
         Method("rl", "RL", "learn", short, "random", default),
+        Method("rl-windows", "RL, windows alone", "learn", short, "random", RECIPES["windows"]),
         Method("rl-no-prior", "RL, no prior", "learn", long, "random", no_prior),
         Method("rl-published", "RL, as published", "learn", short, "random", published),
         Method("rl-published-prior", "RL, published + prior", "learn", short, "random", with_prior),

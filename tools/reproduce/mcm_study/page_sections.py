@@ -48,15 +48,19 @@ _METHODS = (
         "annealing on probabilities as in MCM, section 5.1; its temperature falls over all its "
         "samples, so that with fewer of them it is a search of its own",
     ),
-    ("`rl`, `rl-no-prior`", "recipes `default` and `no-prior`, from random weights"),
+    (
+        "`rl`, `rl-windows`, `rl-no-prior`",
+        "recipes `default`, `windows` and `no-prior`, from random weights: with the prior and "
+        "without windows that cannot improve, with the latter alone, with neither",
+    ),
     (
         "`rl-published`, `rl-published-prior`",
         "recipes `published` and `published-prior`, from random weights",
     ),
     (
         "`prior`",
-        "the prior alone: sampler and prior of `default` with a policy whose weights are all 0, so "
-        "that it prefers no chip; nothing is learned",
+        "the prior and the windows alone: sampler and prior of `default` with a policy whose "
+        "weights are all 0, so that it prefers no chip; nothing is learned",
     ),
     (
         "`zero-shot`, `fine-tuned`",
