@@ -43,12 +43,14 @@ class DividedTensor:
         tensor: name of the operand or result.
         axis: along which it is divided.
         shards: into how many parts.
+        runs: of how many runs of consecutive elements each part is made.
     """
 
     node: str
     tensor: str
     axis: int
     shards: int
+    runs: int = 1
 
 
 @dataclass(frozen=True)

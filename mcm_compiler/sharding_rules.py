@@ -9,6 +9,7 @@ them every dimension of every operand and result is made of. Its text form is re
     b m k+, k+ n -> b m n         a batched product: a sum over `k` is left partial
     a (h d) -> a h d              a reshape: `h` is the major factor of the second dimension
     a !n -> a !n                  a softmax along `n`, which has to be whole
+    a (!c d) -> a d, a d          a split: every device has its part of `d` of both results
     b y~ x~ -> b y~ x~            a window slides along `y` and `x`
 """
 
@@ -35,7 +36,7 @@ class FactorKind(Enum):
     HALO = "~"
     """A window slides along it, so that neighbours need each other's edges."""
     BLOCKED = "/"
-    """It could only be divided in a pattern that is not contiguous (a concatenated axis)."""
+    """A part of it would be no regular part elsewhere (pieces that nothing divides in common)."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class Factor:
 
 Dim = tuple[int, ...]
 """Factors of a dimension by index, major to minor; empty for one that is never divided (size 1,
-or broadcast)."""
+or broadcast). The first that is not whole can be divided: each point of those before it has a run
+of consecutive elements, a part of which is in every part of the dimension."""
 
 Dims = tuple[Dim, ...]
 

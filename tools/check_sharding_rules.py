@@ -43,7 +43,7 @@ def example_of(model: onnx.ModelProto, values: Sequence[Any]) -> Example | None:
             if value.dtype not in _TYPES:
                 return None
             if index in SPECIFYING.get(node.op_type, ()) and value.dtype == np.int64:
-                value = tuple(map(int, value)) if value.ndim else value
+                value = tuple(map(int, value)) if value.ndim == 1 else value
         operands.append(value)
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     drawing = node.op_type == "Dropout" and len(operands) > 2

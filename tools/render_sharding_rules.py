@@ -41,7 +41,7 @@ TITLES = {
     "extents": "Joining, cutting, repeating, padding",
     "indexing": "Indices",
     "losses": "Losses",
-    "batch_only": "Divided along the batch only",
+    "batch_only": "Divided along the batch, recurrences in directions too",
     "undivided": "Never divided",
 }
 
@@ -65,6 +65,7 @@ factors every dimension of every operand and result is made:
 b m k+, k+ n -> b m n       a batched product
 a (h d) -> a h d            a reshape: h is the major factor, d the minor one
 a !n -> a !n                a softmax along n
+a (!c d) -> a d, a d        a split: of both results every device has its part of d
 n c+ y~ x~, m c+ !i !j, m -> n m y~ x~
 ```
 
@@ -131,8 +132,9 @@ MARKS = (
         "a window slides along it, so that neighbours need each other's edges; its size is that"
         " of the result",
     ),
-    ("c/", "a part of it would not be contiguous on the other side (a concatenated axis)"),
+    ("c/", "a part of it would be no regular part on the other side (5 elements joined with 2)"),
     ("(h d)", "one dimension made of factors, major to minor; contiguous parts are parts of `h`"),
+    ("(!c d)", "a part of it has a run of consecutive elements, its part of `d`, for each of `c`"),
     ("1", "a dimension that is never divided: of size 1, or broadcast"),
     ("[]", "an operand or result without dimensions"),
     ("_", "an operand that is left out, or that every device reads as a whole"),
@@ -151,7 +153,7 @@ def render() -> str:
     full = len(ONNX_RULES) - len(FAMILIES["batch_only"]) - len(FAMILIES["undivided"])
     lines += [
         f"{len(ONNX_RULES)} operators of ONNX's default domain: {full} with a rule of their own,",
-        f"{len(FAMILIES['batch_only'])} divided along the batch only, "
+        f"{len(FAMILIES['batch_only'])} divided along the batch alone, or in directions, "
         f"{len(FAMILIES['undivided'])} never divided.",
         "",
         "| family | operators | file |",

@@ -24,6 +24,7 @@ from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
 from mcm_compiler.partition import CHIP
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
+from mcm_compiler.sharding_specs import shard_value
 
 MULTI_DEVICE_IR_VERSION = 11
 """The IR version that introduced the multi-device fields."""
@@ -116,11 +117,13 @@ def _add_shardings(
         if value is not None and not node.sharding_of(value):
             placed = placements.get(divided.node)
             devices = sorted(placed.chips) if placed is not None else ()
-            node.shard(
+            shard_value(
+                node,
                 value,
-                configuration=configuration,
+                configuration,
                 axis=divided.axis,
                 num_shards=divided.shards,
+                runs=divided.runs,
                 device_indices=devices,
             )
 

@@ -46,6 +46,10 @@ def test_a_plan_names_every_variable(plan):
     path, shown = plan
     assert json.loads(path.read_text())["variables"] == shown["variables"]
     dims = {name: entry["dim"] for name, entry in shown["variables"].items()}
+    assert dims["transformer.h.0.attn.c_attn.weight"] == 1
+    assert dims["transformer.h.0.attn.c_attn.bias"] == 0
+    assert dims["transformer.h.0.attn.c_proj.weight"] == 0
+    assert dims["transformer.h.0.attn.c_proj.bias"] == -1
     assert dims["transformer.h.0.mlp.c_fc.weight"] == 1
     assert dims["transformer.h.0.mlp.c_proj.weight"] == 0
     assert dims["transformer.h.0.ln_1.weight"] == -1
@@ -79,6 +83,17 @@ def test_the_sharded_and_the_annotated_model_are_files_of_their_own(plan, worksp
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     onnx.checker.check_model(str(annotated))
+    specs = {
+        spec.tensor_name: [
+            [(one.dim_value, one.num_shards) for one in dim.simple_sharding]
+            for dim in spec.sharded_dim
+        ]
+        for node in onnx.load(annotated, load_external_data=False).graph.node
+        for configuration in node.device_configurations
+        for spec in configuration.sharding_spec
+    }
+    assert specs["transformer.h.0.attn.c_attn.weight"] == [[(3, 1), (128, 2)]]
+    assert specs["transformer.h.0.attn.c_proj.weight"] == [[(128, 2)]]
     outputs = []
     for path in (original, sharded):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -156,6 +171,26 @@ def test_why_shows_the_way(plan):
         "parallelize", MODEL, "--plan", plan[0], "--why", "transformer.h.0.mlp.c_fc.weight.1"
     )
     assert "the plan divides it" in result.stdout
+    fused = "transformer.h.0.attn.c_attn.weight"
+    result = mcmc("parallelize", MODEL, "--plan", plan[0], "--why", f"{fused}.1")
+    assert "into up to 2 parts, each 3 runs of consecutive elements" in result.stdout
+    assert "'transformer.h.0.attn.c_proj.weight' dim 0" in result.stdout
+    assert "the plan divides it" in result.stdout
+
+
+def test_the_cost_objective_divides_attention_as_megatron_does():
+    """Projections to queries, keys and values by columns, and the one after them by rows."""
+    model = "zoo:gpt2-tiny{hidden=256,heads=4,intermediate=1024}"
+    asked = ("--target", "mcm4", "--operator", "4", "--search", "exact", "--format", "json")
+    result = mcmc("parallelize", model, *asked, "--objective", "cost")
+    assert result.exit_code == 0, result.output
+    dims = {name: v["dim"] for name, v in json.loads(result.stdout)["variables"].items()}
+    for layer in range(2):
+        of_layer = {
+            name: dims[f"transformer.h.{layer}.{name}.weight"]
+            for name in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+        }
+        assert of_layer == {"attn.c_attn": 1, "attn.c_proj": 0, "mlp.c_fc": 1, "mlp.c_proj": 0}
 
 
 def test_mcm_s063_why_of_what_is_not_there():

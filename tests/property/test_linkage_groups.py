@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from mcm_compiler.sharding_rules import Factor, FactorKind, ShardingRule
 from mcm_passes.sharding.decision_problem import unpack_bits
 from mcm_passes.sharding.dimension_classes import classes_of
+from mcm_passes.sharding.joined_dimensions import join_dimensions
 from mcm_passes.sharding.linkage import linkage_groups
 from mcm_passes.sharding.one_at_a_time import exclude_each_other, extract
 from mcm_passes.sharding.rule_templates import Block
 from mcm_passes.sharding.ruled_graph import ruled_graph
 
-_SIZES = (1, 2, 3, 4)
+_SIZES = (1, 2, 3, 4, 8)
 _KINDS = (
-    *[FactorKind.PASS] * 12,
-    FactorKind.REPLICATE,
+    *[FactorKind.PASS] * 10,
+    *[FactorKind.REPLICATE] * 3,
     FactorKind.HALO,
     FactorKind.BLOCKED,
 )
@@ -53,9 +54,10 @@ def ruled_graphs(draw: st.DrawFn):
                     dims.append(())
                 elif fitting and draw(st.booleans()):
                     dims.append((draw(st.sampled_from(fitting)),))
-                elif size == 4 and draw(st.booleans()):
-                    factors += [_factor(draw, len(factors), 2), _factor(draw, len(factors) + 1, 2)]
-                    dims.append((len(factors) - 2, len(factors) - 1))
+                elif size in (4, 8) and draw(st.booleans()):
+                    halves = size.bit_length() - 1
+                    factors += [_factor(draw, len(factors) + k, 2) for k in range(halves)]
+                    dims.append(tuple(range(len(factors) - halves, len(factors))))
                 elif draw(st.integers(0, 19)) == 0:
                     dims.append(())
                 else:
@@ -64,7 +66,7 @@ def ruled_graphs(draw: st.DrawFn):
             sides.append(tuple(dims))
         kept = draw(st.permutations(range(len(factors))))[: draw(st.integers(0, 4))]
         out: list[tuple[int, ...]] = [(factor,) for factor in kept]
-        if len(out) > 1 and draw(st.booleans()):
+        while len(out) > 1 and draw(st.booleans()):
             out = [(*out[0], *out[1]), *out[2:]]
         factors = [
             Factor(f.name, f.size, FactorKind.REDUCE)
@@ -91,6 +93,11 @@ def _factor(draw: st.DrawFn, number: int, size: int) -> Factor:
 def test_classes_are_the_groups_of_one_at_a_time(made):
     graph, ruled = made
     classes = classes_of(ruled_graph(graph, ruled))
+    # Some ops are read as if they needed more of their factors whole.
+    ruled = [
+        (node, classes.ruled.rule_of(number).rule)
+        for number, node in enumerate(classes.ruled.nodes)
+    ]
     tensors = list(classes.ruled.values)
     groups = linkage_groups(classes, tensors)
     conflicts = classes.conflicts(groups.class_of_group)
@@ -121,3 +128,20 @@ def test_classes_are_the_groups_of_one_at_a_time(made):
         for other in range(count):
             if other != one:
                 assert meets[other] == exclude_each_other(extracted[one], extracted[other])
+
+
+@settings(max_examples=300, deadline=None)
+@given(ruled_graphs())
+def test_reading_ops_otherwise_only_frees_dimensions(made):
+    ruled = ruled_graph(*made)
+    before, after = join_dimensions(ruled), classes_of(ruled)
+    free = [
+        (found.class_of >= 0) & (np.append(found.block, Block.WHOLE)[found.class_of] == Block.NONE)
+        for found in (before, after)
+    ]
+    assert not np.any(free[0] & ~free[1])
+    same = np.flatnonzero(free[0])
+    groups = [found.class_of[same].tolist() for found in (before, after)]
+    assert len(set(zip(*groups, strict=True))) == len(set(groups[0])) == len(set(groups[1]))
+    if after.ruled is not ruled:
+        assert np.any(free[1] & ~free[0])

@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from mcm_compiler.ir.importer import import_model
 from mcm_compiler.sharding_rules import FactorKind
 from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.relative_position import relative_bucket
 from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.t5_training import T5Automap
@@ -58,14 +59,18 @@ class Devices:
             array = whole
             for dim, index in enumerate(self.classes.of(value).tolist()):
                 if index in self.divided:
-                    start, stop = self.part(index, device, whole.shape[dim])
-                    array = array.take(range(start, stop), axis=dim)
+                    runs = np.split(array, self.classes.runs_of(value, dim), axis=dim)
+                    start, stop = self.part(index, device, runs[0].shape[dim])
+                    pieces = [run.take(range(start, stop), axis=dim) for run in runs]
+                    array = np.concatenate(pieces, axis=dim)
             self.held[device][value] = array
 
     def whole(self, value: ir.Value) -> Array:
         for dim, index in enumerate(self.classes.of(value).tolist()):
             if index in self.divided:
-                return np.concatenate([held[value] for held in self.held], axis=dim)
+                runs = self.classes.runs_of(value, dim)
+                parts = [np.split(held[value], runs, axis=dim) for held in self.held]
+                return np.concatenate([p[run] for run in range(runs) for p in parts], axis=dim)
         for held in self.held[1:]:
             np.testing.assert_allclose(held[value], self.held[0][value], rtol=1e-4, atol=1e-5)
         return self.held[0][value]
@@ -191,6 +196,9 @@ MODELS = {
         batch=2,
     ),
     "cnn": ResidualCnn(image_size=8, stages=2, blocks=1, width=6, classes=5, batch=2),
+    "gpt2": Gpt2(
+        layers=2, hidden=12, heads=3, intermediate=10, vocab=11, positions=8, seq=5, batch=2
+    ),
     "bert": Bert(layers=2, hidden=12, heads=3, intermediate=10, vocab=11, positions=8, seq=5),
 }
 

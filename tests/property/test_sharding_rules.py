@@ -190,8 +190,54 @@ def test_any_slice(shape, data, tool):
     starts = [data.draw(st.integers(-size, size - 1)) for size in (shape[a] for a in axes)]
     steps = [data.draw(st.sampled_from([1, 2, -1])) for _ in axes]
     ends = [shape[a] + 3 if step > 0 else -99 for a, step in zip(axes, steps, strict=True)]
+    for at, axis in enumerate(axes):
+        if steps[at] == 1 and data.draw(st.booleans()):
+            ends[at] = data.draw(st.integers(-shape[axis], shape[axis]))
     operands = (text(shape), tuple(starts), tuple(ends), tuple(axes), tuple(steps))
     checked(tool, tool("example").Example("Slice", operands))
+
+
+@st.composite
+def pieces(draw):
+    """A shape, an axis, and extents of pieces along it that have a common divisor."""
+    shape, unit = draw(shapes), draw(st.sampled_from([1, 2, 3, 5]))
+    counts = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    return shape, draw(st.integers(0, len(shape) - 1)), [unit * count for count in counts]
+
+
+@given(cut=pieces(), form=st.sampled_from(["operand", "attribute", "equal"]))
+@drawn
+def test_any_split(cut, form, tool):
+    shape, axis, extents = cut
+    if form == "equal":
+        extents = extents[:1] * len(extents)
+    operand = text([*shape[:axis], sum(extents), *shape[axis + 1 :]])
+    given = {"axis": axis - len(shape)} if form == "operand" else {"axis": axis}
+    operands, version = (operand, tuple(extents)), 21
+    if form == "attribute":
+        operands, given, version = operands[:1], given | {"split": extents}, 11
+    elif form == "equal":
+        operands, given = operands[:1], given | {"num_outputs": len(extents)}
+    example = tool("example").Example("Split", operands, given, len(extents), version)
+    op = checked(tool, example)
+    unit = math.gcd(*extents)
+    free = [f.size for f in op.rule.factors if f.kind is FactorKind.PASS]
+    assert sorted(free) == sorted(
+        size for size in (*shape[:axis], *shape[axis + 1 :], unit) if size > 1
+    )
+
+
+@given(cut=pieces())
+@drawn
+def test_any_concatenation(cut, tool):
+    shape, axis, extents = cut
+    operands = tuple(text([*shape[:axis], n, *shape[axis + 1 :]]) for n in extents)
+    op = checked(tool, tool("example").Example("Concat", operands, {"axis": axis}))
+    free = [f.size for f in op.rule.factors if f.kind is FactorKind.PASS]
+    unit = math.gcd(*extents)
+    assert sorted(free) == sorted(
+        size for size in (*shape[:axis], *shape[axis + 1 :], unit) if size > 1
+    )
 
 
 @given(

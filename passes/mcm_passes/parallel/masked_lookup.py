@@ -6,51 +6,47 @@ section 3; Auto-MAP's `embedding=0`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from mcm_passes.parallel.new_ops import NewOps
 
-class NodeMaker(Protocol):
-    """Makes nodes and constants of the graph that is rewritten."""
 
-    def op(
-        self,
-        op_type: str,
-        operands: Sequence[ir.Value | None],
-        attributes: Sequence[ir.Attr],
-        dtype: ir.DataType | None,
-        shape: Sequence[int],
-    ) -> ir.Value:
-        """The only result of a new op of ONNX's domain."""
-        ...
+@dataclass(frozen=True)
+class TableRows:
+    """Which rows of a table a shard has.
 
-    def constant(self, array: np.ndarray, name: str) -> ir.Value:
-        """A new initializer."""
-        ...
+    Attributes:
+        start: first row of each run.
+        stop: one past the last.
+        runs: in how many runs of equal extent the table is cut before; the shard has the same rows
+            of each.
+        extent: rows of the whole table.
+    """
+
+    start: int
+    stop: int
+    runs: int
+    extent: int
 
 
 def masked_lookup(
-    make: NodeMaker,
+    make: NewOps,
     node: ir.Node,
     rows: ir.Value,
     indices: ir.Value,
-    start: int,
-    stop: int,
-    extent: int,
+    part: TableRows,
 ) -> ir.Value:
-    """What a `Gather` finds in the rows `start:stop` of a table of `extent`, zeros elsewhere.
+    """What a `Gather` finds in a part of a table, zeros elsewhere.
 
     Args:
         make: makes nodes.
         node: the `Gather` on the whole table.
         rows: the shard's rows.
         indices: of the whole table; negative ones count from its end.
-        start: first of the rows.
-        stop: one past the last of the rows.
-        extent: rows of the whole table.
+        part: where they stand in the whole table.
     """
     result = node.outputs[0]
     assert result.shape is not None
@@ -64,13 +60,22 @@ def masked_lookup(
 
     zero = whole_number(0, "zero")
     negative = make.op("Less", [indices, zero], [], ir.DataType.BOOL, at)
-    from_end = make.op("Add", [indices, whole_number(extent, "rows")], [], kind, at)
+    from_end = make.op("Add", [indices, whole_number(part.extent, "rows")], [], kind, at)
     index = make.op("Where", [negative, from_end, indices], [], kind, at)
-    own = make.op("Sub", [index, whole_number(start, "start")], [], kind, at)
-    high = make.op("Less", [own, whole_number(stop - start, "count")], [], ir.DataType.BOOL, at)
+    before = None
+    count = whole_number(part.stop - part.start, "count")
+    if part.runs > 1:
+        length = whole_number(part.extent // part.runs, "run")
+        run = make.op("Div", [index, length], [], kind, at)
+        before = make.op("Mul", [run, count], [], kind, at)
+        index = make.op("Sub", [index, make.op("Mul", [run, length], [], kind, at)], [], kind, at)
+    own = make.op("Sub", [index, whole_number(part.start, "start")], [], kind, at)
+    high = make.op("Less", [own, count], [], ir.DataType.BOOL, at)
     low = make.op("Less", [own, zero], [], ir.DataType.BOOL, at)
     not_low = make.op("Not", [low], [], ir.DataType.BOOL, at)
     here = make.op("And", [high, not_low], [], ir.DataType.BOOL, at)
+    if before is not None:
+        own = make.op("Add", [own, before], [], kind, at)
     safe = make.op("Where", [here, own, zero], [], kind, at)
     shape = tuple(result.shape.numpy())
     found = make.op("Gather", [rows, safe], list(node.attributes.values()), result.dtype, shape)

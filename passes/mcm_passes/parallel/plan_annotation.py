@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.parallel_plan import REPLICATED, ParallelPlan
+from mcm_compiler.sharding_specs import shard_value
 from mcm_passes.parallel.plan_application import planned_classes
 from mcm_passes.pipelining.node_chain import chain_nodes
 
@@ -49,18 +50,20 @@ def annotate_plan(model: ir.Model, plan: ParallelPlan) -> ir.Model:
                 if value is None or twin is None or node.sharding_of(value):
                     continue
                 parts = [
-                    (axis, degrees.operator)
+                    (axis, degrees.operator, classes.runs_of(twin, axis))
                     for axis, of in enumerate(classes.of(twin).tolist())
                     if of >= 0 and partitioned[of]
                 ]
                 if twin.is_graph_input() and degrees.data > 1 and (value.name or "") in batch:
-                    parts.append((batch[value.name or ""], degrees.data))
-                for axis, shards in parts:
-                    node.shard(
+                    parts.append((batch[value.name or ""], degrees.data, 1))
+                for axis, shards, runs in parts:
+                    shard_value(
+                        node,
                         value,
-                        configuration=configuration,
+                        configuration,
                         axis=axis,
                         num_shards=shards,
+                        runs=runs,
                         device_indices=devices,
                     )
         node.set_pipeline_stage(configuration, stage)

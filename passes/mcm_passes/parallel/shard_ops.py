@@ -24,7 +24,11 @@ class Extents:
     units: int
 
     def of(self, extent: int) -> tuple[int, int]:
-        """First element and one past the last, of a dimension of the class."""
+        """First element and one past the last, of each run of a dimension of the class.
+
+        Args:
+            extent: of a run; of the whole dimension for what all runs of the part have together.
+        """
         scale = extent // self.units
         return self.start * scale, self.stop * scale
 
@@ -34,7 +38,7 @@ def changed_attributes(node: ir.Node, changes: Mapping[str, Any]) -> list[ir.Att
 
     Args:
         node: the op.
-        changes: integers, tuples of integers, or texts.
+        changes: integers, texts, or tuples of either.
     """
     kept = [attribute for name, attribute in node.attributes.items() if name not in changes]
     return [*kept, *(_attribute(name, value) for name, value in changes.items())]
@@ -43,6 +47,8 @@ def changed_attributes(node: ir.Node, changes: Mapping[str, Any]) -> list[ir.Att
 def _attribute(name: str, value: Any) -> ir.Attr:
     if isinstance(value, str):
         return ir.AttrString(name, value)
+    if isinstance(value, tuple) and value and isinstance(value[0], str):
+        return ir.AttrStrings(name, list(value))
     if isinstance(value, tuple):
         return ir.AttrInt64s(name, list(value))
     return ir.AttrInt64(name, int(value))

@@ -8,7 +8,8 @@ section 3.2, executes its plans by such rewriting.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,9 +20,16 @@ from numpy.typing import NDArray
 from mcm_compiler.ir.constants import constant_values, subgraphs
 from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.sharding import DividedTensor, OperatorSharding
-from mcm_compiler.sharding_rules import FactorKind, Reduction, ShardingRule
-from mcm_passes.parallel.masked_lookup import masked_lookup
+from mcm_compiler.sharding_rules import FactorKind, ShardingRule
+from mcm_passes.parallel.masked_lookup import TableRows, masked_lookup
+from mcm_passes.parallel.new_ops import NewOps
 from mcm_passes.parallel.shard_ops import Extents, changed_attributes
+from mcm_passes.parallel.value_parts import (
+    combined_results,
+    joined_value,
+    known_extent,
+    split_value,
+)
 from mcm_passes.sharding.dimension_classes import DimensionClasses
 from mcm_passes.sharding.graph_rules import GraphRules
 from mcm_passes.sharding.rule_table import installed_rules
@@ -29,19 +37,11 @@ from mcm_passes.sharding.shard_forms import ShardForm, shard_form
 from mcm_passes.sharding.unused_values import drop_unused
 from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
 
-COMBINERS: dict[Reduction, str] = {
-    "sum": "Add",
-    "mean": "Add",
-    "max": "Max",
-    "min": "Min",
-    "prod": "Mul",
-}
-
 WHOLE = -1
 """In place of a class: the operand is read whole."""
 
-SPLIT_SIZES_ARE_AN_OPERAND = 13
-"""Opset from which on; an attribute before."""
+GEMM_ADDS_IF_ASKED = 11
+"""Opset from which on the third operand may be left out."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,14 @@ class _Rewriting:
         self._partitioned = partitioned
         self._degree = degree
         self._names = UnusedNames(model.graph)
+        self._make = NewOps(model.graph, self._names)
         self._slicer = WeightSlicer(model.graph, self._names)
         self._constants = constant_values(model.graph)
         self._parts: dict[ir.Value, tuple[ir.Value, ...]] = {}
         self._whole: dict[ir.Value, ir.Value] = {}
-        self._new: list[ir.Node] = []
+        self._cut: set[ir.Value] = set()
         self._operators: list[OperatorSharding] = []
         self._tensors: list[DividedTensor] = []
-        self._before: ir.Node | None = None
-        self._stem = ""
 
     def run(self) -> ShardedGraph:
         """See `shard_graph`."""
@@ -103,13 +102,13 @@ class _Rewriting:
         replaced: list[ir.Node] = []
         for node in list(self._graph):
             divided = None if node not in number else self._divided_factor(number[node])
-            self._before, self._stem = node, node.name or node.op_type
+            self._make.before, self._make.stem = node, node.name or node.op_type
             if divided is None:
                 self._read_whole(node)
             else:
                 self._shard(node, *divided)
                 replaced.append(node)
-        self._before, self._stem = None, "outputs"
+        self._make.before, self._make.stem = None, "outputs"
         for index, value in enumerate(self._graph.outputs):
             if value in self._parts or value in self._whole:
                 self._graph.outputs[index] = self._renamed(value)
@@ -117,7 +116,7 @@ class _Rewriting:
         for node in reversed(replaced):
             self._graph.remove(node, safe=True)
         drop_unused(self._graph, operands)
-        return ShardedGraph(tuple(self._operators), tuple(self._tensors), tuple(self._new))
+        return ShardedGraph(tuple(self._operators), tuple(self._tensors), tuple(self._make.nodes))
 
     def _divided_factor(self, index: int) -> tuple[ShardingRule, int, int] | None:
         """Rule, factor and class of what is divided of an op."""
@@ -134,31 +133,40 @@ class _Rewriting:
         whole = rule.factors[factor].size or extents[-1].units
         shards: list[list[ir.Value]] = []
         for index, part in enumerate(extents):
-            self._stem = f"{node.name}/shard_{index}"
+            self._make.stem = f"{node.name}/shard_{index}"
             form = shard_form(facts, rule, factor, *part.of(whole))
             operands = [
                 self._operand(v, of if at < len(rule.inputs) and rule.inputs[at] else WHOLE, index)
                 for at, v in enumerate(node.inputs)
             ]
             for at in form.first_only if index else ():
-                operands[at] = None
+                operands[at] = self._nothing_added(node, at)
             if form.index_offset is None:
                 shards.append(self._op_of_shard(node, of, part, operands, form))
             else:
                 shards.append([self._looked_up(node, operands, part)])
-        self._stem = node.name or node.op_type
+        self._make.stem = node.name or node.op_type
         for at, value in enumerate(node.outputs):
             parts = tuple(results[at] for results in shards)
             if self._axis(value, of) is not None:
                 self._parts[value] = parts
             elif reduces:
                 reduction = rule.factors[factor].reduction
-                self._whole[value] = self._combined(parts, reduction, extents)
+                shares = [(part.stop - part.start) / part.units for part in extents]
+                self._whole[value] = combined_results(self._make, parts, reduction, shares)
             else:
                 # All shards make the same, such as an unused second result.
                 self._whole[value] = parts[0]
         makers = [results[0].producer() for results in shards]
         self._record(node, of, [(maker.name or "") if maker else "" for maker in makers])
+
+    def _nothing_added(self, node: ir.Node, operand: int) -> ir.Value | None:
+        """In place of a bias that another shard adds: nothing, where it may be left out."""
+        bias, version = node.inputs[operand], self._make.opset
+        if node.op_type != "Gemm" or version >= GEMM_ADDS_IF_ASKED or bias is None:
+            return None
+        assert bias.dtype is not None
+        return self._make.constant(np.zeros(1, bias.dtype.numpy()), "nothing")
 
     def _op_of_shard(
         self,
@@ -173,15 +181,15 @@ class _Rewriting:
             axis = self._axis(value, of)
             shape = value.shape
             if axis is not None and shape is not None:
-                dims = list(shape.numpy())
-                start, stop = part.of(dims[axis])
+                dims = list(shape)
+                start, stop = part.of(known_extent(value, axis))
                 dims[axis] = stop - start
                 shape = ir.Shape(dims)
-            name = self._names.take(f"{value.name}@{self._stem}") if value.name else ""
+            name = self._names.take(f"{value.name}@{self._make.stem}") if value.name else ""
             results.append(ir.Value(name=name, type=value.type, shape=shape))
         taken = operands + [None] * (max(form.constants, default=-1) + 1 - len(operands))
         for at, numbers in form.constants.items():
-            taken[at] = self.constant(np.array(numbers, np.int64), "sizes")
+            taken[at] = self._make.constant(np.array(numbers, np.int64), "sizes")
         while taken and taken[-1] is None:
             taken.pop()
         attributes = changed_attributes(node, form.attributes)
@@ -191,10 +199,10 @@ class _Rewriting:
             taken,
             attributes,
             outputs=results,
-            name=self._names.take(self._stem),
+            name=self._names.take(self._make.stem),
             metadata_props=dict(node.metadata_props),
         )
-        self._insert(shard)
+        self._make.insert(shard)
         return results
 
     def _looked_up(
@@ -205,29 +213,10 @@ class _Rewriting:
         assert table.shape is not None
         assert rows is not None
         assert indices is not None
-        axis = node.attributes.get_int("axis", 0)
-        extent = int(table.shape.numpy()[axis])
-        return masked_lookup(self, node, rows, indices, *part.of(extent), extent)
-
-    def _combined(
-        self, parts: Sequence[ir.Value], reduction: Reduction, extents: Sequence[Extents]
-    ) -> ir.Value:
-        """Partial results put together, one after the other."""
-        if reduction == "mean":
-            parts = [self._weighted(v, e) for v, e in zip(parts, extents, strict=True)]
-        total, *others = parts
-        shape = total.shape
-        for other in others:
-            dims = tuple(shape.numpy()) if shape is not None else ()
-            total = self.op(COMBINERS[reduction], [total, other], [], total.dtype, dims)
-        return total
-
-    def _weighted(self, value: ir.Value, part: Extents) -> ir.Value:
-        assert value.dtype is not None
-        assert value.shape is not None
-        share = np.array((part.stop - part.start) / part.units, value.dtype.numpy())
-        shape = tuple(value.shape.numpy())
-        return self.op("Mul", [value, self.constant(share, "share")], [], value.dtype, shape)
+        axis = node.attributes.get_int("axis", 0) % len(table.shape)
+        extent, runs = known_extent(table, axis), self._classes.runs_of(table, axis)
+        found = TableRows(*part.of(extent // runs), runs, extent)
+        return masked_lookup(self._make, node, rows, indices, found)
 
     def _operand(self, value: ir.Value | None, of: int, index: int) -> ir.Value | None:
         if value is None:
@@ -237,6 +226,7 @@ class _Rewriting:
 
     def _in_parts(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
         if value not in self._parts:
+            self._cut.add(value)
             if value in self._constants and can_slice(value):
                 self._parts[value] = self._sliced(value, axis, of)
             else:
@@ -244,46 +234,34 @@ class _Rewriting:
         return self._parts[value]
 
     def _sliced(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
-        assert value.shape is not None
-        assert self._before is not None
-        extent = int(value.shape.numpy()[axis])
+        assert self._make.before is not None
+        runs = self._classes.runs_of(value, axis)
+        run = known_extent(value, axis) // runs
         return tuple(
-            self._slicer.part(value, Slice(axis, *part.of(extent)), self._before)
+            self._slicer.part(value, Slice(axis, *part.of(run), runs), self._make.before)
             for part in self._extents(of)
         )
 
     def _split(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
-        whole = self._as_whole(value)
-        assert value.shape is not None
-        dims = list(value.shape.numpy())
-        bounds = [part.of(dims[axis]) for part in self._extents(of)]
-        sizes = np.array([stop - start for start, stop in bounds], np.int64)
-        results: list[ir.Value] = []
-        for size in sizes.tolist():
-            dims[axis] = size
-            name = self._names.take(f"{value.name}@part_{len(results)}")
-            results.append(ir.Value(name=name, type=value.type, shape=ir.Shape(dims)))
-        operands, attributes = [whole], [ir.AttrInt64("axis", axis)]
-        if self._graph.opset_imports.get("", 1) < SPLIT_SIZES_ARE_AN_OPERAND:
-            attributes.append(ir.AttrInt64s("split", sizes.tolist()))
-        else:
-            operands.append(self.constant(sizes, "sizes"))
-        node = ir.Node(
-            "",
-            "Split",
-            operands,
-            attributes,
-            outputs=results,
-            name=self._names.take(f"{value.name}/split"),
-        )
-        self._insert(node)
-        return tuple(results)
+        whole, runs = self._as_whole(value), self._classes.runs_of(value, axis)
+        bounds = [part.of(known_extent(value, axis) // runs) for part in self._extents(of)]
+        with self._named(value.name or ""):
+            sizes = [stop - start for start, stop in bounds]
+            return split_value(self._make, whole, axis, runs, sizes)
+
+    @contextmanager
+    def _named(self, stem: str) -> Generator[None]:
+        """New ops are named after something else for a while."""
+        before, self._make.stem = self._make.stem, stem
+        try:
+            yield
+        finally:
+            self._make.stem = before
 
     def _as_whole(self, value: ir.Value) -> ir.Value:
         if value in self._whole:
             return self._whole[value]
-        made_whole = value not in self._parts or not self._made_in_parts(value)
-        if made_whole:
+        if value not in self._parts or value in self._cut:
             return value
         parts = self._parts[value]
         axis = next(
@@ -291,22 +269,11 @@ class _Rewriting:
             for axis, of in enumerate(self._classes.of(value).tolist())
             if of >= 0 and self._partitioned[of]
         )
-        assert value.shape is not None
-        shape = tuple(value.shape.numpy())
-        stem, self._stem = self._stem, f"{value.name}/concat"
-        joined = self.op("Concat", parts, [ir.AttrInt64("axis", axis)], value.dtype, shape)
-        self._stem = stem
+        runs = self._classes.runs_of(value, axis)
+        with self._named(f"{value.name}/concat"):
+            joined = joined_value(self._make, parts, value, axis, runs)
         self._whole[value] = joined
         return joined
-
-    def _made_in_parts(self, value: ir.Value) -> bool:
-        """Whether the parts are all there is, since no op makes the whole any more."""
-        first = self._parts[value][0].producer()
-        return (
-            value.producer() is not None
-            and not (first is not None and first.op_type == "Split" and value in first.inputs)
-            and value not in self._constants
-        )
 
     def _renamed(self, value: ir.Value) -> ir.Value:
         """A graph output under its own name."""
@@ -316,8 +283,7 @@ class _Rewriting:
         name, value.name = value.name, self._names.take(f"{value.name}@replaced")
         if whole.is_graph_output():
             # Two outputs of the same value.
-            shape = tuple(whole.shape.numpy()) if whole.shape is not None else ()
-            whole = self.op("Identity", [whole], [], whole.dtype, shape)
+            whole = self._make.like("Identity", [whole])
         whole.name = name
         return whole
 
@@ -349,52 +315,9 @@ class _Rewriting:
             if value is None or axis is None:
                 continue
             name, tensor = node.name or "", value.name or ""
-            self._tensors.append(DividedTensor(name, tensor, axis, len(pieces)))
+            runs = self._classes.runs_of(value, axis)
+            self._tensors.append(DividedTensor(name, tensor, axis, len(pieces), runs))
             if value in self._constants:
                 stored = value.const_value
                 size = stored.nbytes if stored is not None else 0
                 self._operators.append(OperatorSharding(name, tensor, size, axis, tuple(pieces)))
-
-    def op(
-        self,
-        op_type: str,
-        operands: Sequence[ir.Value | None],
-        attributes: Sequence[ir.Attr],
-        dtype: ir.DataType | None,
-        shape: Sequence[int],
-    ) -> ir.Value:
-        """The only result of a new op, before the one that is looked at."""
-        name = self._names.take(f"{self._stem}/{op_type.lower()}")
-        kind = ir.TensorType(dtype) if dtype is not None else None
-        result = ir.Value(name=self._names.take(f"{name}/out"), type=kind, shape=ir.Shape(shape))
-        self._insert(
-            ir.Node(
-                "",
-                op_type,
-                operands,
-                attributes,
-                outputs=[result],
-                name=name,
-                metadata_props=dict(self._before.metadata_props) if self._before else None,
-            )
-        )
-        return result
-
-    def constant(self, array: np.ndarray, name: str) -> ir.Value:
-        """A new initializer."""
-        tensor = ir.Tensor(array, name=self._names.take(f"{self._stem}/{name}"))
-        value = ir.Value(
-            name=tensor.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
-
-    def _insert(self, node: ir.Node) -> None:
-        if self._before is None:
-            self._graph.append(node)
-        else:
-            self._graph.insert_before(self._before, node)
-        self._new.append(node)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.sharding_rules import ShardingRule
 from mcm_passes.sharding.joined_dimensions import join_dimensions, meeting_classes
+from mcm_passes.sharding.kept_factors import divided_below_whole
 from mcm_passes.sharding.normalised_axes import normalised_axes
 from mcm_passes.sharding.ruled_graph import RuledGraph, ruled_graph
 
@@ -28,16 +29,21 @@ class DimensionClasses:
     Attributes:
         ruled: the graph, its dimensions in one row, and its rules.
         class_of: `[dims]` int32, class of each dimension; -1 for one of size 1.
+        runs: `[dims]` int64, of how many runs of consecutive elements a part of each dimension is
+            made: 1 where parts are contiguous, 3 for queries, keys and values side by side. Every
+            run is divided alike.
         size: `[classes]` int64, in how many units a class can be divided: the smallest number that
-            all members divide into, 0 where it is unknown.
+            the runs of all members divide into, 0 where it is unknown.
         block: `[classes]` int32 `Block`, why a class cannot be divided.
         factor_ptr: `[nodes + 1]` int32, the factors of an op are `factor_ptr[n]:factor_ptr[n + 1]`.
         factor_class: class of each factor of each op; -1 for one that divides nothing.
-        met_at: `[classes]` int32, the op of which two factors are of this class; -1 for none.
+        met_at: `[classes]` int32, the op of which two factors are of this class, or that asks for
+            other runs than those before it; -1 for none.
     """
 
     ruled: RuledGraph
     class_of: NDArray[np.int32]
+    runs: NDArray[np.int64]
     size: NDArray[np.int64]
     block: NDArray[np.int32]
     factor_ptr: NDArray[np.int32]
@@ -48,6 +54,10 @@ class DimensionClasses:
         """Classes of the dimensions of `value`."""
         index = self.ruled.value_index[value]
         return self.class_of[self.ruled.dim_ptr[index] : self.ruled.dim_ptr[index + 1]]
+
+    def runs_of(self, value: ir.Value, dim: int) -> int:
+        """Of how many runs a part of a dimension is made; see `runs`."""
+        return int(self.runs[self.ruled.dim_of(value, dim)])
 
     def conflicts(self, of: NDArray[np.int32] | None = None) -> NDArray[np.uint64]:
         """Classes that meet in an op, and so cannot both be divided, as bitmasks.
@@ -84,10 +94,11 @@ def dimension_classes(
 
 def classes_of(ruled: RuledGraph) -> DimensionClasses:
     """Finds the classes of a graph that is in arrays already."""
-    found = join_dimensions(ruled)
+    ruled, found = divided_below_whole(ruled, join_dimensions(ruled))
     return DimensionClasses(
         ruled,
         found.class_of,
+        found.runs,
         found.size,
         found.block,
         found.factor_ptr,

@@ -22,6 +22,8 @@ REASONS = {
     Block.UNKNOWN: "has no rule that would divide it",
     Block.NORMALISED: "normalises along it",
     Block.ITSELF: "would have to divide two of its loops at once",
+    Block.RUNS: "would have to divide it in runs of another length than the ops before",
+    Block.KEPT: "keeps it whole, so that what it merges below can be divided",
 }
 
 
@@ -103,12 +105,13 @@ class FactorGraph:
         """In how many units the ops around a dimension can divide it."""
         value = self._value_of(dim)
         place = dim - int(self._ruled.dim_ptr[value])
-        least = int(self._ruled.extents[dim])
+        runs = int(self._classes.runs[dim])
+        least = int(self._ruled.extents[dim]) // runs
         for node in self._uses.get(value, ()):
             slots = self._slots(node)
-            for slot, at, _, units in self._ruled.rule_of(node).members.tolist():
+            for slot, at, _, units, above in self._ruled.rule_of(node).members.tolist():
                 if slots[slot] == value and at == place:
-                    least = math.gcd(least, units)
+                    least = math.gcd(least, units // max(runs // above, 1))
         return least
 
     def of_size_one(self, dim: int) -> Step:
@@ -137,8 +140,16 @@ class FactorGraph:
         return []
 
     def is_stuck(self, dim: int) -> bool:
-        """Whether an op that touches a dimension forbids that it is divided."""
-        return dim in self._stuck or self._stuck_node(dim) is not None
+        """Whether an op that touches a dimension forbids that it is divided.
+
+        One that only keeps it whole for the sake of others counts if none has a reason of its own.
+        """
+        if dim in self._stuck:
+            return True
+        found = self._stuck_node(dim)
+        if found is None or found[1] is not Block.KEPT:
+            return found is not None
+        return int(self._classes.block[self._classes.class_of[dim]]) == Block.KEPT
 
     def stuck_step(self, dim: int) -> Step:
         """What that op does."""
@@ -172,6 +183,23 @@ class FactorGraph:
         text = "cannot divide both of these dimensions, which are divided together:"
         there.append(Step(value.name or "", place, self.name(node), self.rule(node), text))
         return there + self.way(other, lambda dim: dim == reached, None)[1:]
+
+    def to_other_runs(self, start: int, node: int) -> list[Step]:
+        """The way to an op that asks for other runs than those before it."""
+        index = int(self._classes.class_of[start])
+        here = {
+            dim
+            for dims in self._factors(node).values()
+            for dim in dims
+            if self._classes.class_of[dim] == index
+        }
+
+        def last_step(dim: int) -> Step:
+            value, place = self.place(dim)
+            text = REASONS[Block.RUNS]
+            return Step(value.name or "", place, self.name(node), self.rule(node), text)
+
+        return self.way(start, lambda dim: dim in here, last_step)
 
     def meetings(self, first: int, second: int) -> Iterator[tuple[int, list[int], list[int]]]:
         """Ops in which two classes meet, with the dimensions of both."""
@@ -209,6 +237,7 @@ class FactorGraph:
     def _stuck_node(self, dim: int) -> tuple[int, Block] | None:
         value = self._value_of(dim)
         place = dim - int(self._ruled.dim_ptr[value])
+        keeping: tuple[int, Block] | None = None
         for node in self._uses.get(value, ()):
             template = self._ruled.rule_of(node)
             slots = self._slots(node)
@@ -218,10 +247,13 @@ class FactorGraph:
             for used, rank in zip(slots, template.ranks.tolist(), strict=True):
                 if used >= 0 and rank not in (-1, self._ruled.rank(used)):
                     return node, Block.UNKNOWN
-            for slot, at, factor, _ in template.members.tolist():
+            for slot, at, factor, *_ in template.members.tolist():
                 if slots[slot] == value and at == place and template.factor_block[factor]:
-                    return node, Block(int(template.factor_block[factor]))
-        return None
+                    block = Block(int(template.factor_block[factor]))
+                    if block is not Block.KEPT:
+                        return node, block
+                    keeping = keeping or (node, block)
+        return keeping
 
     def _factors(self, node: int) -> dict[tuple[int, int], list[int]]:
         """The dimensions of every factor of an op."""
@@ -230,7 +262,7 @@ class FactorGraph:
             return known
         found: dict[tuple[int, int], list[int]] = {}
         first = int(self._ruled.slot_ptr[node])
-        for slot, place, factor, _ in self._ruled.rule_of(node).members.tolist():
+        for slot, place, factor, *_ in self._ruled.rule_of(node).members.tolist():
             value = int(self._ruled.slot_value[first + slot])
             if value < 0 or place >= self._ruled.rank(value):
                 continue

@@ -23,7 +23,9 @@ SPECIFYING: Mapping[str, tuple[int, ...]] = {
     "CumProd": (1,),
     "CumSum": (1,),
     "DFT": (2,),
+    "Dropout": (2,),
     "Expand": (1,),
+    "Gather": (1,),
     "Pad": (1, 3),
     "ReduceL1": (1,),
     "ReduceL2": (1,),
@@ -55,7 +57,7 @@ _Signature = tuple[
 ]
 """Operator, domain, attributes, shapes of operands and of results, constants."""
 
-_NUMBERS = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT)
+_NUMBERS = (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT, ir.DataType.BOOL)
 
 
 def rules_of(model: ir.Model, table: RuleTable | None = None) -> list[tuple[ir.Node, ShardingRule]]:
@@ -198,7 +200,7 @@ def _plain(attributes: Mapping[str, ir.Attr]) -> tuple[tuple[str, Any], ...]:
 
 
 def _small_integers(value: ir.Value) -> tuple[int, ...] | None:
-    """Values of a small constant; floats (scales) count where all are whole numbers."""
+    """Values of a small constant; floats (scales) count where all are whole numbers, and truths."""
     tensor = ir.convenience.get_const_tensor(value)
     if tensor is None or tensor.dtype not in _NUMBERS or tensor.size > _MOST_ELEMENTS:
         return None

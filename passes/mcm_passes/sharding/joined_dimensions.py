@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mcm_passes.sharding.division_runs import division_runs
 from mcm_passes.sharding.rule_templates import Block
 from mcm_passes.sharding.ruled_graph import RuledGraph
 
@@ -27,6 +28,7 @@ class JoinedDimensions:
     """Classes of all dimensions; fields as in `DimensionClasses`."""
 
     class_of: Int32s
+    runs: Int64s
     size: Int64s
     block: Int32s
     factor_ptr: Int32s
@@ -38,16 +40,18 @@ def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
     """Finds the classes of a graph; classes are numbered in the order of their first dimension."""
     rules, extents = ruled.rules, ruled.extents
     factor_ptr = _pointer(np.diff(rules.factor_ptr)[ruled.node_rule])
-    dim, factor, units, why = _members(ruled, factor_ptr)
+    dim, factor, units, above, why = _members(ruled, factor_ptr)
 
     # Dimensions of one factor, one after the other, are an edge each.
     order = np.argsort(factor, kind="stable")
-    dim, factor, units, why = dim[order], factor[order], units[order], why[order]
+    dim, factor, units, above = dim[order], factor[order], units[order], above[order]
+    why = why[order]
     same = factor[1:] == factor[:-1]
     class_of, count = _components(len(extents), dim[:-1][same], dim[1:][same], extents != 1)
+    runs, in_run, apart = _in_runs(ruled, class_of[dim], dim, factor, units, above)
 
-    of_dims = extents.copy()
-    np.gcd.at(of_dims, dim, units)
+    of_dims = extents // runs
+    np.gcd.at(of_dims, dim, in_run)
     size = np.zeros(count, dtype=np.int64)
     has_class = class_of >= 0
     np.gcd.at(size, class_of[has_class], of_dims[has_class])
@@ -63,8 +67,12 @@ def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
         np.minimum.at(block, classes[given], reasons[given])
     met_at = _met_itself(factor_ptr, factor_class, count)
     np.minimum.at(block, np.flatnonzero(met_at >= 0), int(Block.ITSELF))
+    for index, at in apart.items():
+        block[index] = min(block[index], int(Block.RUNS))
+        if met_at[index] < 0:
+            met_at[index] = np.searchsorted(factor_ptr, at, side="right") - 1
     block[block == _FREE] = Block.NONE
-    return JoinedDimensions(class_of, size, block, factor_ptr, factor_class, met_at)
+    return JoinedDimensions(class_of, runs, size, block, factor_ptr, factor_class, met_at)
 
 
 def meeting_classes(
@@ -96,11 +104,44 @@ def meeting_classes(
     return masks
 
 
-def _members(ruled: RuledGraph, factor_ptr: Int32s) -> tuple[Int32s, Int32s, Int64s, Int32s]:
-    """Dimension, factor, units, and reason to block of every member of a factor in the graph."""
+def _in_runs(
+    ruled: RuledGraph,
+    of_member: Int32s,
+    dim: Int32s,
+    factor: Int32s,
+    units: Int64s,
+    above: Int32s,
+) -> tuple[Int64s, Int64s, dict[int, int]]:
+    """Runs of all dimensions, and units of each member within one run of its factor.
+
+    Returns:
+        Both, and the classes whose members do not fit into runs, with a factor that does not.
+    """
+    num_dims = len(ruled.extents)
+    if bool(np.all(above == 1)):
+        return np.ones(num_dims, dtype=np.int64), units, {}
+    runs, apart = division_runs(num_dims, dim, factor, above, of_member)
+    of_factor = np.maximum(runs[dim] // above, 1)
+    uneven = (units % of_factor != 0) | (ruled.extents[dim] % runs[dim] != 0)
+    for index, at in zip(of_member[uneven].tolist(), factor[uneven].tolist(), strict=True):
+        apart.setdefault(index, at)
+    contiguous = np.isin(of_member, list(apart))
+    runs[dim[contiguous]] = 1
+    of_factor[contiguous] = 1
+    return runs, units // of_factor, apart
+
+
+def _members(
+    ruled: RuledGraph, factor_ptr: Int32s
+) -> tuple[Int32s, Int32s, Int64s, Int32s, Int32s]:
+    """Of every member of a factor in the graph what is known of it.
+
+    Returns:
+        Its dimension, the factor, units, points of what is above it, and the reason to block.
+    """
     rules = ruled.rules
-    node, row = _rows(rules.member_ptr, ruled.node_rule)
-    slot, place, factor, units = rules.members[row].T
+    node, row = rows_of_rules(rules.member_ptr, ruled.node_rule)
+    slot, place, factor, units, above = rules.members[row].T
     value = ruled.slot_value[ruled.slot_ptr[node] + slot]
     first = ruled.dim_ptr[value]
     here = (value >= 0) & (place < ruled.dim_ptr[value + 1] - first)
@@ -109,13 +150,13 @@ def _members(ruled: RuledGraph, factor_ptr: Int32s) -> tuple[Int32s, Int32s, Int
         here &= ruled.extents[dim] != 1
     why = rules.factor_block[rules.factor_ptr[ruled.node_rule[node]] + factor]
     whole = factor_ptr[node] + factor
-    return dim[here], whole[here], units[here].astype(np.int64), why[here]
+    return dim[here], whole[here], units[here].astype(np.int64), above[here], why[here]
 
 
 def _stuck(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
     """Dimensions that ops, or patterns of ops, need whole, with the reasons."""
     rules = ruled.rules
-    node, row = _rows(rules.stuck_ptr, ruled.node_rule)
+    node, row = rows_of_rules(rules.stuck_ptr, ruled.node_rule)
     slot, place, why = rules.stuck[row].T
     value = ruled.slot_value[ruled.slot_ptr[node] + slot]
     one = (value >= 0) & (place >= 0)
@@ -134,7 +175,7 @@ def _of_other_rank(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
     The factors of such a value cannot be followed.
     """
     rules = ruled.rules
-    node, row = _rows(rules.rank_ptr, ruled.node_rule)
+    node, row = rows_of_rules(rules.rank_ptr, ruled.node_rule)
     slot = row - rules.rank_ptr[ruled.node_rule[node]]
     value = ruled.slot_value[ruled.slot_ptr[node] + slot]
     rank = rules.ranks[row]
@@ -183,7 +224,7 @@ def _components(
     return class_of, len(seen)
 
 
-def _rows(pointer: Int32s, rule: Int32s) -> tuple[Int64s, Int64s]:
+def rows_of_rules(pointer: Int32s, rule: Int32s) -> tuple[Int64s, Int64s]:
     """The rows that the rules of ops have in a table: op and row of each."""
     counts = np.diff(pointer)[rule]
     node = np.repeat(np.arange(len(rule)), counts)

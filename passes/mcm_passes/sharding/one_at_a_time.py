@@ -8,6 +8,7 @@ go. It stands here to check them, and shares no code with them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,8 @@ class Extracted:
 
     Attributes:
         divided: all dimensions that are divided with it, of all tensors.
-        possible: no op needs one of them whole, and none would have to divide two of its loops.
+        possible: no op needs one of them whole, none would have to divide two of its loops, and
+            all agree in how many runs of consecutive elements the parts of a dimension are.
         loops: op (by its place in the sequence) and factor of all loops that are divided.
     """
 
@@ -67,7 +69,10 @@ def _slots(node: ir.Node, rule: ShardingRule) -> list[tuple[ir.Value, Sequence[S
 
 
 def _major(rule: ShardingRule, dim: Sequence[int]) -> int | None:
-    return next((factor for factor in dim if rule.factors[factor].size != 1), None)
+    """The first factor that the op does not need whole; the first, if it needs all of them."""
+    proper = [factor for factor in dim if rule.factors[factor].size != 1]
+    free = (f for f in proper if rule.factors[f].kind is not FactorKind.REPLICATE)
+    return next(free, proper[0] if proper else None)
 
 
 def _loops_of(node: ir.Node, rule: ShardingRule, divided: set[Place]) -> set[int]:
@@ -104,6 +109,8 @@ def _is_possible(
             for dim in dims:
                 if factor in dim and _major(rule, dim) != factor:
                     return False
+    if not _agree_in_runs(divided, ruled):
+        return False
     for value, at in divided:
         for node, rule in ruled:
             sides = (*zip(node.inputs, rule.inputs, strict=False),)
@@ -112,3 +119,32 @@ def _is_possible(
                 if used is value and (dims is None or _major(rule, dims[at]) is None):
                     return False
     return True
+
+
+def _agree_in_runs(divided: set[Place], ruled: Sequence[tuple[ir.Node, ShardingRule]]) -> bool:
+    """Whether some number of runs for each dimension and loop suits all ops.
+
+    Begins with one run everywhere, and makes what is too few as many as is asked for, until
+    nothing changes or the runs would be longer than what they are cut from.
+    """
+    runs = dict.fromkeys(divided, 1)
+    loops: dict[tuple[int, int], int] = {}
+    while True:
+        before = dict(runs), dict(loops)
+        for number, (node, rule) in enumerate(ruled):
+            for value, dims in _slots(node, rule):
+                for at, dim in enumerate(dims):
+                    factor = _major(rule, dim)
+                    if (value, at) not in divided or factor is None:
+                        continue
+                    above = math.prod(rule.factors[f].size or 1 for f in dim[: dim.index(factor)])
+                    loop, place = (number, factor), (value, at)
+                    # Runs of the dimension are those of the loop, times what is above it.
+                    runs[place] = math.lcm(runs[place], above * loops.get(loop, 1))
+                    loops[loop] = math.lcm(loops.get(loop, 1), runs[place] // above)
+                    extent = value.shape[at] if value.shape is not None else None
+                    uneven = isinstance(extent, int) and extent % runs[place]
+                    if (rule.factors[factor].size or 0) % loops[loop] or uneven:
+                        return False
+        if (runs, loops) == before:
+            return True

@@ -197,7 +197,7 @@ def _gathered(classes: DimensionClasses, factors: list[list[tuple[int, int]]]) -
         if not factors[node]:
             continue
         having: dict[int, set[int]] = {}
-        for slot, _, factor, _ in ruled.rule_of(node).members.tolist():
+        for slot, _, factor, *_ in ruled.rule_of(node).members.tolist():
             having.setdefault(factor, set()).add(slot)
         for factor, bit in factors[node]:
             # What lacks a summed factor is added to the sum, as a bias is: its gradient is whole.

@@ -45,6 +45,8 @@ def why(classes: DimensionClasses, tensor: str, dim: int) -> list[Step]:
         return []
     if block is Block.ITSELF:
         return graph.to_itself(start, int(classes.met_at[index]))
+    if block is Block.RUNS:
+        return graph.to_other_runs(start, int(classes.met_at[index]))
     return graph.way(start, graph.is_stuck, graph.stuck_step)
 
 
@@ -152,7 +154,8 @@ def explain(
         KeyError, IndexError: as `why`.
     """
     index = _class(classes, tensor, dim)
-    place = f"{quote(tensor)} dim {dim % len(classes.of(classes.value_by_name[tensor]))}"
+    rank = len(classes.of(classes.value_by_name[tensor]))
+    place = f"{quote(tensor)} dim {dim % rank}"
     forbidding = why(classes, tensor, dim)
     if forbidding:
         return f"{place} cannot be divided:\n{render(forbidding)}"
@@ -162,7 +165,9 @@ def explain(
         way = why_small(classes, tensor, dim, degree)
         return f"{place} cannot be divided: {units}\n{render(way)}"
     others = [name for name in tensors or (plan or {}) if name in classes.value_by_name]
-    lines = [f"{place} can be divided, into up to {size} parts"]
+    runs = classes.runs_of(classes.value_by_name[tensor], dim % rank)
+    apart = f", each {runs} runs of consecutive elements" if runs > 1 else ""
+    lines = [f"{place} can be divided, into up to {size} parts{apart}"]
     linked = [
         f"{quote(name)} dim {at}"
         for name in others

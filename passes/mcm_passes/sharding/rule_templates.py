@@ -1,12 +1,15 @@
 """Sharding rules as arrays, made once per rule however many ops follow it.
 
-A dimension made of several factors can be divided into contiguous blocks along the major one
-only, so that it belongs to that factor, in as many units as the factor has. The factors below it
-must stay whole wherever they are found.
+A dimension made of several factors is divided along the major one, so that it belongs to that
+factor, in as many units as the factor has. The factors below it must stay whole wherever they are
+found. Major factors that an op needs whole are stepped over: below them, a part of the dimension is
+a *run* of elements for each point of theirs, as in `(!c d) -> d, d, d`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -34,6 +37,10 @@ class Block(IntEnum):
     """Ops that together normalise along it need it as a whole."""
     ITSELF = 7
     """It meets itself: two loops of an op are of its class."""
+    RUNS = 8
+    """Ops ask for runs of different lengths."""
+    KEPT = 9
+    """It cannot be divided in any case, and is kept whole for the sake of what is below it."""
 
 
 KIND_BLOCKS = {
@@ -54,7 +61,9 @@ class RuleTemplate:
 
     Attributes:
         rule: what it was made of.
-        members: `[M, 4]` int32, the dimensions that can be divided: slot, dim, factor, units.
+        members: `[M, 5]` int32, the dimensions that can be divided: slot, dim, factor, units, and
+            points of the factors above it, which are whole.
+        merged: `[P, 3]` int32, those of them that have more factors below: slot, dim, factor.
         stuck: `[B, 3]` int32, the dimensions that cannot: slot, dim or -1 for all, `Block`.
         factor_block: `[F]` int32 `Block` of every factor.
         ranks: `[slots]` int32, dimensions that the rule gives to each slot; -1 for any.
@@ -62,17 +71,26 @@ class RuleTemplate:
 
     rule: ShardingRule
     members: NDArray[np.int32]
+    merged: NDArray[np.int32]
     stuck: NDArray[np.int32]
     factor_block: NDArray[np.int32]
     ranks: NDArray[np.int32]
 
 
-def rule_template(rule: ShardingRule) -> RuleTemplate:
-    """The arrays of `rule`."""
-    members: list[tuple[int, int, int, int]] = []
+def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> RuleTemplate:
+    """The arrays of `rule`.
+
+    Args:
+        rule: of an op.
+        kept: factors that are whole for the sake of others; see `kept_factors`.
+    """
+    members: list[tuple[int, int, int, int, int]] = []
+    merged: list[tuple[int, int, int]] = []
     stuck: list[tuple[int, int, int]] = []
     ranks: list[int] = []
     blocks = [int(KIND_BLOCKS[factor.kind]) for factor in rule.factors]
+    for factor in kept:
+        blocks[factor] = int(Block.KEPT)
     slots: tuple[Dims | None, ...] = rule.inputs + rule.outputs
     for slot, dims in enumerate(slots):
         if dims is None:
@@ -86,14 +104,30 @@ def rule_template(rule: ShardingRule) -> RuleTemplate:
             if not proper:
                 stuck.append((slot, dim, int(Block.WHOLE)))
                 continue
-            major, *minor = proper
-            members.append((slot, dim, major, rule.factors[major].size or UNKNOWN_UNITS))
+            above = _whole_above(rule, proper)
+            major, *minor = proper[above:]
+            runs = math.prod(rule.factors[factor].size or 1 for factor in proper[:above])
+            members.append((slot, dim, major, rule.factors[major].size or UNKNOWN_UNITS, runs))
+            if minor:
+                merged.append((slot, dim, major))
             for factor in minor:
                 blocks[factor] = blocks[factor] or int(Block.MINOR)
     return RuleTemplate(
         rule=rule,
-        members=np.array(members, dtype=np.int32).reshape(-1, 4),
+        members=np.array(members, dtype=np.int32).reshape(-1, 5),
+        merged=np.array(merged, dtype=np.int32).reshape(-1, 3),
         stuck=np.array(stuck, dtype=np.int32).reshape(-1, 3),
         factor_block=np.array(blocks, dtype=np.int32),
         ranks=np.array(ranks, dtype=np.int32),
     )
+
+
+def _whole_above(rule: ShardingRule, dim: Sequence[int]) -> int:
+    """How many major factors of a dimension are whole; 0 if all are, or one is of unknown size."""
+    for at, index in enumerate(dim):
+        factor = rule.factors[index]
+        if factor.kind is not FactorKind.REPLICATE:
+            return at
+        if factor.size is None:
+            break
+    return 0

@@ -30,6 +30,7 @@ class TemplateTable:
     Attributes:
         templates: the rules.
         member_ptr, members: see `RuleTemplate.members`.
+        merged_ptr, merged: see `RuleTemplate.merged`.
         stuck_ptr, stuck: see `RuleTemplate.stuck`.
         factor_ptr, factor_block: see `RuleTemplate.factor_block`.
         rank_ptr, ranks: see `RuleTemplate.ranks`.
@@ -38,6 +39,8 @@ class TemplateTable:
     templates: tuple[RuleTemplate, ...]
     member_ptr: NDArray[np.int32]
     members: NDArray[np.int32]
+    merged_ptr: NDArray[np.int32]
+    merged: NDArray[np.int32]
     stuck_ptr: NDArray[np.int32]
     stuck: NDArray[np.int32]
     factor_ptr: NDArray[np.int32]
@@ -181,7 +184,7 @@ def ruled_graph(
         node_rule=np.array(node_rule, dtype=np.int32),
         slot_ptr=np.array(slot_ptr, dtype=np.int32),
         slot_value=np.array(slot_value, dtype=np.int32),
-        rules=_table(templates),
+        rules=template_table(templates),
         stuck_dims=dims,
         stuck_why=why,
         stuck_by=by,
@@ -225,7 +228,9 @@ def _stuck_arrays(
     return np.array(dims, dtype=np.int32), np.array(why, dtype=np.int32), tuple(by)
 
 
-def _table(templates: list[RuleTemplate]) -> TemplateTable:
+def template_table(templates: Sequence[RuleTemplate]) -> TemplateTable:
+    """Concatenates rules."""
+
     def pointer(rows: list[NDArray[np.int32]]) -> NDArray[np.int32]:
         return np.cumsum([0, *(len(row) for row in rows)], dtype=np.int32)
 
@@ -234,13 +239,16 @@ def _table(templates: list[RuleTemplate]) -> TemplateTable:
         return np.concatenate([np.zeros(shape, dtype=np.int32), *rows])
 
     members = [template.members for template in templates]
+    merged = [template.merged for template in templates]
     stuck = [template.stuck for template in templates]
     blocks = [template.factor_block for template in templates]
     ranks = [template.ranks for template in templates]
     return TemplateTable(
         templates=tuple(templates),
         member_ptr=pointer(members),
-        members=joined(members, 4),
+        members=joined(members, 5),
+        merged_ptr=pointer(merged),
+        merged=joined(merged, 3),
         stuck_ptr=pointer(stuck),
         stuck=joined(stuck, 3),
         factor_ptr=pointer(blocks),

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcm_compiler.sharding_rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
+from mcm_passes.sharding.rules.composing import listed
+from mcm_passes.sharding.rules.extents import sliced_pieces
 from mcm_passes.sharding.rules.windows import Window, windows
 
 
@@ -26,8 +28,8 @@ class ShardForm:
             added.
         first_only: operands that only the first device counts in (others: zeros, or left out).
         reads: for a factor with a halo, `(axis, first, last)` of operand 0.
-        index_offset: for a divided table that is looked up: row 0 of this part. An index outside
-            of the part gives zeros.
+        index_offset: for a divided table that is looked up: row 0 of this part, within each run of
+            its rows if there are several. An index outside of the part gives zeros.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -129,6 +131,43 @@ def _resize(share: Share) -> ShardForm:
     return ShardForm(constants={3: tuple(made[axis] for axis in axes)})
 
 
+def _split(share: Share) -> ShardForm:
+    """Extents of the results, where they are given, become those of their parts."""
+    facts = share.facts
+    shape = facts.input_shapes[0]
+    assert shape is not None
+    axis = int(facts.attributes.get("axis", 0)) % len(shape)
+    made = tuple(share.result_shape(index)[axis] for index in range(len(facts.output_shapes)))
+    if made == tuple((out or ())[axis] for out in facts.output_shapes):
+        return ShardForm()
+    if "split" in facts.attributes:
+        return ShardForm({"split": made})
+    given = len(facts.input_shapes) > 1 and facts.input_shapes[1] is not None
+    return ShardForm(constants={1: made}) if given else ShardForm()
+
+
+def _slice(share: Share) -> ShardForm:
+    """Ends of a piece of which a part is taken count what is there of the pieces before it."""
+    facts, rule = share.facts, share.rule
+    dims = rule.inputs[0]
+    assert dims is not None
+    pieces = sliced_pieces(facts)
+    axis = next((at for at, dim in enumerate(dims) if share.factor in dim), None)
+    if axis is None or axis not in pieces or pieces[axis][:2] == (0, pieces[axis][2]):
+        return ShardForm()
+    local, size = share.operand_shape()[axis], pieces[axis][2]
+    axes = listed(facts, 3, "axes") or tuple(range(len(dims)))
+    at = [other % len(dims) for other in axes].index(axis)
+    made: list[tuple[int, ...]] = []
+    for operand, name in ((1, "starts"), (2, "ends")):
+        given = list(listed(facts, operand, name) or ())
+        given[at] = pieces[axis][operand - 1] * local // size
+        made.append(tuple(given))
+    if "starts" in facts.attributes:
+        return ShardForm({"starts": made[0], "ends": made[1]})
+    return ShardForm(constants={1: made[0], 2: made[1]})
+
+
 def _affine_grid(share: Share) -> ShardForm:
     size = share.facts.constants[1]
     return ShardForm(constants={1: (share.operand_shape()[0], *size[1:])})
@@ -217,6 +256,18 @@ def _heads(share: Share) -> ShardForm:
     return ShardForm({n: count for n, count in counts.items() if n in share.facts.attributes})
 
 
+def _direction(share: Share) -> ShardForm:
+    """One of two directions runs forward, the other in reverse, with its own activations."""
+    if share.rule.factors[share.factor].name != "d":
+        return ShardForm()
+    changes: dict[str, Any] = {"direction": "reverse" if share.start else "forward"}
+    activations = tuple(share.facts.attributes.get("activations", ()))
+    if activations:
+        each = len(activations) // 2
+        changes["activations"] = activations[share.start * each : share.stop * each]
+    return ShardForm(changes)
+
+
 _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
     "AffineGrid": _affine_grid,
     "Attention": _heads,
@@ -229,14 +280,19 @@ _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
     "Expand": _to_shape,
     "Gather": _gather,
     "Gemm": _gemm,
+    "GRU": _direction,
     "GroupNormalization": _group_normalization,
+    "LSTM": _direction,
     "LinearAttention": _heads,
     "LpPool": _pool,
     "MaxPool": _pool,
     "QLinearConv": _conv,
+    "RNN": _direction,
     "Reshape": _to_shape,
     "Resize": _resize,
     "RotaryEmbedding": _heads,
+    "Slice": _slice,
+    "Split": _split,
     "Squeeze": _squeeze,
     "Tile": _tile,
 }

@@ -31,21 +31,25 @@ def trainable_variables(model: ir.Model) -> list[ir.Value]:
     # In graph order, so that what an op reads has been looked at.
     computed: set[ir.Value | None] = {v for v in graph.inputs if not v.is_initializer()}
     outputs = set(graph.outputs)
-    found: dict[ir.Value, None] = {}
+    # Whether what is read is read by an op that is not constant: then nothing has to be followed.
+    found: dict[ir.Value, bool] = {}
     for node in graph:
         inputs, op_type = node.inputs, node.op_type
-        if not computed.isdisjoint(inputs) or op_type in WITH_BODIES:
+        is_computed = not computed.isdisjoint(inputs) or op_type in WITH_BODIES
+        if is_computed:
             computed.update(node.outputs)
         elif is_shape_only and op_type == "ConstantOfShape" and _stands_for_weight(node):
             weights.add(node.outputs[0])
         for value in inputs:
-            if value in weights and value not in found and value is not None:
-                found[value] = None
+            if value in weights and value is not None and not found.get(value, False):
+                found[value] = is_computed
         if op_type in _STATISTICS:
             first, end = _STATISTICS[op_type]
             statistics.update(inputs[first:end])
     return [
-        value for value in found if value not in statistics and _reaches(value, computed, outputs)
+        value
+        for value, reaches in found.items()
+        if value not in statistics and (reaches or _reaches(value, computed, outputs))
     ]
 
 

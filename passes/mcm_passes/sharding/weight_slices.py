@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -19,22 +19,33 @@ class Slice:
 
     Attributes:
         axis: index of the axis, not negative.
-        start: first element.
+        start: first element of each run.
         stop: one past the last.
+        runs: in how many runs of equal extent the axis is cut before; the part has the same
+            elements of each, one run after the other.
     """
 
     axis: int
     start: int
     stop: int
+    runs: int = 1
 
     @property
     def extent(self) -> int:
         """Elements along the axis."""
-        return self.stop - self.start
+        return self.runs * (self.stop - self.start)
 
     def of_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part of something of `shape`."""
         return (*shape[: self.axis], self.extent, *shape[self.axis + 1 :])
+
+    def of_array(self, array: np.ndarray) -> np.ndarray:
+        """A copy of the part of `array`, in C order."""
+        before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
+        run = array.shape[self.axis] // self.runs
+        index = (slice(None),) * (self.axis + 1) + (slice(self.start, self.stop),)
+        part = np.array(array.reshape(*before, self.runs, run, *after)[index], order="C")
+        return part.reshape(self.of_shape(array.shape))
 
 
 def can_slice(value: ir.Value) -> bool:
@@ -91,7 +102,7 @@ class WeightSlicer:
             part = self._extents(node, cut)
         elif node.op_type == "Transpose":
             axis = _permutation(node)[cut.axis]
-            part = self.part(source, Slice(axis, cut.start, cut.stop), before)
+            part = self.part(source, replace(cut, axis=axis), before)
         else:
             part = self.part(source, cut, before)
         result = node.outputs[0]
@@ -137,7 +148,9 @@ class WeightSlicer:
         return value
 
     def _part_name(self, whole: ir.Value | ir.Node, cut: Slice, suffix: str = "") -> str:
-        return self._names.take(f"{whole.name}/{cut.axis}_{cut.start}_{cut.stop}{suffix}")
+        of_runs = f"_of_{cut.runs}_runs" if cut.runs > 1 else ""
+        place = f"{cut.axis}_{cut.start}_{cut.stop}{of_runs}"
+        return self._names.take(f"{whole.name}/{place}{suffix}")
 
 
 def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorProtocol:
@@ -146,7 +159,8 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
     Rows of a file are a place in the same file; everything else is copied when asked for.
     """
     shape = ir.Shape(cut.of_shape(tuple(tensor.shape.numpy())))
-    if isinstance(tensor, ir.ExternalTensor) and cut.axis == 0 and tensor.dtype.bitwidth % 8 == 0:
+    is_one_place = cut.axis == 0 and cut.runs == 1 and tensor.dtype.bitwidth % 8 == 0
+    if isinstance(tensor, ir.ExternalTensor) and is_one_place:
         row_bytes = tensor.nbytes // max(1, tensor.shape.numpy()[0])
         return ir.ExternalTensor(
             tensor.location,
@@ -159,8 +173,7 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
         )
 
     def read() -> ir.TensorProtocol:
-        index = (slice(None),) * cut.axis + (slice(cut.start, cut.stop),)
-        part = np.array(tensor.numpy()[index], order="C")
+        part = cut.of_array(tensor.numpy())
         release(tensor)
         return ir.Tensor(part, dtype=tensor.dtype, name=name)
 

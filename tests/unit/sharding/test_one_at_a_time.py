@@ -6,6 +6,7 @@ import pytest
 
 from mcm_compiler.ir.importer import import_model
 from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.t5_training import T5Automap
 from mcm_passes.sharding.decision_problem import unpack_bits
@@ -21,6 +22,7 @@ _SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}
 MODELS = {
     "t5": T5Automap(**_SMALL, layers=1, decoder_layers=1, head_width=4, decoder_seq=4, batch=2),
     "bert": Bert(**_SMALL, layers=2, positions=8),
+    "gpt2": Gpt2(**_SMALL, layers=2, positions=8, batch=2),
     "cnn": ResidualCnn(image_size=8, stages=2, blocks=1, width=6, classes=5, batch=2),
 }
 
@@ -28,8 +30,9 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_groups_are_those_of_the_extraction(name):
     model, _ = import_model(MODELS[name].build(), name)
-    ruled = rules_of(model)
-    classes = classes_of(ruled_graph(model.graph, ruled))
+    classes = classes_of(ruled_graph(model.graph, rules_of(model)))
+    numbers = range(len(classes.ruled.nodes))
+    ruled = [(classes.ruled.nodes[n], classes.ruled.rule_of(n).rule) for n in numbers]
     variables = trainable_variables(model)
     groups = linkage_groups(classes, variables)
     conflicts = classes.conflicts(groups.class_of_group)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.ir.importer import import_model
+from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_models.zoo.vgg19 import Vgg19, Vgg19Training
 from mcm_passes.sharding.cost_oracle import cheapest_decision
@@ -64,6 +65,20 @@ def test_the_large_ones_have_432_and_the_embeddings(builder):
     embeddings = {("shared.weight", 0): 1, ("relative_attention_bias.weight", 1): 2}
     assert {kind: kinds.pop(kind) for kind in embeddings} == embeddings
     assert sum(count for (_, dim), count in kinds.items() if dim >= 0) == 432
+
+
+def test_gpt2_has_attention_divided_as_megatron_does():
+    plan = _most_divided(opp_problem(_imported(Gpt2(shape_only=True)), 4))
+    divided = Counter({kind: n for kind, n in _by_kind(plan).items() if kind[1] >= 0})
+    assert divided == {
+        ("wte.weight", 0): 1,
+        ("wpe.weight", 0): 1,
+        ("c_attn.weight", 1): 12,
+        ("c_attn.bias", 0): 12,
+        ("c_fc.weight", 1): 12,
+        ("c_fc.bias", 0): 12,
+        ("c_proj.weight", 0): 24,
+    }
 
 
 @pytest.mark.parametrize("builder", [Vgg19Training(shape_only=True), Vgg19(shape_only=True)])

@@ -1,4 +1,4 @@
-"""Ops of which only the batch is divided: recurrences, spectra, counts of words."""
+"""Ops of which hardly more than the batch is divided: recurrences, spectra, counts of words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from mcm_passes.sharding.rules.composing import PASS, REPLICATE, RuleBuilder, wh
 
 
 def recurrent(facts: OpFacts) -> ShardingRule:
-    """`!t b !i, !d !g !i, !d !g !h, !d !k, b, !d b !h -> !t !d b !h, !d b !h`.
+    """`!t b !i, d !g !i, d !g !h, d !k, b, d b !h -> !t d b !h, d b !h`.
 
-    Steps follow each other, and the gates of a step read the whole hidden state of the last.
+    Steps follow each other, and the gates of a step read the whole hidden state of the last. The
+    two directions `d` know nothing of each other: either is an op of its own.
     """
     batch_first = bool(facts.attributes.get("layout", 0))
-    state = "b !d !h" if batch_first else "!d b !h"
+    # Parameters of activations are listed for those that have some, over both directions.
+    d = "!d" if {"activation_alpha", "activation_beta"} & set(facts.attributes) else "d"
+    state = f"b {d} !h" if batch_first else f"{d} b !h"
     sequence = "b !t !i" if batch_first else "!t b !i"
-    texts = [sequence, "!d !g !i", "!d !g !h", "!d !k", "b", state, state, "!d !p"]
-    states = "b !t !d !h" if batch_first else "!t !d b !h"
+    weights = [f"{d} !g !i", f"{d} !g !h", f"{d} !k"]
+    texts = [sequence, *weights, "b", state, state, f"{d} !p"]
+    states = f"b !t {d} !h" if batch_first else f"!t {d} b !h"
     results = [states, state, state]
     inputs = ", ".join(texts[: len(facts.input_shapes)])
     outputs = ", ".join(results[: len(facts.output_shapes)])

@@ -9,6 +9,7 @@ from mcm_passes.sharding.rules.composing import (
     RuleBuilder,
     Shape,
     axis_of,
+    is_given,
     whole,
 )
 
@@ -133,9 +134,14 @@ def first_only(facts: OpFacts) -> ShardingRule:
 
 
 def dropout(facts: OpFacts) -> ShardingRule:
-    """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part."""
+    """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part.
+
+    What is drawn from a seed has to be the same on any number of devices, and a part of it cannot
+    be drawn alone: then it is whole, unless it is known that nothing is drawn.
+    """
     shape = facts.input_shapes[0]
-    if shape is None:
+    draws = is_given(facts, 2) and facts.constants.get(2) != (0,)
+    if shape is None or (draws and "seed" in facts.attributes):
         return whole(facts)
     build = RuleBuilder()
     dims = build.dims(shape)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 from mcm_compiler.sharding_rules import Dim, OpFacts, RuleMaker, ShardingRule
 from mcm_passes.sharding.rules.composing import (
     BLOCKED,
@@ -17,7 +20,10 @@ from mcm_passes.sharding.rules.composing import (
 
 
 def concat(facts: OpFacts) -> ShardingRule:
-    """`a x/, a y/ -> a z/`: a part of the result is no part of the operands."""
+    """`a d, a d -> a (!c d)`: every device joins its part of each operand.
+
+    Operands that differ have the greatest extent that divides all in common: `a (!b d), a d`.
+    """
     out = facts.output_shapes[0]
     shapes = facts.input_shapes
     if out is None or any(s is None for s in shapes):
@@ -28,12 +34,13 @@ def concat(facts: OpFacts) -> ShardingRule:
     if len(shapes) == 1:
         dims[axis] = build.dim(out[axis])
         return build.rule([dims], [dims])
-    inputs = [_with(dims, axis, build.dim(shape[axis], BLOCKED)) for shape in shapes if shape]
-    return build.rule(inputs, [_with(dims, axis, build.dim(out[axis], BLOCKED))])
+    extents = [shape[axis] for shape in shapes if shape]
+    joined, pieces = _pieces(build, out[axis], extents)
+    return build.rule([_with(dims, axis, piece) for piece in pieces], [_with(dims, axis, joined)])
 
 
 def split(facts: OpFacts) -> ShardingRule:
-    """`a x/, _ -> a y/, a z/`."""
+    """`a (!c d), _ -> a d, a d`: every device has its part of each result; as `concat`."""
     shape = facts.input_shapes[0]
     if shape is None or any(s is None for s in facts.output_shapes):
         return whole(facts)
@@ -44,10 +51,33 @@ def split(facts: OpFacts) -> ShardingRule:
     if len(facts.output_shapes) == 1:
         dims[axis] = build.dim(shape[axis])
         return build.rule([dims, *rest], [dims])
-    outputs = [
-        _with(dims, axis, build.dim(out[axis], BLOCKED)) for out in facts.output_shapes if out
-    ]
-    return build.rule([_with(dims, axis, build.dim(shape[axis], BLOCKED)), *rest], outputs)
+    extents = [out[axis] for out in facts.output_shapes if out]
+    # What `num_outputs` makes of an extent need not be parts of what it makes of another.
+    given = 1 in facts.constants or "split" in facts.attributes or len(set(extents)) == 1
+    joined, pieces = _pieces(build, shape[axis], extents if given else [])
+    if not pieces:
+        pieces = [build.dim(extent, BLOCKED) for extent in extents]
+    outputs = [_with(dims, axis, piece) for piece in pieces]
+    return build.rule([_with(dims, axis, joined), *rest], outputs)
+
+
+def _pieces(build: RuleBuilder, extent: int | None, pieces: Sequence[int | None]) -> _Pieces:
+    """The dimension that stands for pieces side by side, and those of the pieces.
+
+    What divides all of them is the factor that can be divided, in as many runs as it is found
+    side by side. Without one, parts of the whole would not be contiguous in the pieces.
+    """
+    known = [size for size in pieces if size]
+    common = math.gcd(*known) if len(known) == len(pieces) else 1
+    if extent is None or common <= 1:
+        return build.dim(extent, BLOCKED), [build.dim(size, BLOCKED) for size in pieces]
+    runs = [size // common for size in known]
+    joined = build.dim(sum(runs), REPLICATE)
+    inner = build.dim(common)
+    return joined + inner, [build.dim(count, REPLICATE) + inner for count in runs]
+
+
+_Pieces = tuple[Dim, list[Dim]]
 
 
 def _with(dims: list[Dim], axis: int, dim: Dim) -> list[Dim]:
@@ -55,7 +85,11 @@ def _with(dims: list[Dim], axis: int, dim: Dim) -> list[Dim]:
 
 
 def take(facts: OpFacts) -> ShardingRule:
-    """Slice: dimensions that are kept from end to end pass, others are needed whole."""
+    """Slice: dimensions that are kept from end to end pass.
+
+    Of others every device has its part of the piece, `a (!c d), _ -> a d`, where pieces of its
+    extent make up the whole and it begins with one of them.
+    """
     shape, out = facts.input_shapes[0], facts.output_shapes[0]
     starts = listed(facts, 1, "starts")
     if shape is None or out is None:
@@ -72,17 +106,55 @@ def take(facts: OpFacts) -> ShardingRule:
         or (forward and size is not None and size == result)
         for axis, (size, result) in enumerate(zip(shape, out, strict=True))
     ]
-    return _partly(facts, shape, out, kept)
+    pieces = {axis: math.gcd(*piece) for axis, piece in sliced_pieces(facts).items()}
+    return _partly(facts, shape, out, kept, pieces)
 
 
-def _partly(facts: OpFacts, shape: Shape, out: Shape, kept: list[bool]) -> ShardingRule:
-    """Kept dimensions pass; the others have factors of their own on both sides."""
+def sliced_pieces(facts: OpFacts) -> dict[int, tuple[int, int, int]]:
+    """Of a Slice the axes that it cuts a piece without gaps from: its ends, and the extent."""
+    shape, out = facts.input_shapes[0], facts.output_shapes[0]
+    starts, ends = listed(facts, 1, "starts"), listed(facts, 2, "ends")
+    axes = listed(facts, 3, "axes")
+    steps = facts.constants.get(4, ())
+    if shape is None or out is None or starts is None or ends is None:
+        return {}
+    if (axes is None and is_given(facts, 3)) or (not steps and is_given(facts, 4)):
+        return {}
+    found: dict[int, tuple[int, int, int]] = {}
+    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        axis = (axes[at] if axes else at) % len(shape)
+        size = shape[axis]
+        if size is None or (steps and steps[at] != 1):
+            continue
+        first, last = (min(max(n + size if n < 0 else n, 0), size) for n in (start, end))
+        if first < last and last - first == out[axis]:
+            found[axis] = (first, last, size)
+    return found
+
+
+def _partly(
+    facts: OpFacts,
+    shape: Shape,
+    out: Shape,
+    kept: list[bool],
+    pieces: Mapping[int, int] | None = None,
+) -> ShardingRule:
+    """Kept dimensions pass; the others have factors of their own on both sides.
+
+    Of an axis in `pieces`, both sides are whole numbers of such pieces, of which parts are taken.
+    """
     build = RuleBuilder()
     dims: list[Dim] = []
     result: list[Dim] = []
-    for size, made, same in zip(shape, out, kept, strict=True):
-        dims.append(build.dim(size, PASS if same else REPLICATE))
-        result.append(dims[-1] if same else build.dim(made, REPLICATE))
+    for axis, (size, made, same) in enumerate(zip(shape, out, kept, strict=True)):
+        piece = (pieces or {}).get(axis, 1)
+        if same or piece == 1 or size is None or made is None:
+            dims.append(build.dim(size, PASS if same else REPLICATE))
+            result.append(dims[-1] if same else build.dim(made, REPLICATE))
+            continue
+        inner = build.dim(piece)
+        dims.append(build.dim(size // piece, REPLICATE) + inner)
+        result.append(build.dim(made // piece, REPLICATE) + inner)
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 

@@ -14,13 +14,17 @@ from mcm_passes.sharding.rules.composing import (
 
 
 def gather(facts: OpFacts) -> ShardingRule:
-    """`v+ d, i -> i d`: with part of the rows, a device gives zeros for the indices of others."""
+    """`v+ d, i -> i d`: with part of the rows, a device gives zeros for the indices of others.
+
+    `!v d, [] -> d` for a scalar that is known, which takes something apart, as queries from keys.
+    """
     data, indices = facts.input_shapes[0], facts.input_shapes[1]
     if data is None or indices is None:
         return whole(facts)
     axis = axis_of(facts, 0, len(data))
     build = RuleBuilder()
-    dims = [build.dim(s, REDUCE if i == axis else PASS) for i, s in enumerate(data)]
+    kind = REPLICATE if indices == () and 1 in facts.constants else REDUCE
+    dims = [build.dim(s, kind if i == axis else PASS) for i, s in enumerate(data)]
     at = build.dims(indices)
     return build.rule([dims, at], [dims[:axis] + at + dims[axis + 1 :]])
 

@@ -15,8 +15,10 @@ from mcm_passes.sharding.rules.composing import (
 def loss(facts: OpFacts) -> ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
-    A mean that weighs classes, or leaves some out, is no mean of the parts' means. Log
-    probabilities, where they are a second result, have the batch dimensions in any case.
+    A mean that weighs classes, or leaves some out, is no mean of the parts' means: it is the
+    quotient of two sums, and an op has one way to put its parts together. Sums that are weighed
+    are divided. Log probabilities, where they are a second result, have the batch dimensions in
+    any case.
     """
     scores = facts.input_shapes[0]
     if scores is None:
