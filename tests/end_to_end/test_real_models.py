@@ -23,20 +23,22 @@ FOR_TRAINING = {"bert-48", "bert-pretraining"}
 ZOO_NAMES = [r.name for r in ZOO.registrations() if r.name not in FOR_CLUSTERS]
 
 SMALLER = {
-    "bert-large": "bert-large{layers=4}",
+    "bert": "bert{layers=3}",
+    "bert-base": "bert-base{layers=3}",
+    "bert-large": "bert-large{layers=2}",
     "bidirectional-rnn": "bidirectional-rnn{layers=1,steps=4}",
     "encoder-decoder-rnn": "encoder-decoder-rnn{layers=1,steps=4}",
     "gnmt": "gnmt{layers=2,steps=3,vocab=2000}",
-    "gpt2": "gpt2{layers=4}",
-    "nmt": "nmt{steps=4}",
+    "gpt2": "gpt2{layers=3}",
+    "nmt": "nmt{steps=3}",
     "stacked-rnn": "stacked-rnn{layers=2,steps=4}",
-    "t5": "t5{layers=3,decoder_layers=3}",
+    "t5": "t5{layers=2,decoder_layers=2}",
 }
 """Models whose runs would take a minute; without weights they are compiled as they are."""
 
 
 def prove(result, folder):
-    report = check_folder(folder, seeds=(0, 1))
+    report = check_folder(folder)
     assert report.holds, report.diagnostics
     assert report.verification.outputs
     assert all(o.bit_equal for o in report.verification.outputs)

@@ -56,6 +56,8 @@ def changes(base: str) -> Iterator[tuple[str, Recipe, dict[str, Any]]]:
         yield "with prior", replace(recipe, prior=1.0), {}
     windows = "all windows" if recipe.improving else "only windows that may improve"
     yield windows, replace(recipe, improving=not recipe.improving), {}
+    still = replace(recipe.ppo, learning_rate=1e-12, node_scores=0.0)
+    yield "nothing learned", replace(recipe, ppo=still), {}
     yield "no scores of single nodes", replace(recipe, ppo=replace(recipe.ppo, node_scores=0.0)), {}
     yield "no relays: strict rule", recipe, {"routing": "strict"}
     yield "no clones", recipe, {"clones": False}

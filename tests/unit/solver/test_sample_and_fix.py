@@ -131,7 +131,7 @@ def test_a_long_chain_in_any_order(graph_of, order):
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])
 def test_more_chips_than_a_byte_counts(graph_of, routing):
-    n, chips = 300, 200
+    n, chips = 180, 140
     graph = graph_of(n, [(i, i + 1) for i in range(n - 1)], chips, {n - 1: chips - 1})
     solver = BatchSolver.of(graph, routing)
     rng = np.random.default_rng(4)
