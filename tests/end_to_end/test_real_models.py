@@ -20,6 +20,9 @@ FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 FOR_TRAINING = {"bert-48", "bert-pretraining"}
 """Models that are others with a head or more layers; compiled without weights alone."""
 
+AMONG_THE_LIGHT = {"vgg19"}
+"""Models whose weights take seconds to make and that are among the light ones, too."""
+
 ZOO_NAMES = [r.name for r in ZOO.registrations() if r.name not in FOR_CLUSTERS]
 
 SMALLER = {
@@ -57,12 +60,14 @@ def test_light_model(name, compile_to, workspace):
     prove(compile_to(model), workspace / "out")
 
 
-@pytest.mark.parametrize("name", sorted({*ZOO_NAMES} - FOR_TRAINING))
+@pytest.mark.parametrize("name", sorted({*ZOO_NAMES} - FOR_TRAINING - AMONG_THE_LIGHT))
 def test_zoo_model(name, compile_to, workspace):
     prove(compile_to(f"zoo:{SMALLER.get(name, name)}"), workspace / "out")
 
 
-@pytest.mark.parametrize("name", sorted({"bert-large", "gnmt", "resnet50", "t5"} | FOR_TRAINING))
+@pytest.mark.parametrize(
+    "name", sorted({"bert-large", "gnmt", "resnet50", "t5"} | FOR_TRAINING | AMONG_THE_LIGHT)
+)
 def test_shape_only_zoo_model(name, compile_to, workspace):
     # With little search: what is searched above at the default level is not searched again.
     compile_to(f"zoo:{name}{{shape_only=true}}", level=1)
