@@ -255,14 +255,16 @@ class LearnedRun:
         the nodes on each chip of the best partition and as orders of their own.
         """
         best = self.rewards.best
-        if way < len(orders) or best is None or not recipe.improving:
+        if way < len(orders) or not recipe.improving:
             return self._task(recipe, best, orders[way % len(orders)])
         graph, features = rule_graph(self.problem), graph_features(self.problem)
-        chips = best[features.units]
         for k, order in enumerate(linear_extensions(graph, streams(rng, RANDOM_ORDERS))):
-            along = order if k % 2 else order_of_partition(features, order, chips)
+            start = None if k % 2 else best
+            along = order
+            if start is not None:
+                along = order_of_partition(features, order, start[features.units])
             if may_improve(self.problem, features.units[along], self.rewards.best_s):
-                return self._task(recipe, None if k % 2 else best, order)
+                return self._task(recipe, start, order)
         return self._task(recipe, best, orders[way % len(orders)])
 
     def _size(self) -> int:

@@ -219,14 +219,19 @@ def ablations(data: Data) -> str:
         rows = [
             [
                 f"`{name}`",
-                *(number(at_count(method, count)) for count in (20, 100, 200, 1000)),
-                percent(method.get("share_of_bound", {}).get("1000")),
+                *(number(at_count(method, count)) for count in (20, 100, 200)),
+                number(at_count(method, method["samples"])),
+                percent(method.get("share_of_bound", {}).get(str(method["samples"]))),
                 seconds(method["cpu_s"]),
                 ", ".join(map(str, _missing(summary, name))) or "0",
             ]
             for name, method in summary["methods"].items()
         ]
-        columns = ("change", "@20", "@100", "@200", "@1000", "bound", "CPU s per graph", "unsolved")
+        end = max((m["samples"] for m in summary["methods"].values()), default=0)
+        columns = (
+            *("change", "@20", "@100", "@200", f"@{end}", "bound"),
+            *("CPU s per graph", "unsolved"),
+        )
         found = summary["classical"].items()
         clonable = [f"{known['clonable']} on `{graph}`" for graph, known in found]
         parts += [

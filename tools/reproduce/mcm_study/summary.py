@@ -113,7 +113,8 @@ def _method(panel: Panel, common: Panel, name: str, label: str) -> dict[str, Any
 
 
 def _at_marks(curves: Floats) -> dict[str, Any]:
-    marks = [mark for mark in MARKS if mark <= curves.shape[1]]
+    samples = curves.shape[1]
+    marks = sorted({*(mark for mark in MARKS if mark < samples), samples})
     return {str(mark): pair(curves[:, mark - 1]) for mark in marks}
 
 
