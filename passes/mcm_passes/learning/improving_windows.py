@@ -11,7 +11,7 @@ from mcm_compiler.partition import Floats, Ints, PartitionProblem
 from mcm_passes.partitioning.contiguous_kernels import window_limits
 from mcm_passes.partitioning.contiguous_windows import Windows, windows_along
 from mcm_passes.solver.staircase import sample_staircases, staircase_marginals
-from mcm_passes.solver.windowed_staircase import fewest_windows, sample_windowed, windowed_marginals
+from mcm_passes.solver.windowed_staircase import fewest_windows, sample_windowed
 
 RELAXED = (1.0 - 1e-6, 1.02, 1.1)
 """Multiples of the best period that are tried in turn, until some staircase keeps them: where an
@@ -61,9 +61,9 @@ class ImprovingWindows:
         best_s = self.best_s()
         for multiple in RELAXED:
             earliest, possible = window_limits(self.windows, best_s * multiple)
-            drawn = sample_windowed(log_p, earliest, possible, streams.size, streams)
+            drawn, marginals = sample_windowed(log_p, earliest, possible, streams.size, streams)
             if drawn[0, 0] >= 0:
-                return drawn, windowed_marginals(log_p, earliest, possible)
+                return drawn, marginals
         return sample_staircases(log_p, streams.size, streams), staircase_marginals(log_p)
 
 

@@ -127,7 +127,6 @@ def staircase_marginals(log_p: Floats) -> Floats:
 @njit(cache=True, nogil=True)
 def log_sum(first: float, second: float) -> float:
     """The logarithm of the sum of two numbers given by theirs."""
-    """The logarithm of the sum of two numbers given by theirs."""
     high, low = max(first, second), min(first, second)
     return high if low == _NEVER else high + np.log1p(np.exp(low - high))
 

@@ -28,8 +28,8 @@ _LEAST = 1e-12
 @njit(cache=True, nogil=True)
 def sample_windowed(
     log_p: Floats, earliest: Longs, open_cuts: Bools, count: int, streams: Words
-) -> Ints:
-    """Independent draws from the distribution over staircases of fitting windows.
+) -> tuple[Ints, Floats]:
+    """Independent draws from the distribution over staircases of fitting windows, and marginals.
 
     Args:
         log_p: `[n, C]`, logarithm of the weight of each chip for the node at each position; minus
@@ -41,73 +41,14 @@ def sample_windowed(
         streams: `[count]`, states of random streams.
 
     Returns:
-        `[count, n]`, chips by position; -1 throughout where no such staircase is possible.
-    """
-    n, chips = log_p.shape
-    drawn = np.full((count, n), -1, np.int32)
-    sums, starts = _steps(log_p, earliest)
-    forward = _forward(sums, starts, open_cuts)
-    weights = np.empty(n + 1)
-    for b in range(count):
-        c = pick(forward[n], chips, streams, b)
-        if c < 0:
-            continue
-        end = n
-        while c > 0:
-            first = starts[end, c]
-            for i in range(first, end):
-                weights[i - first] = forward[i, c - 1] - sums[i, c]
-            start = first + pick(weights, end - first, streams, b)
-            drawn[b, start:end] = c
-            end = start
-            c -= 1
-        drawn[b, :end] = 0
-    return drawn
-
-
-@njit(cache=True, nogil=True)
-def windowed_marginals(log_p: Floats, earliest: Longs, open_cuts: Bools) -> Floats:
-    """Marginals of the distribution that `sample_windowed` draws from.
-
-    Args:
-        log_p: as for `sample_windowed`.
-        earliest: likewise.
-        open_cuts: likewise.
-
-    Returns:
+        `[count, n]`, chips by position; -1 throughout where no such staircase is possible. And
         `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
         where it is below 1e-12, and throughout where no such staircase is possible.
     """
-    n, chips = log_p.shape
     sums, starts = _steps(log_p, earliest)
     forward = _forward(sums, starts, open_cuts)
-    marginals = np.full((n, chips), _NEVER)
-    total = _NEVER
-    for c in range(chips):
-        total = log_sum(total, forward[n, c])
-    if total == _NEVER:
-        return marginals
-    # Of all that follows the end of chip c at each cut.
-    after = np.full(n + 1, _NEVER)
-    after[n] = 0.0
-    for c in range(chips - 1, -1, -1):
-        from_start = _from_starts(sums, starts, c, after)
-        inside = 0.0
-        for i in range(n):
-            # So many chips c begin at or before position i, less those that end there.
-            if c == 0:
-                begins = 1.0 if i == 0 else 0.0
-            else:
-                begins = np.exp(forward[i, c - 1] + from_start[i] - total)
-            ends = np.exp(forward[i, c] + after[i] - total) if i > 0 else 0.0
-            inside += begins - ends
-            if inside > _LEAST:
-                marginals[i, c] = np.log(min(inside, 1.0))
-        for i in range(n):
-            after[i] = from_start[i] if open_cuts[i] else _NEVER
-        # A chip that ends at the last cut is the last one, whichever it is.
-        after[0], after[n] = _NEVER, 0.0
-    return marginals
+    drawn = _drawn(sums, starts, forward, count, streams)
+    return drawn, _marginals(sums, starts, forward, open_cuts)
 
 
 @njit(cache=True, nogil=True)
@@ -182,6 +123,62 @@ def _forward(sums: Floats, starts: Longs, open_cuts: Bools) -> Floats:
             if open_cuts[j] or j == rows - 1:
                 forward[j, c] = log_sum(float(older[first]), younger) + sums[j, c]
     return forward
+
+
+@njit(cache=True, nogil=True)
+def _drawn(sums: Floats, starts: Longs, forward: Floats, count: int, streams: Words) -> Ints:
+    """`[count, n]`, draws from the last cut to the first."""
+    n, chips = sums.shape[0] - 1, sums.shape[1]
+    drawn = np.full((count, n), -1, np.int32)
+    weights = np.empty(n + 1)
+    for b in range(count):
+        c = pick(forward[n], chips, streams, b)
+        if c < 0:
+            continue
+        end = n
+        while c > 0:
+            first = starts[end, c]
+            for i in range(first, end):
+                weights[i - first] = forward[i, c - 1] - sums[i, c]
+            start = first + pick(weights, end - first, streams, b)
+            drawn[b, start:end] = c
+            end = start
+            c -= 1
+        drawn[b, :end] = 0
+    return drawn
+
+
+@njit(cache=True, nogil=True)
+def _marginals(sums: Floats, starts: Longs, forward: Floats, open_cuts: Bools) -> Floats:
+    """`[n, C]`, logarithms of the marginals, by what precedes and what follows each chip."""
+    n, chips = sums.shape[0] - 1, sums.shape[1]
+    marginals = np.full((n, chips), _NEVER)
+    total = _NEVER
+    for c in range(chips):
+        total = log_sum(total, forward[n, c])
+    if total == _NEVER:
+        return marginals
+    # Of all that follows the end of chip c at each cut.
+    after = np.full(n + 1, _NEVER)
+    after[n] = 0.0
+    for c in range(chips - 1, -1, -1):
+        from_start = _from_starts(sums, starts, c, after)
+        inside = 0.0
+        for i in range(n):
+            # So many chips c begin at or before position i, less those that end there.
+            if c == 0:
+                begins = 1.0 if i == 0 else 0.0
+            else:
+                begins = np.exp(forward[i, c - 1] + from_start[i] - total)
+            ends = np.exp(forward[i, c] + after[i] - total) if i > 0 else 0.0
+            inside += begins - ends
+            if inside > _LEAST:
+                marginals[i, c] = np.log(min(inside, 1.0))
+        for i in range(n):
+            after[i] = from_start[i] if open_cuts[i] else _NEVER
+        # A chip that ends at the last cut is the last one, whichever it is.
+        after[0], after[n] = _NEVER, 0.0
+    return marginals
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from mcm_compiler.ir.importer import import_model
 from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
 from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.sharding.rule_templates import Block
 
 Import = Callable[..., ir.Model]
 Classes = Callable[..., DimensionClasses]
@@ -43,5 +44,18 @@ def classes(imported: Import) -> Classes:
     def find(text: str, opset: int = 17) -> DimensionClasses:
         model = imported(text, opset)
         return dimension_classes(model, rules_of(model))
+
+    return find
+
+
+@pytest.fixture
+def dim_of():
+    """The class of a dimension of a named value, with its runs, its size and what blocks it."""
+
+    def find(found, name, dim):
+        value = found.value_by_name[name]
+        index = int(found.of(value)[dim])
+        block = Block(int(found.block[index]))
+        return index, found.runs_of(value, dim), int(found.size[index]), block
 
     return find

@@ -22,20 +22,14 @@ g (float[2,6,12] x, float[12,36] w, float[36] w2) => (float[2,6,3,4] y)
 """
 
 
-def _dim(found, name, dim):
-    value = found.value_by_name[name]
-    index = int(found.of(value)[dim])
-    return index, found.runs_of(value, dim), int(found.size[index]), Block(int(found.block[index]))
-
-
-def test_queries_keys_and_values_of_one_projection(classes):
+def test_queries_keys_and_values_of_one_projection(classes, dim_of):
     found = classes(FUSED)
-    index, runs, size, block = _dim(found, "w", 1)
+    index, runs, size, block = dim_of(found, "w", 1)
     assert (runs, size, block) == (3, 3, Block.NONE)
-    assert _dim(found, "w2", 0) == (index, 3, 3, Block.NONE)
+    assert dim_of(found, "w2", 0) == (index, 3, 3, Block.NONE)
     for name in ("q", "k", "v", "y"):
-        assert _dim(found, name, 2) == (index, 1, 3, Block.NONE)
-    assert _dim(found, "y", 3)[3] is Block.MINOR
+        assert dim_of(found, name, 2) == (index, 1, 3, Block.NONE)
+    assert dim_of(found, "y", 3)[3] is Block.MINOR
     text = explain(found, "w", 1, tensors=("w", "w2"))
     assert "into up to 3 parts, each 3 runs of consecutive elements" in text
     assert "divided with it: 'w2' dim 0" in text
@@ -53,29 +47,29 @@ def test_queries_keys_and_values_of_one_projection(classes):
         ("a = Slice(x, s, e, axes)  b = Concat<axis = 1>(a, x)", {"x": 3, "a": 1, "b": 4}),
     ],
 )
-def test_runs_follow_from_each_other(ops, expected, classes):
+def test_runs_follow_from_each_other(ops, expected, classes, dim_of):
     found = classes(
         f"""g (float[5,24] x) => (float[5,24] y)
         <int64[2] two = {{12, 12}}, int64[2] one = {{6, 6}}, int64[3] three = {{8, 8, 8}},
          int64[2] all = {{24, 24}}, int64[1] s = {{8}}, int64[1] e = {{16}}, int64[1] axes = {{1}}>
         {{ {ops} y = Relu(x) }}"""
     )
-    index = _dim(found, "x", 1)[0]
+    index = dim_of(found, "x", 1)[0]
     for name, runs in expected.items():
-        assert _dim(found, name, 1) == (index, runs, 24 // expected["x"], Block.NONE)
+        assert dim_of(found, name, 1) == (index, runs, 24 // expected["x"], Block.NONE)
 
 
-def test_what_has_no_common_divisor_is_not_divided(classes):
+def test_what_has_no_common_divisor_is_not_divided(classes, dim_of):
     found = classes(
         """g (float[5,7] x) => (float[5,3] a, float[5,4] b) <int64[2] sizes = {3, 4}> {
           a, b = Split<axis = 1>(x, sizes)
         }"""
     )
-    assert _dim(found, "x", 1)[3] is Block.SCATTERED
-    assert _dim(found, "b", 1)[3] is Block.SCATTERED
+    assert dim_of(found, "x", 1)[3] is Block.SCATTERED
+    assert dim_of(found, "b", 1)[3] is Block.SCATTERED
 
 
-def test_ops_that_ask_for_runs_of_other_lengths(classes):
+def test_ops_that_ask_for_runs_of_other_lengths(classes, dim_of):
     """The first half of three rows is one and a half of them."""
     found = classes(
         """g (float[5,12] x) => (float[5,6] a, float[5,3,4] y)
@@ -85,14 +79,14 @@ def test_ops_that_ask_for_runs_of_other_lengths(classes):
           y = Softmax<axis = -1>(r)
         }"""
     )
-    assert _dim(found, "x", 1)[3] is Block.RUNS
+    assert dim_of(found, "x", 1)[3] is Block.RUNS
     steps = why(found, "a", 1)
     assert [step.tensor for step in steps] == ["a", "x", "x"]
     assert "runs of another length" in steps[-1].text
     assert "cannot be divided" in explain(found, "x", 1)
 
 
-def test_heads_that_share_keys_contradict_runs_of_equal_length(classes):
+def test_heads_that_share_keys_contradict_runs_of_equal_length(classes, dim_of):
     """Four heads that read one key are one run of the queries, and four of the projection."""
     found = classes(
         """g (float[2,5,48] x) => (float[2,5,8,4] y)
@@ -107,8 +101,8 @@ def test_heads_that_share_keys_contradict_runs_of_equal_length(classes):
           y = Softmax<axis = -1>(m)
         }"""
     )
-    assert _dim(found, "x", 2)[3] is Block.RUNS
-    assert _dim(found, "y", 2)[3] is Block.RUNS
+    assert dim_of(found, "x", 2)[3] is Block.RUNS
+    assert dim_of(found, "y", 2)[3] is Block.RUNS
     steps = why(found, "x", 2)
     assert (steps[0].tensor, steps[0].dim) == ("x", 2)
     assert "runs of another length" in steps[-1].text

@@ -10,7 +10,7 @@ import pytest
 
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.solver.staircase import sample_staircases, staircase_marginals
-from mcm_passes.solver.windowed_staircase import sample_windowed, windowed_marginals
+from mcm_passes.solver.windowed_staircase import sample_windowed
 
 DRAWS = 4000
 
@@ -47,8 +47,8 @@ def test_draws_and_marginals_are_those_of_the_enumeration(seed):
     log_p, earliest, open_cuts = drawn_case(seed)
     possible = staircases(log_p, earliest, open_cuts)
     states = streams(np.random.default_rng(seed), DRAWS)
-    drawn = sample_windowed(log_p, earliest, open_cuts, DRAWS, states)
-    marginals = np.exp(windowed_marginals(log_p, earliest, open_cuts))
+    drawn, marginals = sample_windowed(log_p, earliest, open_cuts, DRAWS, states)
+    marginals = np.exp(marginals)
     if not possible:
         assert (drawn == -1).all()
         assert (marginals == 0).all()
@@ -70,14 +70,15 @@ def test_without_limits_it_is_the_same_distribution():
     rng = np.random.default_rng(3)
     log_p = np.log(rng.uniform(1e-6, 1.0, (40, 6)))
     earliest, open_cuts = np.zeros(41, np.int64), np.ones(41, np.bool_)
+    drawn, marginals = sample_windowed(log_p, earliest, open_cuts, 2000, streams(rng, 2000))
     np.testing.assert_allclose(
-        windowed_marginals(log_p, earliest, open_cuts)[:, 1:],
+        marginals[:, 1:],
         staircase_marginals(log_p)[:, 1:],
         rtol=1e-6,
         atol=1e-3,
     )
     means = [
-        sample_windowed(log_p, earliest, open_cuts, 2000, streams(rng, 2000)).mean(axis=0),
+        drawn.mean(axis=0),
         sample_staircases(log_p, 2000, streams(rng, 2000)).mean(axis=0),
     ]
     np.testing.assert_allclose(*means, atol=0.2)
@@ -88,9 +89,9 @@ def test_weights_of_any_size_over_a_long_order():
     n, chips = 3000, 36
     log_p = rng.normal(0.0, 200.0, (n, chips))
     earliest = np.maximum(np.arange(n + 1) - 100, 0)
-    drawn = sample_windowed(log_p, earliest, np.ones(n + 1, np.bool_), 8, streams(rng, 8))
+    open_cuts = np.ones(n + 1, np.bool_)
+    drawn, marginals = sample_windowed(log_p, earliest, open_cuts, 8, streams(rng, 8))
     for row in drawn:
         assert set(np.diff(row)) <= {0, 1}
         assert np.bincount(row).max() <= 100
-    marginals = np.exp(windowed_marginals(log_p, earliest, np.ones(n + 1, np.bool_)))
-    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(np.exp(marginals).sum(axis=1), 1.0, atol=1e-6)
