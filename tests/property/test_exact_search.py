@@ -104,6 +104,19 @@ def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
         assert best == float("inf")
 
 
+@given(connected_problems(), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, windows):
+    best = best_period(problem)
+    outcome, found = solved(Ideals(windows=windows), problem)
+    assert found >= best * (1 - 1e-9)
+    if outcome.bound is not None:
+        assert outcome.bound.seconds <= best * (1 + 1e-9)
+        assert verify_bound(problem, outcome.bound)
+    if outcome.reason.startswith("none exists"):
+        assert best == float("inf")
+
+
 @given(connected_problems())
 @settings(max_examples=25, deadline=None)
 def test_bounds_hold_and_their_certificates_are_checked(problem):

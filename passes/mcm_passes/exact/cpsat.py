@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PROOF = "cpsat"
 
-WINDOWS_PER_IDEAL = 100
-"""Windows between ideals that are worth weighing, in units of the most ideals."""
+WINDOWS_PER_S = 500_000
+"""Windows between ideals that are weighed for each second of effort, which takes half of it."""
 
 ROUNDS = 8
 """Runs of CP-SAT, each below the best partition of the one before."""
@@ -61,7 +61,7 @@ class CpSat:
     summary: ClassVar[str] = "proven optimum by order ideals and CP-SAT, within a budget"
 
     tolerance: float = 5e-4
-    ideals: int = 20_000
+    ideals: int = 250_000
     workers: int = 1
     max_units: int = 10_000
 
@@ -88,10 +88,8 @@ class CpSat:
         reason = start_from_dp(known, problem, evaluate, rng, budget)
         known.prove(lower_bound(problem))
         if self.ideals and not known.closed(self.tolerance):
-            reason = (
-                search_ideals(known, problem, self.ideals, WINDOWS_PER_IDEAL * self.ideals)
-                or reason
-            )
+            windows = int(WINDOWS_PER_S * budget.effort_s)
+            reason = search_ideals(known, problem, self.ideals, windows) or reason
         if not (known.closed(self.tolerance) or known.must_stop()):
             reason = self._optimise(known, problem, rng, budget) or reason
         return known.outcome(reason)

@@ -1,4 +1,4 @@
-"""What a chip costs that takes over at one order ideal and hands over at a larger one."""
+"""What a window costs: a chip takes over at one order ideal and hands over at a larger one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.partition import Ints, Longs
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_ideals import OrderIdeals
 from mcm_passes.solver.rule_graph import Words
@@ -37,30 +37,6 @@ class Cuts(NamedTuple):
     crossing: Ints
     crossing_bytes: Longs
     crossing_room: Longs
-
-
-class IdealWindows(NamedTuple):
-    """P windows, by their first ideal.
-
-    Attributes:
-        ptr: `[I + 1]`, windows that start at each ideal.
-        end: `[P]`, ideal that each ends at.
-        seconds: `[P]`, units, clones and relays at speed 1.
-        in_bytes: `[P]`, host channel bytes that arrive.
-        out_bytes: `[P]`, host channel bytes that leave.
-        room: `[P]`, blocks of memory, activations at their peak and weights included.
-        weight_room: `[P]`, the part of it that weights take.
-        largest_weight: `[P]`, blocks of the largest weight.
-    """
-
-    ptr: Longs
-    end: Ints
-    seconds: Floats
-    in_bytes: Longs
-    out_bytes: Longs
-    room: Longs
-    weight_room: Longs
-    largest_weight: Longs
 
 
 class PackingRatio(NamedTuple):
@@ -132,28 +108,18 @@ def _crossing(members: Words, read_by: Words, d: ChipDemands) -> tuple[Longs, In
     return ptr, tensors[:found].copy()
 
 
-class WindowLimits(NamedTuple):
-    """Which windows are wanted.
+class WindowCost(NamedTuple):
+    """What one window asks of a chip.
 
     Attributes:
-        adjacent: leave out what the reading `adjacent` of the triangle rule forbids.
-        between: leave out what the reading `between` forbids.
-        seconds: most seconds at speed 1.
-        crossing_bytes: most bytes that cross either end.
-        room: most blocks of memory.
-        windows: give up beyond so many.
+        seconds: units and clones at speed 1; larger windows need no less.
+        relay_s: seconds of relays, likewise.
+        in_bytes: host channel bytes that arrive.
+        out_bytes: host channel bytes that leave.
+        room: blocks of memory, activations at their peak and weights included.
+        weight_room: the part of it that weights take; larger windows need no less.
+        largest_weight: blocks of the largest weight.
     """
-
-    adjacent: bool
-    between: bool
-    seconds: float
-    crossing_bytes: float
-    room: float
-    windows: int
-
-
-class _Cost(NamedTuple):
-    """Of one window; as in `IdealWindows`, with relays apart."""
 
     seconds: float
     relay_s: float
@@ -164,131 +130,8 @@ class _Cost(NamedTuple):
     largest_weight: int
 
 
-def ideal_windows(
-    d: ChipDemands,
-    cuts: Cuts,
-    cover_ptr: Longs,
-    covers: Ints,
-    cover_node: Ints,
-    ancestors: Words,
-    descendants: Words,
-    packing: PackingRatio,
-    limits: WindowLimits,
-) -> tuple[IdealWindows, bool]:
-    """All windows within `limits`.
-
-    Args:
-        d: the demands.
-        cuts: what crosses the ideals.
-        cover_ptr: as in `OrderIdeals`.
-        covers: likewise.
-        cover_node: likewise.
-        ancestors: `[n, words]`, bitsets.
-        descendants: `[n, words]`, bitsets.
-        packing: of activations.
-        limits: which windows are wanted.
-
-    Returns:
-        The windows, and whether they are all.
-    """
-    ptr, end, seconds, sizes, complete = _windows(
-        d, cuts, cover_ptr, covers, cover_node, ancestors, descendants, packing, limits
-    )
-    # Apart in the order of `IdealWindows`, and without the room for more.
-    columns = (np.ascontiguousarray(column) for column in sizes.T)
-    return IdealWindows(ptr, end.copy(), seconds.copy(), *columns), complete
-
-
 @njit(cache=True)
-def _windows(
-    d: ChipDemands,
-    cuts: Cuts,
-    cover_ptr: Longs,
-    covers: Ints,
-    cover_node: Ints,
-    ancestors: Words,
-    descendants: Words,
-    packing: PackingRatio,
-    limits: WindowLimits,
-) -> tuple[Longs, Ints, Floats, Longs, bool]:
-    """`ptr`, `end` and `seconds` of the windows, `[P, 5]` what else `IdealWindows` has."""
-    count, words = cuts.members.shape
-    ptr = np.zeros(count + 1, np.int64)
-    end = np.empty(1024, np.int32)
-    seconds = np.empty(1024, np.float64)
-    sizes = np.empty((1024, 5), np.int64)
-    found = 0
-    seen = np.full(count, -1, np.int64)
-    work = np.zeros(count)
-    queue = np.empty(count, np.int64)
-    stamp = np.full(d.item_s.size, -1, np.int64)
-    dying = np.zeros(d.work_s.size, np.int64)
-    inside = np.zeros(words, np.uint64)
-    stamps = 0
-    complete = True
-    for i in range(count):
-        ptr[i] = found
-        if not complete or cuts.crossing_bytes[i] > limits.crossing_bytes:
-            continue
-        head, tail = 0, 1
-        queue[0] = i
-        work[i] = 0.0
-        while head < tail and complete:
-            j = queue[head]
-            head += 1
-            if j != i:
-                for k in range(words):
-                    inside[k] = cuts.members[j, k] & ~cuts.members[i, k]
-                stamps += 1
-                cost = _window_cost(d, cuts, i, j, inside, stamp, stamps, dying, packing)
-                if cost.seconds > limits.seconds or cost.weight_room > limits.room:
-                    # Both only grow with the window.
-                    continue
-                if (
-                    cost.seconds + cost.relay_s <= limits.seconds
-                    and cost.room <= limits.room
-                    and cuts.crossing_bytes[j] <= limits.crossing_bytes
-                    and (not limits.adjacent or _arrivals_end(cuts, d, i, j))
-                    and (
-                        not limits.between
-                        or _beside_no_dependency(cuts, d, i, j, inside, ancestors, descendants)
-                    )
-                ):
-                    if found == limits.windows:
-                        complete = False
-                        break
-                    if found == end.size:
-                        more_end = np.empty(2 * found, np.int32)
-                        more_seconds = np.empty(2 * found, np.float64)
-                        more_sizes = np.empty((2 * found, 5), np.int64)
-                        for p in range(found):
-                            more_end[p] = end[p]
-                            more_seconds[p] = seconds[p]
-                            for column in range(5):
-                                more_sizes[p, column] = sizes[p, column]
-                        end, seconds, sizes = more_end, more_seconds, more_sizes
-                    end[found] = j
-                    seconds[found] = cost.seconds + cost.relay_s
-                    sizes[found, 0] = cost.in_bytes
-                    sizes[found, 1] = cost.out_bytes
-                    sizes[found, 2] = cost.room
-                    sizes[found, 3] = cost.weight_room
-                    sizes[found, 4] = cost.largest_weight
-                    found += 1
-            for e in range(cover_ptr[j], cover_ptr[j + 1]):
-                larger = covers[e]
-                if seen[larger] != i:
-                    seen[larger] = i
-                    work[larger] = work[j] + d.work_s[cover_node[e]]
-                    if work[larger] <= limits.seconds:
-                        queue[tail] = larger
-                        tail += 1
-    ptr[count] = found
-    return ptr, end[:found], seconds[:found], sizes[:found], complete
-
-
-@njit(cache=True)
-def _window_cost(
+def window_cost(
     d: ChipDemands,
     cuts: Cuts,
     i: int,
@@ -298,7 +141,7 @@ def _window_cost(
     mark: int,
     dying: Longs,
     packing: PackingRatio,
-) -> _Cost:
+) -> WindowCost:
     """What the window from ideal i to ideal j costs, whose nodes are `inside`.
 
     `stamp[I]` holds no `mark` yet; `dying[n]` is 0 before and after.
@@ -360,7 +203,7 @@ def _window_cost(
             relay_s += d.relay_s[t]
     room += -(-peak * packing.numerator // packing.denominator)
     # The casts are for the type checker; compiled code has them as they are.
-    return _Cost(
+    return WindowCost(
         seconds,
         float(relay_s),
         int(in_bytes),
@@ -372,7 +215,7 @@ def _window_cost(
 
 
 @njit(cache=True)
-def _arrivals_end(cuts: Cuts, d: ChipDemands, i: int, j: int) -> bool:
+def arrivals_end(cuts: Cuts, d: ChipDemands, i: int, j: int) -> bool:
     """The reading `adjacent`."""
     for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
         t = cuts.crossing[e]
@@ -382,7 +225,7 @@ def _arrivals_end(cuts: Cuts, d: ChipDemands, i: int, j: int) -> bool:
 
 
 @njit(cache=True)
-def _beside_no_dependency(
+def beside_no_dependency(
     cuts: Cuts,
     d: ChipDemands,
     i: int,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,11 +16,23 @@ from mcm_compiler.partition import (
     PartitionProblem,
 )
 from mcm_compiler.units import count_text
-from mcm_passes.exact.ideal_dp import SLACK, IdealLattice, IdealOptimum
+from mcm_passes.exact.ideal_chain import SLACK
+from mcm_passes.exact.ideal_dp import IdealLattice, IdealOptimum
+from mcm_passes.exact.ideal_windows import TriangleReading
 from mcm_passes.exact.incumbent import Incumbent
+from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.contiguous_dp import dp_outcome
 
 PROOF = "ideals"
+
+FIRST_STEP = 0.01
+"""Of the periods that are tried, by how much the first is above the bound."""
+
+GROWTH = 3.0
+"""By how much each is further above it than the one before."""
+
+LAST_STEP = 100.0
+"""Beyond that many times the bound no period is tried but that of the partition that is known."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +41,11 @@ class Ideals:
 
     Exact under the relay rule, memory and all. Under the strict rule it finds the best partition
     whose dependencies span at most one chip, and proves a bound for all others; mostly the two
-    meet. Starts from `dp`, whose partition limits the windows.
+    meet. Starts from `dp`.
 
     Attributes:
         ideals: most order ideals; where a graph has more, the answer is that of `dp`.
-        windows: most windows between two of them.
+        windows: most windows between two of them; one takes about a microsecond.
     """
 
     name: ClassVar[str] = "ideals"
@@ -56,6 +69,7 @@ class Ideals:
         """Nothing is random."""
         known = Incumbent(evaluate, budget)
         reason = start_from_dp(known, problem, evaluate, rng, budget)
+        known.prove(lower_bound(problem))
         text = search_ideals(known, problem, self.ideals, self.windows)
         return known.outcome(text or reason)
 
@@ -80,6 +94,16 @@ def search_ideals(
 ) -> str:
     """Improves a partition and a bound by dynamic programming over ideals.
 
+    Periods are tried from the bound upwards: the closer to it, the fewer ideals can be where one
+    chip hands over to the next. Each that no partition is below is a bound, and the first that
+    one is below has the optimum.
+
+    Args:
+        known: what there is, and what comes.
+        problem: what is to be placed.
+        most_ideals: where a graph has more, nothing is tried.
+        most_windows: most windows between two of them, over all periods.
+
     Returns:
         Why there is no partition, or that this stays unproven; empty where the search says
         nothing of that.
@@ -89,10 +113,10 @@ def search_ideals(
         return ""
     strict = problem.routing == "strict"
     if strict:
-        found = lattice.optimum("adjacent", _ceiling(known), most_windows)
+        found = _climb(known, lattice, "adjacent", most_windows)
         if found is not None and found.chip_of is not None:
             known.offer(found.chip_of)
-    found = lattice.optimum("between" if strict else "none", _ceiling(known), most_windows)
+    found = _climb(known, lattice, "between" if strict else "none", most_windows)
     if found is None:
         return ""
     if found.chip_of is None and np.isinf(found.period_s):
@@ -104,17 +128,43 @@ def search_ideals(
         )
     if found.chip_of is not None:
         known.offer(found.chip_of)
-    seconds = min(found.period_s, known.period_s)
-    known.prove(LowerBound(seconds, _argument(found, strict), PROOF))
+    optimal = found.chip_of is not None or found.period_s >= known.period_s
+    chains = f"chains of {count_text(found.ideals, 'order ideal')}"
+    argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
+    if strict:
+        argument += ", with detours beside dependencies left out"
+    known.prove(LowerBound(min(found.period_s, known.period_s), argument, PROOF))
     if known.chip_of is None:
         return "none is known, and it is unproven that none exists"
     return ""
 
 
-def _ceiling(known: Incumbent) -> float:
-    return known.period_s * (1.0 + 10.0 * SLACK)
+def _climb(
+    known: Incumbent, lattice: IdealLattice, reading: TriangleReading, most_windows: int
+) -> IdealOptimum | None:
+    """The optimum under a reading of the rules, or the largest period that none is below.
+
+    Returns:
+        None where not even the first period could be tried.
+    """
+    reached: IdealOptimum | None = None
+    for period_s in _periods(known.bound.seconds, known.period_s):
+        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
+        if found is None:
+            break
+        most_windows -= found.windows
+        if found.chip_of is not None:
+            return found
+        reached = replace(found, period_s=period_s)
+        if known.must_stop():
+            break
+    return reached
 
 
-def _argument(found: IdealOptimum, strict: bool) -> str:
-    text = f"best of all chains of {count_text(found.ideals, 'order ideal')}"
-    return text + (", with detours beside dependencies left out" if strict else "")
+def _periods(bound_s: float, known_s: float) -> Iterator[float]:
+    """From just above a bound to a period that is known, which may be infinite."""
+    above = FIRST_STEP
+    while 0.0 < bound_s < np.inf and bound_s * (1.0 + above) < known_s and above < LAST_STEP:
+        yield bound_s * (1.0 + above)
+        above *= GROWTH
+    yield known_s

@@ -14,6 +14,9 @@ import numpy as np
 from mcm_compiler.partition import Ints, Longs
 from mcm_passes.solver.rule_graph import RuleGraph, Words
 
+MOST_BYTES = 1 << 26
+"""What the bitsets of all ideals may take."""
+
 
 @dataclass(frozen=True, eq=False)
 class OrderIdeals:
@@ -38,8 +41,12 @@ class OrderIdeals:
 
 
 def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
-    """All ideals of `graph`, or None where there are more than `most`. O(I n / 64) each step."""
+    """All ideals of `graph`, or None where there are more than `most` or `MOST_BYTES` of them.
+
+    O(I n / 64) each step.
+    """
     n = graph.num_nodes
+    most = min(most, 8 * MOST_BYTES // max(n, 1))
     if n >= most:
         # A chain has n + 1, and no graph has fewer.
         return None

@@ -8,7 +8,7 @@ STRATEGY_OF_LEVEL = (
     "greedy",
     "dp",
     "portfolio",
-    'portfolio{members="dp;cpsat;lns{start=local_search};multilevel;corrected;judge_search;'
+    'portfolio{members="dp;cpsat{ideals=500000};lns{start=local_search};multilevel;corrected;judge_search;'
     "rl-finetune{start=known,reward=judge,samples=600,effort_s=20};"
     'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
 )

@@ -7,6 +7,7 @@ import pytest
 
 from mcm_compiler.partition import Budget, LowerBound, SearchMonitor
 from mcm_passes.exact import certificates, cpsat
+from mcm_passes.exact import order_ideals as order_ideals_module
 from mcm_passes.exact.certificates import verify_bound
 from mcm_passes.exact.chip_demands import chip_demands
 from mcm_passes.exact.chip_windows import chip_windows, work_around
@@ -145,7 +146,46 @@ def test_graphs_with_too_many_ideals_are_given_up_early():
     assert order_ideals(rule_graph(problem), 1000) is None
     outcome = solve(Ideals(1000), problem)
     assert evaluate(problem, outcome.chip_of).valid
-    assert outcome.bound is None
+    assert outcome.bound.proof != "ideals"
+
+
+def test_what_bitsets_of_ideals_may_take_is_limited(monkeypatch):
+    graph = rule_graph(make_problem([1] * 4, BESIDE, chips=4))
+    assert order_ideals(graph, 1000) is not None
+    monkeypatch.setattr(order_ideals_module, "MOST_BYTES", 2)
+    # Three ideals of four units each are more than two bytes have bits for.
+    assert order_ideals(graph, 1000) is None
+
+
+def test_ideals_prove_a_bound_where_windows_run_out():
+    """Periods near the bound take few windows, and each that nothing is below is a new bound."""
+    edges = [(u, u + 3) for u in range(12)] + [(u, u + 5) for u in range(10)]
+    problem = make_problem([5, 4, 3] * 5, edges, chips=5, relay_us=3.0)
+    best = solve(Ideals(), problem).bound
+    start = lower_bound(problem).seconds
+    assert best.seconds > 1.3 * start
+    between = set()
+    for windows in range(1, 1500, 50):
+        bound = solve(Ideals(windows=windows), problem).bound
+        assert start <= bound.seconds <= best.seconds
+        assert verify_bound(problem, bound)
+        between.add(bound.seconds)
+        if "slower are all chains of" in bound.argument:
+            assert bound.seconds < best.seconds
+    # The first bound, the optimum, and what is in between.
+    assert len(between) > 3
+
+
+def test_ideals_on_alike_chips_find_what_they_find_on_chips_that_are_not():
+    """Chips that differ by a speck of memory are searched without the shortcut for alike ones."""
+    edges = [(u, u + 3) for u in range(9)]
+    alike = make_problem([5, 3, 4] * 4, edges, chips=5, relay_us=1.0, sram=1 << 20)
+    other = make_problem(
+        [5, 3, 4] * 4, edges, chips=5, relay_us=1.0, sram=(1 << 20,) * 4 + ((1 << 20) + 64,)
+    )
+    found, expected = (solve(Ideals(), p) for p in (alike, other))
+    assert found.chip_of.tolist() == expected.chip_of.tolist()
+    assert found.bound == expected.bound
 
 
 def test_the_same_seed_gives_the_same_partition():
