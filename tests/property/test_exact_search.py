@@ -17,6 +17,7 @@ from mcm_passes.exact.cpsat import CpSat
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.exact.ideals import Ideals
 from mcm_passes.partitioning import bounds
+from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.fast_model import evaluate, period
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.solver.rule_graph import rule_graph
@@ -126,6 +127,7 @@ def test_bounds_hold_and_their_certificates_are_checked(problem):
     claims = [dataclasses.replace(f(problem), proof=f.__name__) for f in ARGUMENTS]
     claims += [
         bounds.lower_bound(problem),
+        dataclasses.replace(copied_weights(problem, known), proof="copied_weights"),
         flow_bound(
             problem, graph, work_around(problem, graph), chip_demands(problem, graph), known, 1.0
         ),

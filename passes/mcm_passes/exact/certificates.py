@@ -16,7 +16,7 @@ from mcm_passes.exact.chain_check import chain_does_not_fit
 from mcm_passes.exact.ideal_check import IdealCheck
 from mcm_passes.exact.packed_check import units_do_not_pack_in_order
 from mcm_passes.exact.window_check import crosses_at_least, plain_windows
-from mcm_passes.partitioning.indivisible_check import units_do_not_pack
+from mcm_passes.partitioning.dual_feasible_check import copies_do_not_fit, units_do_not_pack
 
 MARGIN = 1e-8
 """Relative room between a claim and what is checked, for sums taken in another order."""
@@ -161,6 +161,7 @@ _CHECKS: dict[str, Callable[[PartitionProblem, float], bool]] = {
     "heaviest_unit": _heaviest_unit,
     "total_work": _total_work,
     "indivisible_work": units_do_not_pack,
+    "copied_weights": copies_do_not_fit,
     "host_transfers": _host_transfers,
     "streamed_weights": _streamed_weights,
     "tensors_too_large_to_cross": _large_tensors,

@@ -1,9 +1,9 @@
 """Proven lower bounds on the period of every valid partition, under the fast model.
 
-Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All of
-them hold whatever memory the chips have, and all but `outputs_passed_on`, which counts relays, for
-every routing rule, since rules and limits only take partitions away. Where chips differ in speed,
-each counts as the fastest unless said otherwise.
+Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All but
+`copied_weights` hold whatever memory the chips have, and all but `outputs_passed_on`, which counts
+relays, for every routing rule, since rules and limits only take partitions away. Where chips differ
+in speed, each counts as the fastest unless said otherwise.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mcm_compiler.units import bytes_text, count_text, seconds_text
 from mcm_passes.exact.chip_windows import work_around
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.partitioning.connected_parts import connected_parts
+from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.indivisible_work import indivisible_work
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.partitioning.waists import waists_by_sweep
@@ -49,9 +50,12 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
         bound = argument(problem)
         if bound.seconds > best.seconds:
             best = dataclasses.replace(bound, proof=argument.__name__)
-    indivisible = indivisible_work(problem, best.seconds)
-    if indivisible.seconds > best.seconds:
-        best = dataclasses.replace(indivisible, proof="indivisible_work")
+    bound = indivisible_work(problem, best.seconds)
+    if bound.seconds > best.seconds:
+        best = dataclasses.replace(bound, proof="indivisible_work")
+    bound = copied_weights(problem, best.seconds)
+    if bound.seconds > best.seconds:
+        best = dataclasses.replace(bound, proof="copied_weights")
     bound = windows_of_units(problem, best.seconds)
     return bound if bound.seconds > best.seconds else best
 

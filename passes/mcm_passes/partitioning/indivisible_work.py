@@ -1,21 +1,16 @@
 """A bound from the sizes of units alone: chips are bins, and units are not divided.
 
-A function u from [0, 1] to [0, 1] is dual feasible if numbers that sum up to at most 1 have images
-that do, too (Lueker 1983; Fekete and Schepers 2001, *New classes of fast lower bounds for bin
-packing problems*). If all units fit C chips within B seconds, then `sum u(work / B)` is at most C
-for every such u: a sum above C rules B out.
+If all units fit C chips within B seconds, then the images of `work / B` under a dual feasible
+function sum up to at most C: a sum above C rules B out.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mcm_compiler.partition import Floats, Longs, LowerBound, PartitionProblem
 from mcm_compiler.units import count_text
-
-MOST_PARTS = 100
-"""Largest k of the functions `u(k)` that are tried."""
+from mcm_passes.partitioning.dual_feasible import MARGIN, MOST_PARTS, too_many
 
 STEPS = 40
 """Halvings of the bisection."""
@@ -26,17 +21,11 @@ LEAST_GAIN = 1e-6
 MOST_CLASSES = 20_000
 """Sizes that are told apart; where there are more, they are rounded down to this many."""
 
-MARGIN = 1e-9
-"""Relative room for rounding where a size is taken as a multiple of another."""
-
 
 def indivisible_work(problem: PartitionProblem, least_s: float) -> LowerBound:
     """The longest period that some dual feasible function rules out.
 
-    The functions are those of Fekete and Schepers (2001, theorem 5): for k = 1, 2, ... the
-    function `u(k)` leaves x alone if `(k + 1) x` is whole, and else rounds it down to
-    `floor((k + 1) x) / k`. It finds what is lost where few units, all of much the same size,
-    share a chip. A function that rules a period out rules out all shorter ones, too.
+    A function that rules a period out rules out all shorter ones, too.
 
     Linear in the number of units: equal sizes are counted first, and what is too small for any
     of the functions is left out. So are clonable units; every chip counts as the fastest.
@@ -54,12 +43,12 @@ def indivisible_work(problem: PartitionProblem, least_s: float) -> LowerBound:
         return LowerBound(0.0, "units divide well enough")
     chips = problem.num_chips
     low, high = least_s * (1.0 + LEAST_GAIN), 2.0 * least_s
-    parts = int(_ruled_out(sizes, counts, low, chips))
+    parts = _ruled_out(sizes, counts, low, chips)
     if not parts:
         return LowerBound(0.0, "units divide well enough")
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
-        found = int(_ruled_out(sizes, counts, middle, chips))
+        found = _ruled_out(sizes, counts, middle, chips)
         low, high, parts = (middle, high, found) if found else (low, middle, parts)
     return LowerBound(
         low,
@@ -79,23 +68,8 @@ def _size_classes(work: Floats, period_s: float) -> tuple[Floats, Longs]:
     return sizes, counts.astype(np.int64)
 
 
-@njit(cache=True)
 def _ruled_out(sizes: Floats, counts: Longs, period_s: float, chips: int) -> int:
     """The first k whose function rules the period out, or 0."""
     if sizes[-1] > period_s * (1.0 + MARGIN):
         return 1
-    for k in range(1, MOST_PARTS + 1):
-        total = 0.0
-        for i in range(sizes.size):
-            x = sizes[i] / period_s
-            scaled = (k + 1) * x
-            whole = np.floor(scaled)
-            # Near a whole number either branch may be meant; the smaller image is safe.
-            if scaled - whole <= MARGIN * (k + 1) or whole + 1 - scaled <= MARGIN * (k + 1):
-                image = min(x, whole / k)
-            else:
-                image = whole / k
-            total += counts[i] * image
-        if total > chips * (1.0 + MARGIN):
-            return k
-    return 0
+    return int(too_many(sizes, counts, period_s, chips))

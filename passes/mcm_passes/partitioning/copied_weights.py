@@ -1,0 +1,82 @@
+"""A bound from memory: weights that several chips must hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.partition import Floats, Longs, LowerBound, PartitionProblem
+from mcm_compiler.units import bytes_text, count_text
+from mcm_passes.partitioning.dual_feasible import fewest_bins, too_many
+from mcm_passes.partitioning.fast_model import aligned
+
+STEPS = 40
+"""Halvings of the bisection."""
+
+LEAST_GAIN = 1e-6
+"""Relative gain over the known bound below which there is nothing to report."""
+
+_Sizes = tuple[Floats, Longs]
+"""Distinct sizes, and how many items have each."""
+
+
+def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
+    """The longest period in which the copies of weights exceed all memory (our derivation).
+
+    The users of a weight need so many chips that their work fits within the period, and each of
+    these chips holds the weight. The shorter the period, the more copies there are: of a
+    recurrence's weights, which all steps read, at least the work of all steps over the period.
+    The copies of all weights are to fit the chips: their sum into all memory, and, as one copy is
+    not divided, their images under a dual feasible function into the number of chips.
+
+    Clonable units are left out, and every chip counts as the fastest. Says nothing where weights
+    may be streamed.
+
+    Args:
+        problem: the problem.
+        least_s: a bound that is known already; shorter periods are not looked at.
+    """
+    room = max(problem.limits.sram_bytes)
+    held = np.flatnonzero((np.diff(problem.weight_ptr) > 0) & (problem.weight_bytes > 0))
+    if problem.streams or least_s <= 0.0 or not held.size:
+        return LowerBound(0.0, "no weight has to be copied")
+    sizes, size_of = np.unique(aligned(problem.weight_bytes[held]), return_inverse=True)
+    users = {i: work for i, w in enumerate(held.tolist()) if (work := _work(problem, w, least_s))}
+
+    def copies_of(period_s: float) -> Longs:
+        copies = np.ones(held.size, np.int64)
+        for i, work in users.items():
+            copies[i] = fewest_bins(*work, period_s)
+        return copies
+
+    def too_short(period_s: float) -> bool:
+        counts = np.bincount(size_of, weights=copies_of(period_s)).astype(np.int64)
+        if int((sizes * counts).sum()) > sum(problem.limits.sram_bytes):
+            return True
+        return bool(too_many(sizes.astype(np.float64), counts, float(room), problem.num_chips))
+
+    low, high = least_s * (1.0 + LEAST_GAIN), float(problem.compute_s.sum())
+    high = 2.0 * max(low, high / float(problem.chip_speed.max()))
+    if not users or not too_short(low) or too_short(high):
+        return LowerBound(0.0, "no weight has to be copied")
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if too_short(middle) else (low, middle)
+    copies = copies_of(low)
+    several = count_text(int((copies > 1).sum()), "weight")
+    needed = bytes_text(int((sizes[size_of] * copies).sum()))
+    chips = count_text(problem.num_chips, "chip")
+    return LowerBound(
+        low,
+        f"below it {several} must be on more than one chip, and all copies, {needed}, do not fit "
+        f"{chips} of {bytes_text(room)}",
+    )
+
+
+def _work(problem: PartitionProblem, weight: int, least_s: float) -> _Sizes | None:
+    """The work of a weight's users, where one chip cannot do it within `least_s`."""
+    users = problem.weight_users[problem.weight_ptr[weight] : problem.weight_ptr[weight + 1]]
+    work = problem.compute_s[users[~problem.clonable[users]]] / float(problem.chip_speed.max())
+    if not float(work.sum()) > least_s:
+        return None
+    sizes, counts = np.unique(work[work > 0.0], return_counts=True)
+    return sizes, counts.astype(np.int64)
