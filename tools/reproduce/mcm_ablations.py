@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcm_study.cells import Cell, Record, graph_name
+from mcm_study.classical import Portfolio
 from mcm_study.command_line import parser_of, run_experiment
 from mcm_study.curves import Panel
 from mcm_study.methods import Method
@@ -96,7 +97,7 @@ def _cells(
     for model in models:
         graph = graph_name(model)
         setting = Setting(model)
-        cells.append(Cell(experiment, graph, setting, None, 0))
+        cells.append(Cell(experiment, graph, setting, Portfolio(), 0))
         for name, recipe, elsewhere in changed:
             method = Method(name, name, "learn", options.samples, "random", recipe)
             where = replace(setting, **elsewhere)

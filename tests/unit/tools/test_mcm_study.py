@@ -43,7 +43,7 @@ def _panel(study: Any, methods: dict[str, Any], seeds: int = 2, bound: float = 2
     setting = study("problems").Setting(MODEL)
     found: list[Any] = []
     for graph in ("a", "b"):
-        cell = study("cells").Cell("test", graph, setting, None, 0)
+        cell = study("cells").Cell("test", graph, setting, study("classical").Portfolio(), 0)
         classical = {"baseline_s": 1.0, "period_s": 0.5, "bound_s": 1 / bound, "cpu_s": 0.5}
         classical |= {"nodes": 9, "clonable": 1}
         found.append((cell, classical))
@@ -251,7 +251,7 @@ def test_a_key_follows_all_that_decides(study: Any) -> None:
     keys = {
         cells.Cell("test", "tiny", setting, method, 0).key,
         cells.Cell("test", "tiny", setting, method, 1).key,
-        cells.Cell("test", "tiny", setting, None, 0).key,
+        cells.Cell("test", "tiny", setting, study("classical").Portfolio(), 0).key,
         cells.Cell("test", "tiny", setting, methods.Method("random", "R", "random", 31), 0).key,
         cells.Cell("test", "tiny", problems.Setting(MODEL, roomy=True), method, 0).key,
     }

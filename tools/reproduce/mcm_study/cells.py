@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_models.policy.features import FEATURES_VERSION
+from mcm_study.classical import Exact, Portfolio
 from mcm_study.methods import Method
 from mcm_study.problems import Setting, package
 from tools.kept_records import KeptRecords, Record
@@ -21,20 +22,20 @@ class Cell:
         experiment: which experiment it belongs to.
         graph: the problem's name in data and tables.
         setting: the problem.
-        method: how it is searched; None for the classical portfolio.
+        method: how it is searched.
         seed: of everything random.
     """
 
     experiment: str
     graph: str
     setting: Setting
-    method: Method | None
+    method: Method | Portfolio | Exact
     seed: int
 
     @property
     def method_name(self) -> str:
         """The method's name."""
-        return "portfolio" if self.method is None else self.method.name
+        return self.method.name
 
     @property
     def key(self) -> str:
@@ -42,7 +43,7 @@ class Cell:
         inputs = [
             repr(self.setting),
             package(self.setting).source_text,
-            "portfolio" if self.method is None else self.method.digest,
+            self.method.digest,
             str(FEATURES_VERSION),
         ]
         digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:12]
@@ -54,7 +55,7 @@ def cells_of(
 ) -> list[Cell]:
     """The classical portfolio on a problem, then each method with each seed."""
     searched = [Cell(experiment, graph, setting, m, s) for m in methods for s in range(seeds)]
-    return [Cell(experiment, graph, setting, None, 0), *searched]
+    return [Cell(experiment, graph, setting, Portfolio(), 0), *searched]
 
 
 def graph_name(model: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcm_study.cells import Cell, KeptCells, Record
 from mcm_study.measuring import Measurement, measure_cell, measure_cells
-from mcm_study.methods import POLICIES, Source, policy_card
+from mcm_study.methods import POLICIES, Method, Source, policy_card
 from mcm_study.page import write_page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,7 +80,9 @@ def run_experiment(
             fresh=options.fresh,
         )
     found = kept.found(cells)
-    sources: set[Source] = {cell.method.weights for cell, _ in found if cell.method is not None}
+    sources: set[Source] = {
+        cell.method.weights for cell, _ in found if isinstance(cell.method, Method)
+    }
     data = {
         "command": f"python tools/reproduce/{name}.py {arguments}".strip(),
         "cells": {"all": len(cells), "measured": len(found)},

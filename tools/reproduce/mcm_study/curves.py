@@ -10,6 +10,8 @@ import numpy as np
 
 from mcm_compiler.partition import Floats
 from mcm_study.cells import Cell, Record
+from mcm_study.classical import Exact, Portfolio
+from mcm_study.methods import Method
 
 POINTS = 40
 MARKS = (20, 50, 100, 200, 423, 800, 1000, 4000)
@@ -82,17 +84,33 @@ class Classical:
 
     Attributes:
         improvement: over the greedy heuristic.
-        bound: no partition improves more, under the fast model.
-        cpu_s: processor seconds.
+        best: the better of that and what a longer exact search found.
+        bound: no partition improves more, under the fast model; the better of both bounds.
+        cpu_s: processor seconds of the portfolio.
         nodes: units that are placed.
         clonable: units that are copied to each chip that reads them.
     """
 
     improvement: float
+    best: float
     bound: float
     cpu_s: float
     nodes: int
     clonable: int
+
+    @classmethod
+    def of(cls, portfolio: Record, exact: Record | None) -> Classical:
+        """From the records of both, where there was a longer search."""
+        records = [record for record in (portfolio, exact) if record is not None]
+        baseline_s = portfolio["baseline_s"]
+        return cls(
+            improvement=baseline_s / portfolio["period_s"],
+            best=baseline_s / min(record["period_s"] for record in records),
+            bound=baseline_s / max(record["bound_s"] for record in records),
+            cpu_s=portfolio["cpu_s"],
+            nodes=portfolio["nodes"],
+            clonable=portfolio["clonable"],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,20 +131,18 @@ class Panel:
     def of(cls, found: Sequence[tuple[Cell, Record]]) -> Panel:
         """From cells and their records."""
         runs: dict[tuple[str, str, int], Run] = {}
-        classical: dict[str, Classical] = {}
+        searched: dict[str, dict[str, Record]] = {}
         for cell, record in found:
-            if cell.method is None:
-                baseline_s = record["baseline_s"]
-                classical[cell.graph] = Classical(
-                    baseline_s / record["period_s"],
-                    baseline_s / record["bound_s"],
-                    record["cpu_s"],
-                    record["nodes"],
-                    record["clonable"],
-                )
-            else:
+            if isinstance(cell.method, Method):
                 run = Run.of(record, cell.method.samples)
                 runs[cell.method.name, cell.graph, cell.seed] = run
+            else:
+                searched.setdefault(cell.graph, {})[cell.method.name] = record
+        classical = {
+            graph: Classical.of(records[Portfolio.name], records.get(Exact.name))
+            for graph, records in searched.items()
+            if Portfolio.name in records
+        }
         graphs = tuple(dict.fromkeys(cell.graph for cell, _ in found))
         return cls(graphs, runs, classical)
 
@@ -173,9 +189,9 @@ class Panel:
         return self.on(kept or self.graphs)
 
     def best_known(self, graph: str) -> float:
-        """The largest improvement that any run, or the portfolio, has come to on a graph."""
+        """The largest improvement that any run or classical search has come to on a graph."""
         found = [float(run.best[-1]) for (_, at, _), run in self.runs.items() if at == graph]
-        return max([*found, self.classical[graph].improvement])
+        return max([*found, self.classical[graph].best])
 
     def nothing(self, method: str, seed: int, count: int) -> bool:
         """Whether a method has found nothing valid on any graph among its first samples."""

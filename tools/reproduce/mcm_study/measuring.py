@@ -8,23 +8,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.partition import Budget
 from mcm_passes.learning.jobs import open_jobs
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
-from mcm_passes.strategies.named import strategy_of
 from mcm_study.cells import Cell, KeptCells, Record
 from mcm_study.curves import sample_counts
 from mcm_study.methods import Method, run_method
 from mcm_study.problems import Setting, StudyProblem, study_problem
 from mcm_study.recording import RecordedPeriods
-
-PORTFOLIO_LEVEL = 2
-"""Effort of the classical search that learned search is held against: that of `-O2`."""
 
 WARMING_SAMPLES = 40
 """Enough for all that is compiled on the way."""
@@ -104,8 +95,8 @@ def measure_cell(cell: Cell, study: StudyProblem) -> Record:
     compiled before they are taken.
     """
     use_one_thread()
-    if cell.method is None:
-        return _portfolio(study, cell.seed)
+    if not isinstance(cell.method, Method):
+        return cell.method.record(study, cell.seed)
     if (warm := (cell.method, cell.setting)) not in _WARM:
         # JAX compiles an update once per recipe, size of graphs, and process.
         few = replace(cell.method, samples=min(WARMING_SAMPLES, cell.method.samples))
@@ -125,32 +116,3 @@ def measure_cell(cell: Cell, study: StudyProblem) -> Record:
 
 _WARM: set[tuple[Method, Setting]] = set()
 """What this process has run already."""
-
-
-def _portfolio(study: StudyProblem, seed: int) -> Record:
-    """The default level's classical search, its bound, and what it had when."""
-    strategy, text = strategy_of(STRATEGY_OF_LEVEL[PORTFOLIO_LEVEL]), "portfolio"
-    budget = Budget(
-        evaluations=evaluations_of_level(PORTFOLIO_LEVEL, study.problem),
-        effort_s=EFFORT_S[PORTFOLIO_LEVEL],
-        judge=study.judge,
-    )
-    # Twice: what has to be compiled is compiled in the first.
-    cpu_s, found = 0.0, None
-    for _ in range(2):
-        start_s = time.process_time()
-        rng = np.random.default_rng(seed)
-        found = solve(study.problem, strategy, rng, budget, strategy_text=text, cost_model="")
-        cpu_s = time.process_time() - start_s
-    assert found is not None
-    period_s = found.period_s
-    if study.judge is not None:
-        period_s = float(study.judge.judge(found.chip_of[None]).period_s[0])
-    return {
-        "baseline_s": study.baseline_s,
-        "period_s": period_s,
-        "bound_s": found.bound.seconds,
-        "nodes": int((~study.problem.clonable).sum()),
-        "clonable": int(study.problem.clonable.sum()),
-        "cpu_s": cpu_s,
-    }

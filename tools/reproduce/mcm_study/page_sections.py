@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mcm_study.classical import Exact
 from mcm_study.curves import NOTHING_YET
 from mcm_study.page_parts import (
     all_graphs_part,
@@ -79,6 +80,11 @@ _METHODS = (
     (
         "portfolio",
         "the classical search of `-O2`, without learning; its bound is proven under the fast model",
+    ),
+    (
+        "exact",
+        f"`{Exact.strategy}` with {Exact.effort_s:g} deterministic seconds of effort, on the test "
+        "graphs; bounds and the best known are the better of the portfolio's and its",
     ),
 )
 

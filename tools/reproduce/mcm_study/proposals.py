@@ -20,6 +20,7 @@ from mcm_passes.learning.tasks import Task
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.solver.problem_sampling import filled_rows
 from mcm_study.cells import Cell, Record
+from mcm_study.methods import Method
 from mcm_study.problems import StudyProblem
 
 ENDS = 100
@@ -50,7 +51,7 @@ def measure_proposals(cell: Cell, study: StudyProblem) -> Record:
     use_one_thread()
     from mcm_passes.learning.learner import PolicyLearner
 
-    assert cell.method is not None
+    assert isinstance(cell.method, Method)
     assert cell.method.recipe is not None
     start_s = time.process_time()
     problem, recipe, rng = study.problem, cell.method.recipe, np.random.default_rng(cell.seed)
