@@ -6,7 +6,8 @@
 # PYTHON names the interpreter that .venv is made with.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2
+# Each worker takes a run of files, so that few kernels are compiled by both at once.
+PYTEST_ARGS ?= -n 2 --dist worksteal
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 READY = .venv/.ready
 PLUGIN_READY = .venv/.acme-ready
