@@ -81,11 +81,11 @@ def test_a_coarser_problem_has_the_same_loads(problem, level):
     assert (source < target).all(), "units are in a topological order"
 
 
-@given(generators.problems(max_units=12), st.integers(1, 6), st.integers(0, 9))
+@given(generators.problems(max_units=12), st.integers(1, 6), st.integers(1, 3), st.integers(0, 9))
 @settings(max_examples=120, deadline=None)
-def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, seed):
+def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, tries, seed):
     start = start_of(problem)
-    strategy = Multilevel(coarsest=coarsest)
+    strategy = Multilevel(coarsest=coarsest, tries=tries)
     outcome = strategy.solve(
         problem, FastPeriods(problem), np.random.default_rng(seed), Budget(evaluations=400)
     )

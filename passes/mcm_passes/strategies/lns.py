@@ -15,7 +15,7 @@ from mcm_passes.solver.rule_graph import rule_graph
 from mcm_passes.strategies.chip_window import ChipWindow, chip_window
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.start import find_start
+from mcm_passes.strategies.start import KNOWN, find_start
 
 SEED_LIMIT = 1 << 31
 
@@ -36,7 +36,8 @@ class Lns:
         step: least improvement that is asked for, as a share of the period.
         max_units: most units that a model for CP-SAT is built for. Where dependencies may be
             relayed and every chip reaches the host it is of the window's units only, else of all.
-        start: the strategy whose answer it starts from.
+        start: the strategy whose answer it starts from; `known`: the best that the caller knows,
+            such as the members of a portfolio before it found, and `dp` where there is none.
     """
 
     name: ClassVar[str] = "lns"
@@ -85,7 +86,12 @@ class Lns:
 
     def _begin(self, search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
         """Gives the search its first partition; the reason where there is none."""
-        if self.start == "dp":
+        if self.start == KNOWN:
+            for row in search.share(search.left).known:
+                search.offer(row, search.period_of(row))
+        if search.best is not None:
+            return ""
+        if self.start in ("dp", KNOWN):
             return find_start(search, evaluate, rng)
         part = search.share(search.left, time_share=0.5)
         outcome = strategy_of(self.start).solve(search.problem, evaluate, rng, part)

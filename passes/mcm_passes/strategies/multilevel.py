@@ -58,7 +58,9 @@ class Multilevel:
         heat: temperature at the first step of a walk, as a share of the mean score of a chip;
             rises after cycles that bring nothing.
         cycles: most cycles, at least 1.
-        patience: cycles without a better partition after which the search ends, at least 1.
+        patience: cycles without a better partition after which a try ends, at least 1.
+        tries: how often to begin anew with the start, at least 1; each gets an equal part of
+            what is left. Where memory is tight, walks end in one of several valleys.
     """
 
     name: ClassVar[str] = "multilevel"
@@ -69,9 +71,10 @@ class Multilevel:
     heat: float = 3e-4
     cycles: int = 20
     patience: int = 4
+    tries: int = 1
 
     def __post_init__(self) -> None:
-        for option in ("coarsest", "cycles", "patience"):
+        for option in ("coarsest", "cycles", "patience", "tries"):
             if getattr(self, option) < 1:
                 raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
         if not self.heat >= 0:
@@ -89,41 +92,62 @@ class Multilevel:
         reason = find_start(search, evaluate, rng)
         if search.best is None:
             return search.outcome(reason)
-        cycles = _Cycles(self, search, budget.monitor, rng)
-        stale = 0
-        for number in range(self.cycles):
-            if not search.left or stale == self.patience:
-                break
-            before_s = search.best_period_s
-            cycles.run(number, min(self.heat * HOTTER**stale, max(self.heat, 1.0)))
-            stale = 0 if search.best_period_s < before_s else stale + 1
+        start, start_s = search.best, search.best_period_s
+        for tries in range(self.tries, 0, -1):
+            most = search.left // tries
+            cycles = _Cycles(self, search, budget.monitor, rng, start, start_s, most)
+            stale = 0
+            for number in range(self.cycles):
+                if not cycles.left or stale == self.patience:
+                    break
+                heat = min(self.heat * HOTTER**stale, max(self.heat, 1.0))
+                stale = 0 if cycles.run(number, heat) else stale + 1
         return search.outcome(reason)
 
 
 class _Cycles:
-    """The cycles of one search.
+    """The cycles of one try.
 
     Args:
         options: the strategy.
-        search: with a start.
+        search: that it belongs to.
         monitor: its caller's; partitions of coarser problems are not for it.
         rng: source of randomness.
+        start: the partition that it begins with.
+        start_s: the period of that.
+        evaluations: most of them.
     """
 
     def __init__(
-        self, options: Multilevel, search: Search, monitor: SearchMonitor, rng: np.random.Generator
+        self,
+        options: Multilevel,
+        search: Search,
+        monitor: SearchMonitor,
+        rng: np.random.Generator,
+        start: Ints,
+        start_s: float,
+        evaluations: int,
     ) -> None:
+        self._best, self._best_s = start, start_s
+        self._end = search.left - evaluations
         self._options = options
         self._search = search
         self._quiet = SearchMonitor(parent=monitor)
         self._rng = rng
         self._steps_per_evaluation = max(search.problem.num_units // UNITS_PER_STEP, 1)
 
-    def run(self, number: int, heat: float) -> None:
-        """Merges, solves, splits and refines once; offers the result to the search."""
+    @property
+    def left(self) -> int:
+        """Evaluations that the try may still take."""
+        return max(self._search.left - self._end, 0)
+
+    def run(self, number: int, heat: float) -> bool:
+        """Merges, solves, splits and refines once; whether that is the best of the try so far.
+
+        The result is offered to the search.
+        """
         search, options = self._search, self._options
-        assert search.best is not None, "cycles start from a partition"
-        chip_of, problem = search.best, search.problem
+        chip_of, problem = self._best, search.problem
         levels: list[Coarsening] = []
         while problem.num_units > options.coarsest:
             level = coarsen(problem, chip_of, number + len(levels), options.coarsest)
@@ -133,7 +157,7 @@ class _Cycles:
             problem, chip_of = level.problem, level.coarse(chip_of)
         # Half of what is left, so that there is always something for another cycle; and half of
         # that on the coarsest problem, which is what merging is for.
-        steps = search.left * self._steps_per_evaluation // 2
+        steps = self.left * self._steps_per_evaluation // 2
         if options.solver and levels and not number:
             chip_of = self._solved(problem, chip_of)
         chip_of = self._refined(problem, chip_of, steps // 2, heat)
@@ -141,12 +165,16 @@ class _Cycles:
             finer = levels[depth - 1].problem if depth else search.problem
             chip_of = levels[depth].fine(chip_of)
             chip_of = self._refined(finer, chip_of, steps // 2 // len(levels), heat)
-        search.period(chip_of)
+        period_s = search.period(chip_of)
+        if not period_s < self._best_s:
+            return False
+        self._best, self._best_s = chip_of, period_s
+        return True
 
     def _solved(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The solver's partition of a coarse problem, or `chip_of` where that is no worse."""
         periods = FastPeriods(problem)
-        budget = self._search.share(self._search.left, self._quiet)
+        budget = self._search.share(self.left, self._quiet)
         outcome = strategy_of(self._options.solver).solve(problem, periods, self._rng, budget)
         self._spend(outcome.evaluations, problem)
         if outcome.chip_of is None or periods(outcome.chip_of) >= periods(chip_of):
@@ -156,13 +184,13 @@ class _Cycles:
     def _refined(self, problem: PartitionProblem, chip_of: Ints, steps: int, heat: float) -> Ints:
         """The best partition of some walks from `chip_of`, which is one of `problem`."""
         refiner = Refiner(problem, heat)
-        reference_s = self._search.best_period_s
+        reference_s = self._best_s
         loads = refiner.at(chip_of)
         if loads is None or not refiner.can_refine(chip_of):
             return chip_of
         best, best_score, stale = chip_of, refiner.score(loads, reference_s), 0
         part = max(min(max(steps // PARTS, 2 * problem.num_units), steps), 1)
-        while steps >= part and self._search.left and stale < STALE:
+        while steps >= part and self.left and stale < STALE:
             refiner.walk(loads, reference_s, part, streams(self._rng, 1))
             steps -= part
             self._search.spend(-(-part // self._steps_per_evaluation))
@@ -177,9 +205,7 @@ class _Cycles:
 
     def _recut(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
-        inner = Search(
-            problem, FastPeriods(problem), self._search.share(self._search.left, self._quiet)
-        )
+        inner = Search(problem, FastPeriods(problem), self._search.share(self.left, self._quiet))
         inner.period(chip_of)
         recut(inner, problem, chip_of, _late_position(problem))
         self._spend(inner.evaluations, problem)

@@ -30,9 +30,7 @@ from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.strategies.rl_rewards import Reward, SearchRewards
 from mcm_passes.strategies.search import Search
-
-KNOWN = "known"
-"""As a start: the partitions that the caller already knows."""
+from mcm_passes.strategies.start import KNOWN
 
 STEP_S = 3e-5
 """Deterministic seconds that a gradient step is taken to last, for each node."""

@@ -10,6 +10,9 @@ from mcm_passes.partitioning.greedy import Greedy
 from mcm_passes.solver.problem_sampling import ProblemSampler
 from mcm_passes.strategies.search import Search
 
+KNOWN = "known"
+"""As a start: the partitions that the caller already knows."""
+
 DRAWS = 1024
 """Random partitions that are tried where cuts of an order do not fit."""
 

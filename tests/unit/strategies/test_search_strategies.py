@@ -27,6 +27,7 @@ from mcm_passes.strategies.search import Search
 FROM_DP = [
     LocalSearch(),
     Multilevel(coarsest=8),
+    Multilevel(coarsest=8, tries=3),
     Portfolio(("dp", "local_search")),
     Corrected("dp"),
     JudgeSearch("corrected{solver=dp}"),
@@ -164,6 +165,27 @@ def test_lns_improves_on_contiguous_cuts(branches, routing):
     assert few.evaluations <= 6
 
 
+def test_lns_goes_on_from_what_is_known(branches):
+    problem = branches(chips=5, chains=3, length=5)
+    alone = run(Lns(most_chips=4), problem)
+    unknown = run(Lns(most_chips=4, start="known"), problem)
+    assert unknown.chip_of.tobytes() == alone.chip_of.tobytes()
+    # With a single evaluation it can only have what it was given.
+    worst = np.zeros_like(alone.chip_of)
+    outcome = run(Lns(start="known"), problem, 1, known=(worst, alone.chip_of))
+    assert period(problem, outcome.chip_of) == period(problem, alone.chip_of)
+    outcome = run(Lns(most_chips=4, start="known"), problem, known=(worst,))
+    assert period(problem, outcome.chip_of) < period(problem, worst)
+
+
+def test_tries_share_the_budget_and_the_first_is_that_of_one_alone(branches):
+    problem = branches(chips=7)
+    both = run(Multilevel(coarsest=8, tries=2), problem, 4000)
+    assert both.evaluations <= 4000
+    alone = run(Multilevel(coarsest=8), problem, 2000)
+    assert period(problem, both.chip_of) <= period(problem, alone.chip_of)
+
+
 def test_lns_leaves_large_graphs_to_others(branches):
     problem = branches()
     alone = run(ContiguousDp(), problem)
@@ -223,6 +245,7 @@ def test_pins_that_contradict_each_other_leave_nothing_to_draw(branches, strateg
         "corrected{rounds=0}",
         "multilevel{coarsest=0}",
         "multilevel{heat=-1}",
+        "multilevel{tries=0}",
         "lns{chips=1}",
         "lns{step=0}",
         "judge_search{batch=0}",
