@@ -121,12 +121,14 @@ def best_chain(
     dying = np.zeros(d.work_s.size, np.int64)
     inside = np.zeros(words, np.uint64)
     windows = 0
+    # The fewest chips that hold each ideal below the ceiling.
     fewest = np.full(count, chips + 1, np.int64)
     fewest[0] = 0
     on_chip = np.empty(chips, np.int64)
     for i in range(count - 1):
         if cuts.crossing_bytes[i] > most_crossing:
             continue
+        # The numbers of chips with which a chain that ends here may go on.
         going = 0
         for k in range(fewest[i], chips):
             fewer_s = _with_fewer(best, fewest, package, i, k)
@@ -141,15 +143,13 @@ def best_chain(
         while head < tail:
             j = queue[head]
             head += 1
+            # Whether the next chip can do enough for the others, and less than is known already.
             wanted = False
             if j != i and left[j] <= most_left:
                 work_s = (left[i] - left[j]) * (1.0 - SLACK)
                 for k in on_chip[:going]:
                     least_s = max(best[i, k], work_s / package.speed[k])
-                    fewer_s = _with_fewer(best, fewest, package, j, k + 1)
-                    if least_s < min(ceiling_s, fewer_s, best[j, k + 1]):
-                        wanted = True
-                        break
+                    wanted |= least_s < _to_beat(best, fewest, package, ceiling_s, j, k + 1)
             if wanted:
                 windows += 1
                 if windows > most_windows:
@@ -164,21 +164,14 @@ def best_chain(
                     cost.seconds + cost.relay_s <= most_s
                     and cost.room <= package.most_room
                     and cuts.crossing_bytes[j] <= most_crossing
-                    and (not triangles.adjacent or arrivals_end(cuts, d, i, j))
-                    and (
-                        not triangles.between
-                        or beside_no_dependency(
-                            cuts, d, i, j, inside, triangles.ancestors, triangles.descendants
-                        )
-                    )
+                    and _keeps_rule(d, cuts, triangles, inside, i, j)
                 ):
                     for k in on_chip[:going]:
                         own = pinned[j, k] - pinned[i, k]
                         if left[j] > capacity[k + 1] or pinned[j, chips] - pinned[i, chips] != own:
                             continue
                         period_s = max(best[i, k], _period(d, cuts, package, cost, i, j, k))
-                        fewer_s = _with_fewer(best, fewest, package, j, k + 1)
-                        if period_s < min(ceiling_s, fewer_s, best[j, k + 1]):
+                        if period_s < _to_beat(best, fewest, package, ceiling_s, j, k + 1):
                             best[j, k + 1] = period_s
                             came_from[j, k + 1] = i
                             fewest[j] = min(fewest[j], k + 1)
@@ -190,6 +183,27 @@ def best_chain(
                         queue[tail] = larger
                         tail += 1
     return best, came_from, windows
+
+
+@njit(cache=True)
+def _keeps_rule(
+    d: ChipDemands, cuts: Cuts, triangles: Triangles, inside: Words, i: int, j: int
+) -> bool:
+    """Whether a window is allowed by the reading of the triangle rule."""
+    if triangles.adjacent and not arrivals_end(cuts, d, i, j):
+        return False
+    return not triangles.between or beside_no_dependency(
+        cuts, d, i, j, inside, triangles.ancestors, triangles.descendants
+    )
+
+
+@njit(cache=True)
+def _to_beat(
+    best: Floats, fewest: Longs, package: Package, ceiling_s: float, j: int, chips: int
+) -> float:
+    """What a chain of so many chips to ideal j has to stay below to be of use."""
+    fewer_s = _with_fewer(best, fewest, package, j, chips)
+    return float(min(ceiling_s, fewer_s, best[j, chips]))
 
 
 @njit(cache=True)
