@@ -9,7 +9,7 @@ STRATEGY_OF_LEVEL = (
     "dp",
     "portfolio",
     'portfolio{members="dp;cpsat{ideals=500000};local_search;multilevel;'
-    "multilevel{heat=0.1,tries=4};lns{start=known};corrected;judge_search;"
+    "multilevel{heat=0.1,tries=24,patience=2};lns{start=known};corrected;judge_search;"
     "rl-finetune{start=known,reward=judge,samples=600,effort_s=20};"
     'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
 )
