@@ -25,6 +25,9 @@ from mcm_passes.partitioning.contiguous_dp import dp_outcome
 
 PROOF = "ideals"
 
+AT_ONCE = 8
+"""Part of all windows that may be spent on the period that is known, before others are tried."""
+
 FIRST_STEP = 0.01
 """Of the periods that are tried, by how much the first is above the bound."""
 
@@ -94,9 +97,9 @@ def search_ideals(
 ) -> str:
     """Improves a partition and a bound by dynamic programming over ideals.
 
-    Periods are tried from the bound upwards: the closer to it, the fewer ideals can be where one
-    chip hands over to the next. Each that no partition is below is a bound, and the first that
-    one is below has the optimum.
+    Unless few windows are below the period that is known, periods are tried from the bound
+    upwards: the closer to it, the fewer ideals can be where one chip hands over to the next. Each
+    that no partition is below is a bound, and the first that one is below has the optimum.
 
     Args:
         known: what there is, and what comes.
@@ -144,19 +147,27 @@ def _climb(
 ) -> IdealOptimum | None:
     """The optimum under a reading of the rules, or the largest period that none is below.
 
+    Where few windows are below the period that is known, they are looked at at once.
+
     Returns:
         None where not even the first period could be tried.
     """
-    reached: IdealOptimum | None = None
+
+    def below(period_s: float, windows: int) -> IdealOptimum | None:
+        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), windows)
+        return found and (found if found.chip_of is not None else replace(found, period_s=period_s))
+
+    reached = below(known.period_s, most_windows // AT_ONCE)
+    if reached is not None:
+        return reached
+    most_windows -= most_windows // AT_ONCE
     for period_s in _periods(known.bound.seconds, known.period_s):
-        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
+        found = below(period_s, most_windows)
         if found is None:
             break
+        reached = found
         most_windows -= found.windows
-        if found.chip_of is not None:
-            return found
-        reached = replace(found, period_s=period_s)
-        if known.must_stop():
+        if found.chip_of is not None or known.must_stop():
             break
     return reached
 
