@@ -40,7 +40,10 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
     if problem.streams or least_s <= 0.0 or not held.size:
         return LowerBound(0.0, "no weight has to be copied")
     sizes, size_of = np.unique(aligned(problem.weight_bytes[held]), return_inverse=True)
-    users = {i: work for i, w in enumerate(held.tolist()) if (work := _work(problem, w, least_s))}
+    users = {
+        int(np.searchsorted(held, w)): _work_of_users(problem, w)
+        for w in _beyond_one_chip(problem, least_s).tolist()
+    }
 
     def copies_of(period_s: float) -> Longs:
         copies = np.ones(held.size, np.int64)
@@ -72,11 +75,18 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
     )
 
 
-def _work(problem: PartitionProblem, weight: int, least_s: float) -> _Sizes | None:
-    """The work of a weight's users, where one chip cannot do it within `least_s`."""
+def _beyond_one_chip(problem: PartitionProblem, period_s: float) -> Longs:
+    """Weights whose users are too much work for one chip within a period."""
+    rows = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
+    work = np.where(problem.clonable, 0.0, problem.compute_s)[problem.weight_users]
+    total = np.bincount(rows, weights=work, minlength=problem.weight_bytes.size)
+    heavy = total / float(problem.chip_speed.max()) > period_s
+    return np.flatnonzero(heavy & (problem.weight_bytes > 0))
+
+
+def _work_of_users(problem: PartitionProblem, weight: int) -> _Sizes:
+    """Seconds of a weight's users on the fastest chip."""
     users = problem.weight_users[problem.weight_ptr[weight] : problem.weight_ptr[weight + 1]]
     work = problem.compute_s[users[~problem.clonable[users]]] / float(problem.chip_speed.max())
-    if not float(work.sum()) > least_s:
-        return None
     sizes, counts = np.unique(work[work > 0.0], return_counts=True)
     return sizes, counts.astype(np.int64)
