@@ -25,7 +25,7 @@ from mcm_passes.partitioning.contiguous_dp import dp_outcome
 
 PROOF = "ideals"
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Part of all windows that may be spent on the period that is known, before others are tried."""
 
 FIRST_STEP = 0.01
