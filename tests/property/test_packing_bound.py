@@ -110,3 +110,13 @@ def test_nothing_is_claimed_beyond_a_known_partition():
     found = packing_bound(problem, rule_graph(problem), 14e-6, 15e-6)
     assert found.seconds <= 15e-6
     assert packing_bound(problem, rule_graph(problem), 14e-6, 13e-6).seconds == 0.0
+
+
+def test_pins_may_leave_the_last_chips_empty_where_weights_are_streamed():
+    """What runs of units with one weight may save is told of all chips, whichever are in use."""
+    problem = make_problem(
+        [1, 1, 1], [(0, 1), (1, 2)], chips=3, weights=[(1, [0, 2])], stream=1e8, pins=[(2, 1)]
+    )
+    windows = PackedWindows(problem, rule_graph(problem)).at(3e-6)
+    assert windows.high.tolist() == [1, 1, 1]
+    assert packing_bound(problem, rule_graph(problem), 1e-6, 3e-6).seconds <= 2e-6 * (1 + 1e-9)

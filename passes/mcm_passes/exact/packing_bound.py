@@ -132,7 +132,7 @@ class PackedWindows:
         last = self._speed.size - 1
         capacity = self._speed * (period_s * (1.0 + SLACK))
         if work.runs is not None:
-            capacity = capacity + work.runs.excess_s(windows, self._sram)
+            capacity = capacity + work.runs.excess_s(windows, self._speed.size, self._sram)
         low, load = lowest_by_work(
             self._start, windows.low, work.seconds, work.light_from_start, capacity, work.sizes
         )

@@ -41,14 +41,14 @@ class WeightRuns:
     gap_s: Floats
     room: Longs
 
-    def excess_s(self, windows: ChipWindows, sram_room: Longs | None) -> Floats:
+    def excess_s(self, windows: ChipWindows, chips: int, sram_room: Longs | None) -> Floats:
         """`[C]`, the most that sums of `work_s` on a chip can be beyond its work.
 
         Args:
             windows: the chips that each node can be on.
+            chips: C.
             sram_room: `[C]`, memory blocks of each chip, or None where weights can be streamed.
         """
-        chips = int(windows.high.max(initial=-1)) + 1 if sram_room is None else sram_room.size
         excess = np.zeros(chips)
         if not self.users:
             return excess
