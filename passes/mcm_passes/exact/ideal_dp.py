@@ -50,6 +50,11 @@ class IdealLattice:
         ideals = order_ideals(graph, most_ideals) if graph.num_nodes else None
         return None if ideals is None else cls(problem, ideals)
 
+    @property
+    def most_windows(self) -> int:
+        """No more pairs of ideals can be a window."""
+        return self._ideals.count * (self._ideals.count - 1) // 2
+
     def optimum(
         self, reading: TriangleReading, ceiling_s: float, most_windows: int
     ) -> IdealOptimum | None:

@@ -25,9 +25,6 @@ from mcm_passes.partitioning.contiguous_dp import dp_outcome
 
 PROOF = "ideals"
 
-AT_ONCE = 4
-"""Part of all windows that may be spent on the period that is known, before others are tried."""
-
 FIRST_STEP = 0.01
 """Of the periods that are tried, by how much the first is above the bound."""
 
@@ -97,9 +94,9 @@ def search_ideals(
 ) -> str:
     """Improves a partition and a bound by dynamic programming over ideals.
 
-    Unless few windows are below the period that is known, periods are tried from the bound
-    upwards: the closer to it, the fewer ideals can be where one chip hands over to the next. Each
-    that no partition is below is a bound, and the first that one is below has the optimum.
+    Unless all windows can be looked at, periods are tried from the bound upwards: the closer to it,
+    the fewer ideals can be where one chip hands over to the next. Each that no partition is below
+    is a bound, and the first that one is below has the optimum.
 
     Args:
         known: what there is, and what comes.
@@ -147,33 +144,27 @@ def _climb(
 ) -> IdealOptimum | None:
     """The optimum under a reading of the rules, or the largest period that none is below.
 
-    Where few windows are below the period that is known, they are looked at at once.
-
     Returns:
         None where not even the first period could be tried.
     """
-
-    def below(period_s: float, windows: int) -> IdealOptimum | None:
-        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), windows)
-        return found and (found if found.chip_of is not None else replace(found, period_s=period_s))
-
-    reached = below(known.period_s, most_windows // AT_ONCE)
-    if reached is not None:
-        return reached
-    most_windows -= most_windows // AT_ONCE
-    for period_s in _periods(known.bound.seconds, known.period_s):
-        found = below(period_s, most_windows)
+    reached: IdealOptimum | None = None
+    few = lattice.most_windows <= most_windows
+    start_s = np.inf if few else known.bound.seconds
+    for period_s in _periods(start_s, known.period_s):
+        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
         if found is None:
             break
-        reached = found
         most_windows -= found.windows
-        if found.chip_of is not None or known.must_stop():
+        if found.chip_of is not None:
+            return found
+        reached = replace(found, period_s=period_s)
+        if known.must_stop():
             break
     return reached
 
 
 def _periods(bound_s: float, known_s: float) -> Iterator[float]:
-    """From just above a bound to a period that is known, which may be infinite."""
+    """From just above a bound, where that is finite, to a period that is known or infinite."""
     above = FIRST_STEP
     while 0.0 < bound_s < np.inf and bound_s * (1.0 + above) < known_s and above < LAST_STEP:
         yield bound_s * (1.0 + above)
