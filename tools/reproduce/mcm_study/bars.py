@@ -164,7 +164,11 @@ def test_graph_rows(panel: Panel) -> list[Row]:
         )
         for name, level in (("place", first_by_place), ("curve", first_by_curve))
     ]
-    for suffix, words in (("-no-prior", "without prior"), ("", "with prior")):
+    for suffix, words in (
+        ("-no-prior", "without prior and windows"),
+        ("-windows", "without prior"),
+        ("", "with prior"),
+    ):
         rows += [
             area_row(
                 panel,

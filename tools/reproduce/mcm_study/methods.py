@@ -110,14 +110,14 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
         short: samples of those that learn with a prior, as published, or from a checkpoint.
         long: samples of the others.
     """
-    default, no_prior = RECIPES["default"], RECIPES["no-prior"]
+    default, no_prior, windows = (RECIPES[name] for name in ("default", "no-prior", "windows"))
     published, with_prior = RECIPES["published"], RECIPES["published-prior"]
     methods = (
         Method("random", "Random", "random", long),
         Method("sa", "SA", "annealing", long),
         Method("sa-short", f"SA, {short} samples", "annealing", short),
         Method("rl", "RL", "learn", short, "random", default),
-        Method("rl-windows", "RL, windows alone", "learn", short, "random", RECIPES["windows"]),
+        Method("rl-windows", "RL, windows alone", "learn", short, "random", windows),
         Method("rl-no-prior", "RL, no prior", "learn", long, "random", no_prior),
         Method("rl-published", "RL, as published", "learn", short, "random", published),
         Method("rl-published-prior", "RL, published + prior", "learn", short, "random", with_prior),
@@ -126,6 +126,7 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
         Method(
             "zero-shot-no-prior", "zero-shot, no prior", "draw", long, "policy-no-prior", no_prior
         ),
+        Method("zero-shot-windows", "zero-shot, windows", "draw", long, "policy-no-prior", windows),
         Method("fine-tuned", "fine-tuned", "learn", short, "policy", default),
         Method("everything", "zero-shot, then RL", "draw and learn", short, "policy", default),
         Method(
@@ -135,6 +136,9 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
             short,
             "policy-no-prior",
             no_prior,
+        ),
+        Method(
+            "fine-tuned-windows", "fine-tuned, windows", "learn", short, "policy-no-prior", windows
         ),
     )
     return tuple(m for m in methods if m.name != "sa-short" or short < long)

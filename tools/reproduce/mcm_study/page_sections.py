@@ -74,8 +74,8 @@ _METHODS = (
         "as `rl{start=rl-zeroshot{samples=80}}` does",
     ),
     (
-        "`zero-shot-no-prior`, `fine-tuned-no-prior`",
-        "the one that was trained without prior, likewise with `no-prior`",
+        "`zero-shot-no-prior`, `fine-tuned-no-prior`, `zero-shot-windows`, `fine-tuned-windows`",
+        "the one that was trained without prior, likewise with `no-prior` and with `windows`",
     ),
     (
         "portfolio",
