@@ -139,15 +139,37 @@ def test_graph_rows(panel: Panel) -> list[Row]:
     annealing = annealing_of(panel)
     rows = [
         lead_row(
-            panel, f"RL without prior over Random, {at_short}", "rl-no-prior", ["random"], short, 10
+            panel,
+            f"RL without prior and windows over Random, {at_short}",
+            "rl-no-prior",
+            ["random"],
+            short,
+            10,
         ),
         lead_row(
-            panel, f"RL without prior over SA, {at_short}", "rl-no-prior", annealing, short, 15
+            panel,
+            f"RL without prior and windows over SA, {at_short}",
+            "rl-no-prior",
+            annealing,
+            short,
+            15,
         ),
         lead_row(
-            panel, f"RL without prior over Random, {at_long}", "rl-no-prior", ["random"], long, 4.36
+            panel,
+            f"RL without prior and windows over Random, {at_long}",
+            "rl-no-prior",
+            ["random"],
+            long,
+            4.36,
         ),
-        lead_row(panel, f"RL without prior over SA, {at_long}", "rl-no-prior", ["sa"], long, 6.49),
+        lead_row(
+            panel,
+            f"RL without prior and windows over SA, {at_long}",
+            "rl-no-prior",
+            ["sa"],
+            long,
+            6.49,
+        ),
         lead_row(panel, f"RL over Random, {at_short}", "rl", ["random"], short, 25),
         lead_row(
             panel, f"everything on, over Random, {at_short}", "everything", ["random"], short, 25
@@ -157,7 +179,7 @@ def test_graph_rows(panel: Panel) -> list[Row]:
     rows += [
         threshold_row(
             panel,
-            f"fine-tuned against scratch without prior, first threshold by {name}",
+            f"fine-tuned against scratch without prior and windows, first threshold by {name}",
             "fine-tuned-no-prior",
             "rl-no-prior",
             level,
@@ -166,8 +188,8 @@ def test_graph_rows(panel: Panel) -> list[Row]:
     ]
     for suffix, words in (
         ("-no-prior", "without prior and windows"),
-        ("-windows", "without prior"),
-        ("", "with prior"),
+        ("-windows", "without prior, with windows"),
+        ("", "with prior and windows"),
     ):
         rows += [
             area_row(
@@ -209,7 +231,7 @@ def bert_rows(panel: Panel, measure: str, package: str) -> list[Row]:
     where = f"BERT-large, {package}, {measure}"
     count = panel.samples("rl", 800)
     rows: list[Row] = []
-    for name, words in (("rl", "RL"), ("rl-no-prior", "RL without prior")):
+    for name, words in (("rl", "RL"), ("rl-no-prior", "RL without prior and windows")):
         if measure == "fast model":
             claim = f"{where}: {words} from scratch, share of the optimum, {count} samples"
             rows.append(optimum_row(panel, claim, name, count, 0.95 if name == "rl" else None))
@@ -233,7 +255,7 @@ def bert_rows(panel: Panel, measure: str, package: str) -> list[Row]:
                 f"fine-tuned{suffix}",
                 f"rl{suffix}",
             )
-            for suffix, words in (("", ""), ("-no-prior", " without prior"))
+            for suffix, words in (("", ""), ("-no-prior", " without prior and windows"))
         ]
     return rows
 
