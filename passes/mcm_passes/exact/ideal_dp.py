@@ -42,6 +42,10 @@ class IdealLattice:
         self._ideals = ideals
         self._demands = chip_demands(problem, self._graph)
         self._cuts = cuts_of(ideals, self._demands)
+        self._covers = Covers(ideals.cover_ptr, ideals.covers, ideals.cover_node)
+        self._closure = closure(self._graph)
+        self._pinned = self._pinned_sets()
+        self._chips = self._package()
 
     @classmethod
     def of(cls, problem: PartitionProblem, most_ideals: int) -> IdealLattice | None:
@@ -76,10 +80,10 @@ class IdealLattice:
         best, came_from, windows = best_chain(
             self._demands,
             self._cuts,
-            Covers(self._ideals.cover_ptr, self._ideals.covers, self._ideals.cover_node),
-            self._pinned_sets(),
-            self._package(),
-            Triangles(reading == "adjacent", reading == "between", *closure(self._graph)),
+            self._covers,
+            self._pinned,
+            self._chips,
+            Triangles(reading == "adjacent", reading == "between", *self._closure),
             ceiling_s,
             most_windows,
         )

@@ -9,7 +9,6 @@ in speed, each counts as the fastest unless said otherwise.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -20,6 +19,7 @@ from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.units import bytes_text, count_text, seconds_text
 from mcm_passes.exact.chip_windows import work_around
 from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.partitioning.bisection import longest_too_short
 from mcm_passes.partitioning.connected_parts import connected_parts
 from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.indivisible_work import indivisible_work
@@ -29,9 +29,6 @@ from mcm_passes.solver.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
-
-STEPS = 60
-"""Halvings of a bisection; more than the bits of a float."""
 
 
 def lower_bound(problem: PartitionProblem) -> LowerBound:
@@ -153,7 +150,7 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
         return bool((need > chips + 1).any())
 
     total = float(work.sum()) / speed
-    seconds = _threshold(too_short, total / chips, total)
+    seconds = longest_too_short(too_short, total / chips, total)
     if seconds <= 0.0:
         return LowerBound(0.0, "no unit")
     room = seconds * speed
@@ -206,7 +203,7 @@ def _chain_bound(
         return bool(needed > problem.num_chips)
 
     total = float(heavy.sum() + loose.sum() + rest) / speed
-    seconds = _threshold(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
+    seconds = longest_too_short(too_short, total / problem.num_chips * (1.0 - 1e-12), total)
     return LowerBound(
         seconds,
         f"{heavy.size} units that all work comes before or after, on "
@@ -240,7 +237,7 @@ def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
         return heaviest_set(period_s) > period_s * (1.0 + 1e-12)
 
     start = float(work.max())
-    seconds = _threshold(too_short, start, float(work.sum()))
+    seconds = longest_too_short(too_short, start, float(work.sum()))
     if seconds <= start:
         return LowerBound(0.0, "no tensor ties units together")
     return LowerBound(
@@ -269,19 +266,6 @@ def streamed_weights(problem: PartitionProblem) -> LowerBound:
 
 def _fastest(problem: PartitionProblem) -> float:
     return float(problem.chip_speed.max())
-
-
-def _threshold(too_short: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest period found between `low` and `high` that is too short; 0 if `low` is not."""
-    if low <= 0.0 or not too_short(low):
-        return 0.0
-    for _ in range(STEPS):
-        middle = 0.5 * (low + high)
-        if too_short(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Floats]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from mcm_compiler.partition import Floats, Longs, LowerBound, PartitionProblem
 from mcm_compiler.units import bytes_text, count_text
+from mcm_passes.partitioning.bisection import longest_too_short
 from mcm_passes.partitioning.dual_feasible import fewest_bins, too_many
 from mcm_passes.partitioning.fast_model import aligned
 
@@ -35,20 +36,19 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
         problem: the problem.
         least_s: a bound that is known already; shorter periods are not looked at.
     """
-    room = max(problem.limits.sram_bytes)
-    held = np.flatnonzero((np.diff(problem.weight_ptr) > 0) & (problem.weight_bytes > 0))
-    if problem.streams or least_s <= 0.0 or not held.size:
-        return LowerBound(0.0, "no weight has to be copied")
-    sizes, size_of = np.unique(aligned(problem.weight_bytes[held]), return_inverse=True)
-    users = {
-        int(np.searchsorted(held, w)): _work_of_users(problem, w)
-        for w in _beyond_one_chip(problem, least_s).tolist()
-    }
+    room, nothing = max(problem.limits.sram_bytes), LowerBound(0.0, "no weight has to be copied")
+    if problem.streams or least_s <= 0.0:
+        return nothing
+    users = {w: _work_of_users(problem, w) for w in _beyond_one_chip(problem, least_s).tolist()}
+    if not users:
+        return nothing
+    sizes, size_of = np.unique(aligned(problem.weight_bytes), return_inverse=True)
+    once = (np.diff(problem.weight_ptr) > 0).astype(np.int64)
 
     def copies_of(period_s: float) -> Longs:
-        copies = np.ones(held.size, np.int64)
-        for i, work in users.items():
-            copies[i] = fewest_bins(*work, period_s)
+        copies = once.copy()
+        for w, work in users.items():
+            copies[w] = fewest_bins(*work, period_s)
         return copies
 
     def too_short(period_s: float) -> bool:
@@ -57,19 +57,21 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
             return True
         return bool(too_many(sizes.astype(np.float64), counts, float(room), problem.num_chips))
 
-    low, high = least_s * (1.0 + LEAST_GAIN), float(problem.compute_s.sum())
-    high = 2.0 * max(low, high / float(problem.chip_speed.max()))
-    if not users or not too_short(low) or too_short(high):
-        return LowerBound(0.0, "no weight has to be copied")
-    for _ in range(STEPS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if too_short(middle) else (low, middle)
-    copies = copies_of(low)
+    start_s = least_s * (1.0 + LEAST_GAIN)
+    all_s = float(problem.compute_s.sum()) / float(problem.chip_speed.max())
+    most_s = 2.0 * max(start_s, all_s)
+    if too_short(most_s):
+        # Not even one copy of each fits, which other arguments tell.
+        return nothing
+    found_s = longest_too_short(too_short, start_s, most_s, STEPS)
+    if not found_s:
+        return nothing
+    copies = copies_of(found_s)
     several = count_text(int((copies > 1).sum()), "weight")
     needed = bytes_text(int((sizes[size_of] * copies).sum()))
     chips = count_text(problem.num_chips, "chip")
     return LowerBound(
-        low,
+        found_s,
         f"below it {several} must be on more than one chip, and all copies, {needed}, do not fit "
         f"{chips} of {bytes_text(room)}",
     )

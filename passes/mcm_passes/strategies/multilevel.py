@@ -92,10 +92,10 @@ class Multilevel:
         reason = find_start(search, evaluate, rng)
         if search.best is None:
             return search.outcome(reason)
-        start, start_s = search.best, search.best_period_s
+        start = search.best
         for tries in range(self.tries, 0, -1):
             most = search.left // tries
-            cycles = _Cycles(self, search, budget.monitor, rng, start, start_s, most)
+            cycles = _Cycles(self, search, budget.monitor, rng, start, most)
             stale = 0
             for number in range(self.cycles):
                 if not cycles.left or stale == self.patience:
@@ -114,7 +114,6 @@ class _Cycles:
         monitor: its caller's; partitions of coarser problems are not for it.
         rng: source of randomness.
         start: the partition that it begins with.
-        start_s: the period of that.
         evaluations: most of them.
     """
 
@@ -125,10 +124,9 @@ class _Cycles:
         monitor: SearchMonitor,
         rng: np.random.Generator,
         start: Ints,
-        start_s: float,
         evaluations: int,
     ) -> None:
-        self._best, self._best_s = start, start_s
+        self._best, self._best_s = start, search.period_of(start)
         self._end = search.left - evaluations
         self._options = options
         self._search = search

@@ -58,8 +58,8 @@ def optimum_row(panel: Panel, claim: str, method: str, count: int, share: float 
     """Share of the optimum after so many samples; `share` is None where nothing was promised.
 
     Where nobody meets the bound the optimum lies between the best that any method knows and the
-    bound. So the promise holds where it does by the bound, does not where it does
-    not by the best known, and is open in between.
+    bound. So the promise holds where it does by the bound, does not where it does not by the best
+    known, and is open in between.
     """
     bar = "none" if share is None else f"at least {100 * share:g} %"
     classical = [panel.classical.get(graph) for graph in panel.graphs]
@@ -135,40 +135,23 @@ def test_graph_rows(panel: Panel) -> list[Row]:
     long = panel.samples("rl-no-prior", 4000)
     short = min(1000, long)
     at_short = f"{short:,} samples"
-    at_long = f"{long:,} samples"
     annealing = annealing_of(panel)
     rows = [
-        lead_row(
-            panel,
-            f"RL without prior and windows over Random, {at_short}",
-            "rl-no-prior",
-            ["random"],
-            short,
-            10,
-        ),
-        lead_row(
-            panel,
-            f"RL without prior and windows over SA, {at_short}",
-            "rl-no-prior",
-            annealing,
-            short,
-            15,
-        ),
-        lead_row(
-            panel,
-            f"RL without prior and windows over Random, {at_long}",
-            "rl-no-prior",
-            ["random"],
-            long,
-            4.36,
-        ),
-        lead_row(
-            panel,
-            f"RL without prior and windows over SA, {at_long}",
-            "rl-no-prior",
-            ["sa"],
-            long,
-            6.49,
+        *(
+            lead_row(
+                panel,
+                f"RL without prior and windows over {label}, {count:,} samples",
+                "rl-no-prior",
+                others,
+                count,
+                least,
+            )
+            for label, others, count, least in (
+                ("Random", ["random"], short, 10),
+                ("SA", annealing, short, 15),
+                ("Random", ["random"], long, 4.36),
+                ("SA", ["sa"], long, 6.49),
+            )
         ),
         lead_row(panel, f"RL over Random, {at_short}", "rl", ["random"], short, 25),
         lead_row(
