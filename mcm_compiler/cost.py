@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
@@ -58,6 +58,21 @@ class CostModel(Protocol):
 
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes that `value` takes in a chip's SRAM and on a link; 0 where its type is unknown."""
+        ...
+
+
+@runtime_checkable
+class KnowsViews(Protocol):
+    """A cost model that knows which ops take no memory of their own.
+
+    Without one, passes take the ops of ONNX that only change a shape for views.
+    """
+
+    def is_view(self, node: ir.Node) -> bool:
+        """Whether the target's memory plans let the first output of `node` lie in its first input.
+
+        This is so where both are made on one chip; other inputs are then not held for it.
+        """
         ...
 
 

@@ -9,8 +9,8 @@ every chip that reads them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,17 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+
+MemoryCount = Literal["estimate", "need"]
+"""How bytes on a chip are counted. `estimate`: with room for the gaps of a memory plan, views as
+if they took room, in the order of the units; a search that keeps to it seldom overflows. `need`:
+no more than any memory plan of the target takes, in whatever order kernels run. Only the need may
+stand in a proof, a refusal or a bound."""
+
+
+IN_A_WEIGHT = -2
+"""In `PartitionProblem.tensor_alias`: the tensor lies in the memory of a weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,16 @@ class PartitionProblem:
         limits: numbers of the package.
         routing: the rule for long dependencies.
         op_types: `[N]`, ONNX op type of the costliest op of each unit; empty where unknown.
+        tensor_alias: `[T]`, the tensor in whose memory this one lies where both are made on one
+            chip, as views do; `IN_A_WEIGHT` for a view of a weight; else -1. An alias stands
+            before what lies in it. All -1 where left out.
+        tensor_touched: as long as `tensor_consumers`, whether the consumer's kernel reads the
+            tensor's memory; False for views. All True where left out.
+        weight_touched: as long as `weight_users`, likewise; the shape of a view is not held. All
+            True where left out.
+        one_kernel: `[N]`, whether a unit runs as one kernel, so that all that it reads and makes
+            is held at once. All True where left out.
+        memory: how bytes on a chip are counted, see `MemoryCount`.
     """
 
     names: tuple[str, ...]
@@ -77,8 +98,21 @@ class PartitionProblem:
     limits: PackageLimits
     routing: Routing
     op_types: tuple[str, ...] = ()
+    tensor_alias: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    tensor_touched: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    weight_touched: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    one_kernel: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    memory: MemoryCount = "estimate"
 
     def __post_init__(self) -> None:
+        for name, like, fill in (
+            ("tensor_alias", self.tensor_bytes, np.int32(-1)),
+            ("tensor_touched", self.tensor_consumers, np.bool_(True)),
+            ("weight_touched", self.weight_users, np.bool_(True)),
+            ("one_kernel", self.compute_s, np.bool_(True)),
+        ):
+            if not getattr(self, name).size:
+                object.__setattr__(self, name, np.full(like.size, fill))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -98,6 +132,25 @@ class PartitionProblem:
         """`[C]`, clocks relative to those that `compute_s` speaks of."""
         speeds = self.limits.chip_speed
         return np.array(speeds or (1.0,) * self.num_chips, np.float64)
+
+    def at_need(self) -> PartitionProblem:
+        """The same problem where memory is what any plan needs at least.
+
+        Every partition that fits the target fits it, and takes no longer there.
+        """
+        if self.memory == "need":
+            return self
+        rows = np.repeat(np.arange(self.weight_bytes.size), np.diff(self.weight_ptr))
+        held = self.weight_touched
+        counts = np.bincount(rows[held], minlength=self.weight_bytes.size)
+        return replace(
+            self,
+            weight_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            weight_users=self.weight_users[held],
+            weight_touched=held[held],
+            limits=replace(self.limits, activation_packing=1.0, stream_buffers=0),
+            memory="need",
+        )
 
     @property
     def streams(self) -> bool:
@@ -229,9 +282,11 @@ class Outcome:
         chip_of: `[N]`, its best valid partition, or None if it found none.
         evaluations: partitions it evaluated.
         reason: why it found none, for the diagnostic; empty otherwise.
-        bound: a lower bound that it proved on the way, or None.
+        bound: a lower bound that it proved on the way, or None. It holds for every partition of
+            `problem.at_need()`.
         runners_up: other good partitions, best first, for a caller that has another judge.
-        infeasible: whether it proved that no valid partition exists; `reason` then says how.
+        infeasible: whether it proved that no valid partition of `problem.at_need()` exists;
+            `reason` then says how.
         found_by: the member of a portfolio that found it; empty where there is none.
         learned_gain: what learned search adds to the throughput of the best partition that
             classical search found, as a share of it, by the measure that the answer was chosen by;

@@ -47,6 +47,12 @@ class PackageLimits:
         stream_bytes_per_s: rate at which each chip reads weights that do not fit from
             off-package memory, once per inference; 0 where that is not possible, so that what
             does not fit is an error.
+        buffer_alignment_bytes: buffers in SRAM start at multiples of this, so that each takes a
+            multiple of it.
+        stream_buffers: buffers that streamed weights pass through; with two, one is filled while
+            the other is read. Estimates count them.
+        activation_packing: room that estimates keep for the gaps of a memory plan, as a multiple
+            of the peak of live bytes, at least 1. No proof looks at it.
     """
 
     num_chips: int
@@ -58,6 +64,9 @@ class PackageLimits:
     channel_slots: int = 2
     chip_speed: tuple[float, ...] = ()
     stream_bytes_per_s: float = 0.0
+    buffer_alignment_bytes: int = 64
+    stream_buffers: int = 2
+    activation_packing: float = 1.25
 
     def first(self, num_chips: int) -> PackageLimits:
         """The numbers of the first so many chips alone."""

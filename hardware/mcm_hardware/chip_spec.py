@@ -16,6 +16,14 @@ Switching = Literal["store_and_forward", "cut_through"]
 """Whether a chip that passes a tensor on has to have all of it before it begins."""
 
 
+STREAM_BUFFERS = 2
+"""Buffers that streamed weights pass through where there is room: one is filled while the other
+is read."""
+
+ACTIVATION_PACKING = 1.25
+"""What estimates multiply the peak of live bytes by, as addresses may leave gaps (our choice)."""
+
+
 @dataclass(frozen=True)
 class MacArray:
     """A systolic array of multiply-accumulate units.

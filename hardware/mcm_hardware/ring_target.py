@@ -13,7 +13,7 @@ from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import ChipModel, PackageLimits, Wire
-from mcm_hardware.chip_spec import RingSpec
+from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
 from mcm_hardware.target_file import parse_ring
 
 
@@ -59,6 +59,9 @@ class RingTarget:
             channel_slots=spec.channel_slots,
             chip_speed=tuple(chip.speed for chip in spec.chips),
             stream_bytes_per_s=spec.stream_bytes_per_s,
+            buffer_alignment_bytes=spec.reference.alignment_bytes,
+            stream_buffers=STREAM_BUFFERS,
+            activation_packing=ACTIVATION_PACKING,
         )
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:

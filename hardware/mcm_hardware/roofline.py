@@ -16,7 +16,7 @@ import onnx_ir as ir
 from mcm_compiler.cost import Engine, NodeCost
 from mcm_hardware.chip_spec import ChipSpec
 from mcm_hardware.engine_choice import runs_on_vector_unit
-from mcm_hardware.kernel_work import KernelWork, kernel_work
+from mcm_hardware.kernel_work import KernelWork, is_view, kernel_work
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
 from mcm_hardware.tile_cycles import streaming_cycles
 
@@ -59,6 +59,10 @@ class Roofline:
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes of `value` in SRAM and on a link; 0 where its type or rank is unknown."""
         return self.chip.storage.value_bytes(value)
+
+    def is_view(self, node: ir.Node) -> bool:
+        """Whether the first output of `node` is its first input under another shape."""
+        return is_view(node)
 
     def node_cost(self, node: ir.Node) -> NodeCost:
         """Cost of `node` on its own.

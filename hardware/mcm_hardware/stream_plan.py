@@ -13,8 +13,8 @@ from mcm_compiler.program import Transfer
 from mcm_compiler.target import OFF_PACKAGE
 from mcm_hardware.activation_plan import buffer_bytes
 from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.weight_streaming import PING_PONG, choose_streamed
+from mcm_hardware.chip_spec import STREAM_BUFFERS, ChipSpec
+from mcm_hardware.weight_streaming import choose_streamed
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def plan_stream(flow: ChipDataflow, spec: ChipSpec, excess_bytes: int) -> Weight
         for value in weights
     ]
     sizes = [spec.storage.value_bytes(value) for value in weights]
-    for buffers in range(PING_PONG, 0, -1):
+    for buffers in range(STREAM_BUFFERS, 0, -1):
         chosen, room = choose_streamed(
             np.array([buffer_bytes(spec, size) for size in sizes], np.int64),
             np.array([0, *accumulate(map(len, users))], np.int64),

@@ -18,9 +18,6 @@ from mcm_hardware.stable_order import ascending
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-PING_PONG = 2
-"""Stream buffers: one is filled while the other is read."""
-
 SIZES_TRIED = 64
 """Most sizes of the stream buffers that are tried."""
 

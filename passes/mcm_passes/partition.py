@@ -110,7 +110,7 @@ class PartitionPass(Pass):
             )
             last = replication is choices[-1]
             try:
-                partition = solve_with_plans(shared, solve_one, budget)
+                partition = solve_with_plans(shared, solve_one, budget, persist=last)
             except CompileError:
                 # More pipelines than memory was found for are no fault of the model.
                 if last:

@@ -10,9 +10,10 @@ from numba import njit
 from mcm_compiler.partition import Longs
 from mcm_hardware.batch.dataflow import Dataflow
 from mcm_hardware.batch.problem_tables import ValueTables
+from mcm_hardware.chip_spec import STREAM_BUFFERS
 from mcm_hardware.low_memory_order import live_ranges, low_memory_order
 from mcm_hardware.offset_assignment import plan_offsets
-from mcm_hardware.weight_streaming import PING_PONG, choose_streamed
+from mcm_hardware.weight_streaming import choose_streamed
 
 
 class ChipPlans(NamedTuple):
@@ -135,7 +136,7 @@ def _stream(
         if flow.weights[begin + weight, 1] == 0:
             users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
             free[weight] += 1
-    for buffers in range(PING_PONG, 0, -1):
+    for buffers in range(STREAM_BUFFERS, 0, -1):
         chosen, room = choose_streamed(size, user_ptr, users, num_kernels, buffers, excess)
         saved = -buffers * room
         in_kernel = np.zeros(num_kernels + 1, np.int64)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import ALIGNMENT, aligned
+from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_blocks
 from mcm_passes.solver.rule_graph import RuleGraph
 
 
@@ -25,7 +25,7 @@ class ChipDemands(NamedTuple):
         work_s: `[n]`, seconds of each unit.
         pinned: `[n]`, chip that the unit must be on, or -1.
         out_bytes: `[n]`, host channel bytes of graph outputs; 0 where only the ends have one.
-        out_room: `[n]`, memory of their send buffers in blocks of `ALIGNMENT` bytes.
+        out_room: `[n]`, memory of their send buffers in blocks of the alignment.
         item_ptr: `[n + 1]`, the items of node v are `items[item_ptr[v]:item_ptr[v + 1]]`.
         items: ascending for each node.
         item_s: `[I]`, chip seconds.
@@ -39,6 +39,13 @@ class ChipDemands(NamedTuple):
         tensor_room: `[T]`, blocks of one buffer.
         relay_s: `[T]`, seconds of one relay.
         to_host: `[T]`, True for graph outputs.
+        need: whether memory is counted as `NeededRooms` has it, in any order of the nodes.
+        send_room: `[T]`, blocks of one send buffer on the chip that makes it.
+        live_room: `[T]`, blocks while it is held on the chip that makes it; at need alone.
+        held_ptr: `[T + 1]`, CSR of the nodes that hold it, at need alone.
+        held: those nodes.
+        stay_ptr: `[T + 1]`, CSR of the nodes that must be on one chip with its maker for that.
+        stay: those nodes.
         made_ptr: `[n + 1]`, CSR of the tensors that each node makes.
         made: those tensors.
         entry_room: blocks that the first chip needs beside.
@@ -66,6 +73,13 @@ class ChipDemands(NamedTuple):
     tensor_room: Longs
     relay_s: Floats
     to_host: Bools
+    need: bool
+    send_room: Longs
+    live_room: Longs
+    held_ptr: Longs
+    held: Ints
+    stay_ptr: Longs
+    stay: Ints
     made_ptr: Longs
     made: Ints
     entry_room: int
@@ -84,7 +98,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     slots = limits.channel_slots
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(n)
-    blocks = aligned(problem.tensor_bytes) // ALIGNMENT
+    blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
     behind = _nodes_behind(problem, node_of)
     read_by = _users(behind, problem.tensor_ptr, problem.tensor_consumers)
     producer = problem.tensor_producer
@@ -98,9 +112,14 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     entering = np.flatnonzero(travels & ~made)
     leaving = np.flatnonzero(to_host & ~cloned)
     out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    shared = _shared_rooms(problem, node_of, chosen)
+    sends = np.full(producer.size, -1)
+    sends[chosen] = shared.send_room
     if not ends:
         np.add.at(out_bytes, node_of[producer[leaving]], problem.tensor_bytes[leaving])
-        np.add.at(out_room, node_of[producer[leaving]], slots * blocks[leaving])
+        # At need, what units read as well counts where it crosses, as it has its buffers once.
+        once = leaving[(np.diff(problem.tensor_ptr)[leaving] == 0) | (not shared.need)]
+        np.add.at(out_room, node_of[producer[once]], slots * sends[once])
     made_by = np.where(made[chosen], node_of[producer[chosen]], -1).astype(np.int32)
     by_maker = np.argsort(made_by, kind="stable")
     by_maker = by_maker[made_by[by_maker] >= 0]
@@ -128,14 +147,50 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         tensor_room=blocks[chosen],
         relay_s=problem.relay_s[chosen],
         to_host=to_host[chosen],
+        **shared._asdict(),
         made_ptr=np.searchsorted(made_by[by_maker], np.arange(n + 1)).astype(np.int64),
         made=by_maker.astype(np.int32),
         entry_room=slots * int(blocks[entering].sum()),
-        exit_room=slots * int(blocks[leaving].sum()) if ends else 0,
+        exit_room=slots * int(sends[leaving].sum()) if ends else 0,
         host_s=host_bytes / limits.host_bytes_per_s if ends else 0.0,
         slots=slots,
         relay=problem.routing == "relay",
         ends=ends,
+    )
+
+
+class _SharedRooms(NamedTuple):
+    """As in `ChipDemands`."""
+
+    need: bool
+    send_room: Longs
+    live_room: Longs
+    held_ptr: Longs
+    held: Ints
+    stay_ptr: Longs
+    stay: Ints
+
+
+def _shared_rooms(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _SharedRooms:
+    unit = problem.limits.buffer_alignment_bytes
+    if problem.memory == "estimate":
+        none, nobody = np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int32)
+        room = tensor_rooms(problem)[chosen] // unit
+        return _SharedRooms(False, room, none[1:], none, nobody, none, nobody)
+    rooms = needed_rooms(problem)
+    held = _chosen(_Rows(rooms.held_ptr, node_of[rooms.held]), chosen)
+    stay = _chosen(_Rows(rooms.stay_ptr, node_of[rooms.stay]), chosen)
+    # What the host sends along the ring is passed on from buffers of its own.
+    made = problem.tensor_producer[chosen] >= 0
+    send = np.where(made, rooms.send[chosen], tensor_rooms(problem)[chosen])
+    return _SharedRooms(
+        True,
+        send // unit,
+        rooms.live[chosen] // unit,
+        held.ptr,
+        held.nodes.astype(np.int32),
+        stay.ptr,
+        stay.nodes.astype(np.int32),
     )
 
 
@@ -157,14 +212,15 @@ class _Items(NamedTuple):
 
 
 def _items(problem: PartitionProblem, behind: _Rows, input_users: _Rows, inputs: Longs) -> _Items:
-    blocks = aligned(problem.tensor_bytes) // ALIGNMENT
+    blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
     if problem.limits.host_io == "ends":
         inputs, input_users = inputs[:0], _chosen(input_users, inputs[:0])
     clones = np.flatnonzero(problem.clonable)
     clone_room = np.zeros(problem.num_units, np.int64)
     made = problem.tensor_producer >= 0
-    np.add.at(clone_room, problem.tensor_producer[made], blocks[made])
-    weights = aligned(problem.weight_bytes) // ALIGNMENT
+    if problem.memory == "estimate":
+        np.add.at(clone_room, problem.tensor_producer[made], blocks[made])
+    weights = weight_blocks(problem)
     by_weight = _users(behind, problem.weight_ptr, problem.weight_users)
     parts = (input_users, _chosen(behind, clones), by_weight)
     counts = np.concatenate([np.diff(part.ptr) for part in parts])

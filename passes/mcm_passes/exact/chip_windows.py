@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import ALIGNMENT, aligned
+from mcm_passes.partitioning.rooms import sram_blocks, weight_blocks
 from mcm_passes.solver.rule_graph import RuleGraph, Words, closure
 
 SLACK = 1e-9
@@ -64,7 +64,7 @@ def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     alone = np.flatnonzero(np.diff(problem.weight_ptr) == 1)
     room = np.zeros(problem.num_units)
     users = problem.weight_users[problem.weight_ptr[alone]]
-    np.add.at(room, users, aligned(problem.weight_bytes[alone]) / ALIGNMENT)
+    np.add.at(room, users, weight_blocks(problem)[alone])
     own_room = np.zeros(graph.num_nodes) if problem.streams else room[graph.units]
     count_before, count_after = _counts(ancestors), _counts(descendants)
     return WorkAround(
@@ -100,7 +100,7 @@ def chip_windows(
         period_s: the period; every bound on chips holds for all smaller periods too.
     """
     speed = problem.chip_speed * (period_s * (1.0 + SLACK))
-    room = np.array(problem.limits.sram_bytes, np.float64) // ALIGNMENT
+    room = sram_blocks(problem).astype(np.float64)
     before_ptr, before = graph.before_ptr, graph.before_nodes
     # From the other end: numbering nodes and chips backwards turns the ring round.
     last = problem.num_chips - 1

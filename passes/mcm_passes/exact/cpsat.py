@@ -16,8 +16,8 @@ from mcm_passes.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.exact.incumbent import Incumbent
 from mcm_passes.exact.packing_bound import packing_bound
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import aligned
 from mcm_passes.partitioning.fast_model import evaluate as evaluate_partition
+from mcm_passes.partitioning.rooms import weight_rooms
 from mcm_passes.solver.rule_graph import rule_graph
 
 if TYPE_CHECKING:
@@ -108,9 +108,11 @@ class CpSat:
             return f"none is known, and {size} are too many to prove that none exists"
         from mcm_passes.exact.cpsat_model import CpSatModel, SearchLimits
 
+        most_s = _slowest(problem)
+        # What is proven holds for what every memory plan needs; partitions are to fit `wanted`.
+        wanted, problem = problem, problem.at_need()
         around = work_around(problem, graph)
         demands = chip_demands(problem, graph)
-        most_s = _slowest(problem)
         known.prove(
             flow_bound(
                 problem, graph, around, demands, known.bound.seconds, min(known.period_s, most_s)
@@ -122,13 +124,14 @@ class CpSat:
             )
         allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
         effort_s = allowed_s
-        memory = _memory_is_tight(known, problem)
+        memory = _memory_is_tight(known, wanted)
+        roomy = False
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop():
                 break
             ceiling_s = min(known.period_s * (1.0 - 0.5 * self.tolerance), most_s)
             windows = chip_windows(problem, graph, around, ceiling_s)
-            if windows.empty and known.chip_of is None:
+            if windows.empty and known.chip_of is None and not roomy:
                 known.exhausted = True
                 return "none exists: however long the period, some unit has no chip left"
             if windows.total_width > LITERALS_PER_S * effort_s:
@@ -151,6 +154,12 @@ class CpSat:
                 known.must_stop,
             )
             effort_s -= result.effort_s
+            if roomy:
+                # Nothing is proven of what does without the room.
+                found = result.chip_of is not None and known.offer(result.chip_of)
+                if not found or result.verdict in ("feasible", "unknown"):
+                    break
+                continue
             if result.verdict == "infeasible" and known.chip_of is None:
                 known.exhausted = True
                 return (
@@ -158,6 +167,12 @@ class CpSat:
                 )
             known.prove(_bound(result, ceiling_s))
             broken = result.chip_of is not None and not known.offer(result.chip_of)
+            if broken and memory and wanted.memory == "estimate":
+                # Whether a plan is tight to the last byte is for the planner to say; from here on
+                # partitions are looked for that leave it some room.
+                roomy, problem, demands = True, wanted, chip_demands(wanted, graph)
+                around = work_around(problem, graph)
+                continue
             if result.verdict in ("feasible", "unknown") or (broken and memory):
                 break
             # What it found without asking for memory may not fit.
@@ -192,5 +207,5 @@ def _slowest(problem: PartitionProblem) -> float:
     seconds = work / float(problem.chip_speed.min())
     seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
     if problem.streams:
-        seconds += float(aligned(problem.weight_bytes).sum()) / limits.stream_bytes_per_s
+        seconds += float(weight_rooms(problem).sum()) / limits.stream_bytes_per_s
     return 2.0 * seconds + 1e-9

@@ -17,7 +17,6 @@ from mcm_passes.exact.ideal_windows import (
     beside_no_dependency,
     window_cost,
 )
-from mcm_passes.partitioning.fast_model import ALIGNMENT, STREAM_SLOTS
 from mcm_passes.solver.rule_graph import Words
 
 SLACK = 1e-9
@@ -33,7 +32,7 @@ class Covers(NamedTuple):
 
 
 class Package(NamedTuple):
-    """The chips, with memory in blocks of `ALIGNMENT` bytes.
+    """The chips, with memory in blocks of the alignment.
 
     Attributes:
         speed: `[C]`.
@@ -43,6 +42,8 @@ class Package(NamedTuple):
         host_bytes_per_s: of each host channel.
         stream_bytes_per_s: of weights; 0 where they are not streamed.
         packing: memory for activations per peak of live bytes.
+        block_bytes: the alignment.
+        stream_buffers: buffers for the largest weight where weights are streamed.
         alike: whether it does not matter which chip has which units.
     """
 
@@ -53,6 +54,8 @@ class Package(NamedTuple):
     host_bytes_per_s: float
     stream_bytes_per_s: float
     packing: PackingRatio
+    block_bytes: int
+    stream_buffers: int
     alike: bool
 
 
@@ -246,8 +249,8 @@ def _period(
     period_s = max(period_s, cuts.crossing_bytes[j] / package.link_bytes_per_s)
     over = room - package.sram_room[k]
     if over > 0:
-        needed = over + STREAM_SLOTS * cost.largest_weight
+        needed = over + package.stream_buffers * cost.largest_weight
         if package.stream_bytes_per_s == 0.0 or needed > cost.weight_room:
             return np.inf
-        period_s = max(period_s, ALIGNMENT * needed / package.stream_bytes_per_s)
+        period_s = max(period_s, package.block_bytes * needed / package.stream_bytes_per_s)
     return float(period_s)

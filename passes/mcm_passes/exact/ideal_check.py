@@ -6,7 +6,6 @@ instead of the best chain it asks whether there is one below a given period.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.fast_model import PACKING, STREAM_SLOTS, aligned
+from mcm_passes.exact.plain_need import PlainTensor, plain_tensors, plain_weights
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,8 @@ class _Tensor:
     """Bit of the unit that makes it; 0 for the host."""
     readers: int
     """Bits of the units that read it."""
-    last: int
-    """The last of its units."""
     link_bytes: int
-    room: int
+    memory: PlainTensor
     relay_s: float
     to_host: bool
     relayed: bool
@@ -77,6 +74,7 @@ class IdealCheck:
         self._needs: list[set[int]] = [set() for _ in range(problem.num_units)]
         self._tensors: list[_Tensor] = []
         self._made: list[list[_Tensor]] = [[] for _ in range(problem.num_units)]
+        self._kept: list[tuple[int, PlainTensor]] = []
         self._read_facts()
 
     def none_below(self, period_s: float) -> bool | None:
@@ -147,26 +145,26 @@ class IdealCheck:
 
     def _read_facts(self) -> None:
         p = self._problem
-        room = aligned(p.tensor_bytes).tolist()
+        memory = plain_tensors(p)
         behind = self._behind_clones()
-        clone_room = [0] * p.num_units
+        self._kept = [(sum(1 << u for u in t.family), t) for t in memory if t.live_room]
         for t, producer in enumerate(p.tensor_producer.tolist()):
             units = p.tensor_consumers[p.tensor_ptr[t] : p.tensor_ptr[t + 1]].tolist()
             readers = sorted({v for u in units for v in behind[u]})
             size = int(p.tensor_bytes[t])
             if producer >= 0 and p.clonable[producer]:
-                clone_room[producer] += room[t]
-            elif producer < 0 and not self._ends:
+                # Held for a while only.
+                continue
+            if producer < 0 and not self._ends:
                 slots = self._limits.channel_slots
-                self._add_item(readers, _Item(0.0, slots * room[t], 0, size))
+                self._add_item(readers, _Item(0.0, slots * memory[t].room, 0, size))
             elif producer >= 0 or readers:
                 to_host = producer >= 0 and bool(p.tensor_to_host[t])
                 tensor = _Tensor(
                     producer=1 << producer if producer >= 0 else 0,
                     readers=sum(1 << v for v in readers),
-                    last=readers[-1] if readers else producer,
                     link_bytes=size,
-                    room=room[t],
+                    memory=memory[t],
                     relay_s=float(p.relay_s[t]),
                     to_host=to_host,
                     relayed=p.routing == "relay" or (self._ends and (producer < 0 or to_host)),
@@ -175,10 +173,10 @@ class IdealCheck:
                 if producer >= 0:
                     self._made[producer].append(tensor)
         for u in np.flatnonzero(p.clonable).tolist():
-            self._add_item(behind[u], _Item(float(p.compute_s[u]), clone_room[u], 0, 0))
-        for w, size in enumerate(aligned(p.weight_bytes).tolist()):
-            users = p.weight_users[p.weight_ptr[w] : p.weight_ptr[w + 1]].tolist()
-            self._add_item(sorted({v for u in users for v in behind[u]}), _Item(0.0, size, size, 0))
+            self._add_item(behind[u], _Item(float(p.compute_s[u]), 0, 0, 0))
+        for weight in plain_weights(p):
+            item = _Item(0.0, weight.room, weight.room, 0)
+            self._add_item(sorted({v for u in weight.users for v in behind[u]}), item)
 
     def _add_item(self, users: list[int], item: _Item) -> None:
         for v in users:
@@ -264,13 +262,16 @@ class IdealCheck:
         if self._problem.routing == "strict" and self._detour(held, grown, arriving):
             return True, False
         room = sum(item.room for item in items) + self._buffers(held, grown, arriving, leaving)
-        room += limits.channel_slots * sum(t.room for t in sent)
-        room += _aligned_up(math.ceil(self._peak(inside, grown) * PACKING))
-        over = room - sram
+        # What is read beyond as well has its send buffers already.
+        room += limits.channel_slots * sum(
+            t.memory.sent_room for t in sent if not t.readers & ~grown
+        )
+        room += self._hungriest(grown & ~held)
+        # Memory is handed out in whole blocks.
+        over = room - sram // limits.buffer_alignment_bytes * limits.buffer_alignment_bytes
         if over > 0:
-            streamed = over + STREAM_SLOTS * max((item.weight for item in items), default=0)
             rate = limits.stream_bytes_per_s
-            if not rate or streamed > weights or streamed / rate >= period_s:
+            if not rate or over > weights or over / rate >= period_s:
                 return True, False
         return True, True
 
@@ -278,25 +279,23 @@ class IdealCheck:
         self, held: int, grown: int, arriving: list[_Tensor], leaving: list[_Tensor]
     ) -> int:
         inside = grown & ~held
-        room = sum(t.room for t in arriving if t.relayed or t.readers & inside)
-        room += sum(t.room for t in leaving if t.relayed or t.producer & inside)
+        room = sum(t.memory.room for t in arriving if t.relayed or t.readers & inside)
+        room += sum(t.memory.sent_room for t in leaving if t.producer & inside)
+        room += sum(t.memory.room for t in leaving if t.relayed and not t.producer & inside)
         if self._ends and not held:
-            room += sum(t.room for t in self._tensors if not t.producer)
+            room += sum(t.memory.room for t in self._tensors if not t.producer)
         if self._ends and grown == self._all:
-            room += sum(t.room for t in self._tensors if t.to_host)
+            room += sum(t.memory.sent_room for t in self._tensors if t.to_host)
         return self._limits.channel_slots * room
 
-    def _peak(self, inside: list[int], grown: int) -> int:
-        live, peak = 0, 0
-        dying: dict[int, int] = {}
-        for u in inside:
-            for t in self._made[u]:
-                if not t.to_host and not t.readers & ~grown:
-                    live += t.room
-                    dying[t.last] = dying.get(t.last, 0) + t.room
-            peak = max(peak, live)
-            live -= dying.get(u, 0)
-        return peak
+    def _hungriest(self, inside: int) -> int:
+        """The most that one unit of the window holds at once of what stays within."""
+        held: dict[int, int] = {}
+        for family, tensor in self._kept:
+            if not family & ~inside:
+                for u in tensor.holders:
+                    held[u] = held.get(u, 0) + tensor.live_room
+        return max(held.values(), default=0)
 
     def _detour(self, held: int, grown: int, arriving: list[_Tensor]) -> bool:
         """Whether a unit of the window lies on a path beside a dependency that passes it."""
@@ -316,7 +315,3 @@ def _units(bits: int) -> list[int]:
         found.append(low.bit_length() - 1)
         bits ^= low
     return found
-
-
-def _aligned_up(size: int) -> int:
-    return int(aligned(np.array([size], np.int64))[0])

@@ -12,7 +12,7 @@ from mcm_passes.exact.chip_demands import chip_demands
 from mcm_passes.exact.ideal_chain import Covers, Package, Triangles, best_chain
 from mcm_passes.exact.ideal_windows import PackingRatio, TriangleReading, cuts_of
 from mcm_passes.exact.order_ideals import OrderIdeals, order_ideals
-from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING
+from mcm_passes.partitioning.rooms import sram_blocks
 from mcm_passes.solver.rule_graph import closure, rule_graph
 
 
@@ -53,6 +53,10 @@ class IdealLattice:
         graph = rule_graph(problem)
         ideals = order_ideals(graph, most_ideals) if graph.num_nodes else None
         return None if ideals is None else cls(problem, ideals)
+
+    def of_problem(self, problem: PartitionProblem) -> IdealLattice:
+        """The lattice of a problem with the same units and dependencies, and other memory."""
+        return IdealLattice(problem, self._ideals)
 
     @property
     def most_windows(self) -> int:
@@ -120,8 +124,9 @@ class IdealLattice:
         return held
 
     def _package(self) -> Package:
-        limits, packing = self._problem.limits, Fraction(PACKING)
-        speed, sram_room = self._problem.chip_speed, np.array(limits.sram_bytes) // ALIGNMENT
+        limits = self._problem.limits
+        packing = Fraction(limits.activation_packing)
+        speed, sram_room = self._problem.chip_speed, sram_blocks(self._problem)
         pinned = bool((self._demands.pinned >= 0).any())
         return Package(
             speed,
@@ -131,5 +136,7 @@ class IdealLattice:
             limits.host_bytes_per_s,
             limits.stream_bytes_per_s,
             PackingRatio(packing.numerator, packing.denominator),
+            limits.buffer_alignment_bytes,
+            limits.stream_buffers,
             not pinned and np.unique(speed).size == np.unique(sram_room).size == 1,
         )

@@ -108,6 +108,16 @@ def _crossing(members: Words, read_by: Words, d: ChipDemands) -> tuple[Longs, In
     return ptr, tensors[:found].copy()
 
 
+@njit(cache=True)
+def _stays(members: Words, i: int, j: int, d: ChipDemands, tensor: int) -> bool:
+    """Whether all that a tensor needs beside it is in the window from ideal i to ideal j."""
+    for e in range(d.stay_ptr[tensor], d.stay_ptr[tensor + 1]):
+        node = int(d.stay[e])
+        if not _holds(members, j, node) or _holds(members, i, node):
+            return False
+    return True
+
+
 class WindowCost(NamedTuple):
     """What one window asks of a chip.
 
@@ -144,7 +154,8 @@ def window_cost(
 ) -> WindowCost:
     """What the window from ideal i to ideal j costs, whose nodes are `inside`.
 
-    `stamp[I]` holds no `mark` yet; `dying[n]` is 0 before and after.
+    `stamp[I]` holds no `mark` yet; `dying[n]` is 0 before and after: what dies after a node, or
+    at need what it holds.
     """
     seconds = 0.0
     in_bytes, out_bytes, room, weights, largest = 0, 0, 0, 0, 0
@@ -171,7 +182,12 @@ def window_cost(
                 t = d.made[e]
                 if _read_beyond(cuts.members, j, cuts.read_by, t):
                     if not d.relay and not (d.ends and d.to_host[t]):
-                        room += d.slots * d.tensor_room[t]
+                        room += d.slots * d.send_room[t]
+                    continue
+                if d.need:
+                    if d.live_room[t] and _stays(cuts.members, i, j, d, t):
+                        for h in range(d.held_ptr[t], d.held_ptr[t + 1]):
+                            dying[d.held[h]] += d.live_room[t]
                     continue
                 if d.to_host[t]:
                     continue
@@ -180,8 +196,12 @@ def window_cost(
                 if d.reader_ptr[t] < d.reader_ptr[t + 1]:
                     last = d.readers[d.reader_ptr[t + 1] - 1]
                 dying[last] += d.tensor_room[t]
-            peak = max(peak, live)
-            live -= dying[v]
+            if d.need:
+                # All that holds something here was made before or is made by this very node.
+                peak = max(peak, dying[v])
+            else:
+                peak = max(peak, live)
+                live -= dying[v]
             dying[v] = 0
     relay_s = 0.0
     for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
@@ -198,7 +218,8 @@ def window_cost(
     for e in range(cuts.crossing_ptr[j], cuts.crossing_ptr[j + 1]):
         t = cuts.crossing[e]
         if d.relay or (d.ends and d.to_host[t]) or d.producer[t] < 0:
-            room += d.slots * d.tensor_room[t]
+            made_here = d.producer[t] >= 0 and not _holds(cuts.members, i, int(d.producer[t]))
+            room += d.slots * (d.send_room[t] if made_here else d.tensor_room[t])
         if i == 0 and d.producer[t] < 0:
             relay_s += d.relay_s[t]
     room += -(-peak * packing.numerator // packing.denominator)

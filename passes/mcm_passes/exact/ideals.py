@@ -100,7 +100,8 @@ def search_ideals(
 
     Args:
         known: what there is, and what comes.
-        problem: what is to be placed.
+        problem: what is to be placed. Bounds hold for what every memory plan needs at least, and
+            partitions are kept where they fit as `problem` counts memory.
         most_ideals: where a graph has more, nothing is tried.
         most_windows: most windows between two of them, over all periods.
 
@@ -108,15 +109,25 @@ def search_ideals(
         Why there is no partition, or that this stays unproven; empty where the search says
         nothing of that.
     """
-    lattice = IdealLattice.of(problem, most_ideals)
+    lattice = IdealLattice.of(problem.at_need(), most_ideals)
     if lattice is None or known.must_stop():
         return ""
     strict = problem.routing == "strict"
+    fits = True
     if strict:
         found = _climb(known, lattice, "adjacent", most_windows)
         if found is not None and found.chip_of is not None:
-            known.offer(found.chip_of)
+            fits = known.offer(found.chip_of)
     found = _climb(known, lattice, "between" if strict else "none", most_windows)
+    if found is not None and found.chip_of is not None:
+        fits &= known.offer(found.chip_of) or strict
+    if not fits and problem.memory == "estimate":
+        # Whether a plan is tight to the last byte is for the planner to say; one with some room
+        # is looked for as well.
+        roomy = lattice.of_problem(problem)
+        better = _climb(known, roomy, "adjacent" if strict else "none", most_windows)
+        if better is not None and better.chip_of is not None:
+            known.offer(better.chip_of)
     if found is None:
         return ""
     if found.chip_of is None and np.isinf(found.period_s):
@@ -126,9 +137,7 @@ def search_ideals(
             f"{count_text(found.ideals, 'order ideal')} of the graph was tried, and no chain of "
             "them fits memory and rules"
         )
-    if found.chip_of is not None:
-        known.offer(found.chip_of)
-    optimal = found.chip_of is not None or found.period_s >= known.period_s
+    optimal = found.period_s * (1.0 + SLACK) >= known.period_s
     chains = f"chains of {count_text(found.ideals, 'order ideal')}"
     argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
     if strict:

@@ -17,17 +17,18 @@ from mcm_passes.exact.order_literals import (
     WeightedSum,
     negated,
 )
-from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING, STREAM_SLOTS
+from mcm_passes.partitioning.rooms import sram_blocks
 
 STREAM_TICKS = 1024
 """Parts of a tick in which the time of one streamed block is counted."""
 
 
 class MemoryConstraints:
-    """Memory as the fast model counts it, exactly, in blocks of `ALIGNMENT` bytes.
+    """Memory as the fast model counts it, in blocks of the alignment; at need no more than that.
 
     The peak of live activations is no sum, but the largest of one sum per unit: what is live
-    while it runs. A constraint for each keeps them all within what the rest leaves.
+    while it runs, or at need what it holds. A constraint for each keeps them all within what the
+    rest leaves.
     """
 
     def __init__(
@@ -54,7 +55,12 @@ class MemoryConstraints:
             for t in range(demands.producer.size)
         ]
         self._live: list[list[int]] = [[] for _ in range(n)]
-        for t in np.flatnonzero((demands.producer >= 0) & ~demands.to_host).tolist():
+        self._room = demands.live_room if demands.need else demands.tensor_room
+        for t in np.flatnonzero(demands.live_room).tolist() if demands.need else ():
+            for v in demands.held[demands.held_ptr[t] : demands.held_ptr[t + 1]].tolist():
+                self._live[v].append(t)
+        lives = (demands.producer >= 0) & ~demands.to_host & (not demands.need)
+        for t in np.flatnonzero(lives).tolist():
             for v in range(int(demands.producer[t]), last[t] + 1):
                 self._live[v].append(t)
 
@@ -65,7 +71,7 @@ class MemoryConstraints:
 
     def _add_chip(self, chip: int) -> None:
         order, d, model = self._order, self._demands, self._order.model
-        sram = self._problem.limits.sram_bytes[chip] // ALIGNMENT
+        sram = int(sram_blocks(self._problem)[chip])
         most = self._most_room(chip)
         if most <= sram:
             return
@@ -88,14 +94,14 @@ class MemoryConstraints:
         model.add(held.expression() <= held_room)
         weight_room = model.new_int_var(0, most, f"weights {chip}")
         model.add(weights.expression() <= weight_room)
-        packing = Fraction(PACKING)
+        packing = Fraction(self._problem.limits.activation_packing)
         limit = packing.denominator * sram
         streams: cp_model.IntVar | None = None
         buffers = WeightedSum()
         if self._problem.streams:
             streams = model.new_bool_var(f"streams {chip}")
             largest = self._largest_weight(chip)
-            buffers.add(largest, packing.denominator * STREAM_SLOTS)
+            buffers.add(largest, packing.denominator * self._problem.limits.stream_buffers)
         for live in self._live_sums(chip):
             # Rounding up to whole blocks is what an integer limit does by itself.
             fixed = WeightedSum(-limit)
@@ -118,7 +124,8 @@ class MemoryConstraints:
 
     def _stream_ticks(self) -> int:
         """Time to stream one block, in parts of a tick."""
-        seconds = ALIGNMENT / self._problem.limits.stream_bytes_per_s
+        limits = self._problem.limits
+        seconds = limits.buffer_alignment_bytes / limits.stream_bytes_per_s
         return math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
 
     def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
@@ -128,6 +135,9 @@ class MemoryConstraints:
         passed_on = d.relay or d.producer[tensor] < 0 or (d.ends and d.to_host[tensor])
         if passed_on:
             for link in (chip - 1, chip):
+                if link == chip and d.send_room[tensor] < d.tensor_room[tensor]:
+                    # It may share the send buffers of what it is a view of.
+                    continue
                 if 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
                     held.add(order.needed(tensor, link + 1), room)
                     held.add(order.made_since(tensor, link + 1), -room)
@@ -135,7 +145,9 @@ class MemoryConstraints:
         producer = int(d.producer[tensor])
         if order.may_be_on(producer, chip) and order.may_cross(tensor, chip):
             stays = (*order.not_on(producer, chip), negated(order.needed(tensor, chip + 1)))
-            held.add(order.at_least(f"sends {tensor} {chip}", stays), room)
+            held.add(
+                order.at_least(f"sends {tensor} {chip}", stays), d.slots * int(d.send_room[tensor])
+            )
         made = order.since(producer, chip)
         readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
         here = [v for v in readers if order.may_be_on(v, chip)]
@@ -163,17 +175,32 @@ class MemoryConstraints:
             for t in tensors:
                 if t not in stays:
                     producer = int(d.producer[t])
-                    moves = (negated(order.since(producer, chip)), order.needed(t, chip + 1))
-                    if not d.reader_ptr[t] < d.reader_ptr[t + 1]:
-                        moves = order.not_on(producer, chip)
+                    moves = self._moves(t, producer, chip)
                     stays[t] = order.at_least(f"stays {t} {chip}", moves)
-                total.add(stays[t], int(d.tensor_room[t]))
+                total.add(stays[t], int(self._room[t]))
             sums.append(total)
         return sums or [WeightedSum()]
 
+    def _moves(self, tensor: int, producer: int, chip: int) -> tuple[Literal, ...]:
+        """Literals of which one holds where the tensor is not made on the chip and kept there."""
+        order, d = self._order, self._demands
+        made = negated(order.since(producer, chip))
+        if d.need:
+            return (made, *(order.since(v, chip + 1) for v in (producer, *self._beside(tensor))))
+        if d.reader_ptr[tensor] < d.reader_ptr[tensor + 1]:
+            return made, order.needed(tensor, chip + 1)
+        return order.not_on(producer, chip)
+
+    def _beside(self, tensor: int) -> list[int]:
+        """Nodes that must be on the maker's chip for the tensor to stay there."""
+        d = self._demands
+        if d.need:
+            return d.stay[d.stay_ptr[tensor] : d.stay_ptr[tensor + 1]].tolist()
+        return d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+
     def _may_stay(self, tensor: int, chip: int) -> bool:
         d = self._demands
-        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        readers = self._beside(tensor)
         return all(self._order.may_be_on(v, chip) for v in (int(d.producer[tensor]), *readers))
 
     def _largest_weight(self, chip: int) -> cp_model.IntVar:
@@ -206,5 +233,5 @@ class MemoryConstraints:
             )
             total += crosses * d.slots * room
             if d.producer[t] >= 0 and order.may_be_on(int(d.producer[t]), chip):
-                total += int(np.ceil(room * PACKING))
+                total += int(np.ceil(room * self._problem.limits.activation_packing))
         return total

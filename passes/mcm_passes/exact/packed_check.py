@@ -15,6 +15,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.exact.plain_need import plain_weights
 
 MOST_UNITS = 6_000
 """Units up to which all ancestors are collected: N^2 bytes."""
@@ -36,9 +37,6 @@ ROUNDS = 16
 
 ROOM = 1e-9
 """Relative room for sums taken in another order."""
-
-BLOCK = 64
-"""Bytes to which lowering rounds weights up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,8 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
     chips = problem.num_chips
     sram = None
     if not problem.streams:
-        sram = np.array(problem.limits.sram_bytes, np.int64) // BLOCK
+        block = problem.limits.buffer_alignment_bytes
+        sram = np.array(problem.limits.sram_bytes, np.int64) // block
     counted, gaps = _with_gaps(own, start.above, weights)
     pins = np.asarray(problem.pinned_chip)[fixed].astype(np.int64)
     low, high = np.maximum(pins, 0), np.where(pins < 0, chips - 1, pins)
@@ -144,12 +143,12 @@ def _weights(problem: PartitionProblem, fixed: Longs) -> _Weights:
     number[fixed] = np.arange(fixed.size)
     units: list[Longs] = []
     blocks: list[int] = []
-    for w, size in enumerate(problem.weight_bytes.tolist()):
-        users = number[problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]]
+    for weight in plain_weights(problem):
+        users = number[np.array(weight.users, np.int64)]
         users = users[users >= 0]
         if users.size:
             units.append(users)
-            blocks.append(-(-size // BLOCK))
+            blocks.append(weight.room // problem.limits.buffer_alignment_bytes)
     ptr = np.cumsum([0, *map(len, units)], dtype=np.int64)
     flat = np.concatenate(units) if units else np.empty(0, np.int64)
     return _Weights(flat, ptr, np.array(blocks, np.int64))

@@ -18,7 +18,7 @@ from mcm_passes.exact.packed_windows import (
     lowest_by_work,
 )
 from mcm_passes.exact.weight_runs import WeightRuns, weight_runs
-from mcm_passes.partitioning.fast_model import ALIGNMENT, aligned
+from mcm_passes.partitioning.rooms import sram_blocks, weight_blocks
 from mcm_passes.solver.rule_graph import RuleGraph, Words, closure
 
 PROOF = "packed_windows"
@@ -93,9 +93,9 @@ class PackedWindows:
             self._works.append(self._work(runs.work_s, runs))
         self._sram: Longs | None = None
         if not problem.streams:
-            self._sram = np.array(problem.limits.sram_bytes, np.int64) // ALIGNMENT
+            self._sram = sram_blocks(problem)
         self._weight_ptr, self._weights = _weights_of(problem, graph)
-        self._weight_room = (aligned(problem.weight_bytes) // ALIGNMENT).astype(np.int64)
+        self._weight_room = weight_blocks(problem)
 
     def _work(self, seconds: Floats, runs: WeightRuns | None) -> _Work:
         return _Work(

@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.exact.chip_windows import ChipWindows
-from mcm_passes.partitioning.fast_model import ALIGNMENT, aligned
+from mcm_passes.partitioning.rooms import weight_blocks
 from mcm_passes.solver.rule_graph import RuleGraph, Words
 
 LEAST_SHARE = 0.01
@@ -137,7 +137,7 @@ def _users_of_weights(problem: PartitionProblem, graph: RuleGraph) -> list[tuple
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(graph.num_nodes)
     room_of: dict[tuple[int, ...], int] = {}
-    for w, blocks in enumerate((aligned(problem.weight_bytes) // ALIGNMENT).tolist()):
+    for w, blocks in enumerate(weight_blocks(problem).tolist()):
         units = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
         nodes = node_of[units]
         nodes = nodes[nodes >= 0]

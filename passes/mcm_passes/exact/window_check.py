@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.exact.plain_need import plain_weights
 
 PlainWindows = dict[int, tuple[int, int]]
 """The lowest and the highest chip of each unit that is not clonable."""
@@ -28,10 +28,9 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
     fixed = np.flatnonzero(~problem.clonable).tolist()
     work = problem.compute_s.tolist()
     room = [0.0] * problem.num_units
-    for w, size in enumerate(aligned(problem.weight_bytes).tolist()):
-        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]].tolist()
-        if len(users) == 1 and not problem.streams:
-            room[users[0]] += size
+    for weight in plain_weights(problem):
+        if len(weight.users) == 1 and not problem.streams:
+            room[weight.users[0]] += weight.room
     chips = problem.num_chips
     seconds = (problem.chip_speed * period_s).tolist()
     sram = [float(size) for size in problem.limits.sram_bytes]

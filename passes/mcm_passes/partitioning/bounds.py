@@ -32,7 +32,11 @@ MAX_CLOSURE_UNITS = 4000
 
 
 def lower_bound(problem: PartitionProblem) -> LowerBound:
-    """The best of all arguments, with its name as `proof`; 0 for a problem without units."""
+    """The best of all arguments, with its name as `proof`; 0 for a problem without units.
+
+    Holds for all partitions of `problem.at_need()`.
+    """
+    problem = problem.at_need()
     best = LowerBound(0.0, "no unit")
     for argument in (
         heaviest_unit,

@@ -13,9 +13,9 @@ from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, Parti
 from mcm_compiler.units import count_text
 from mcm_passes.partitioning.contiguous_kernels import chain_windows
 from mcm_passes.partitioning.contiguous_windows import Windows, windows_along
-from mcm_passes.partitioning.fast_model import aligned
 from mcm_passes.partitioning.greedy import chips_from_cuts
 from mcm_passes.partitioning.infeasibility import tightest_unit
+from mcm_passes.partitioning.rooms import weight_rooms
 from mcm_passes.partitioning.strict_windows import StrictWindows
 from mcm_passes.partitioning.topological_orders import Order, topological_orders
 
@@ -133,7 +133,7 @@ def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
     """
     if not problem.streams:
         return [None]
-    sizes = aligned(problem.weight_bytes)
+    sizes = weight_rooms(problem)
     limits = [max(problem.limits.sram_bytes) // parts for parts in STREAM_PARTS]
     largest = [int(sizes[sizes <= limit].max(initial=0)) for limit in limits]
     return [None, *(size for size in dict.fromkeys(largest) if size)]

@@ -9,16 +9,15 @@ from numba import njit
 
 from mcm_compiler.partition import Bools, Floats, Longs
 from mcm_passes.partitioning.contiguous_windows import Windows
-from mcm_passes.partitioning.fast_model import ALIGNMENT
 
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba
 # compiles by itself is optimized once more in whatever calls it.
 
 
 @njit(cache=True)
-def _packed(packing: float, live_bytes: Any) -> int:
+def _packed(packing: float, alignment: int, live_bytes: Any) -> int:
     """Memory for activations whose live bytes peak at `live_bytes`."""
-    return int(np.ceil(live_bytes * packing / ALIGNMENT)) * ALIGNMENT
+    return int(np.ceil(live_bytes * packing / alignment)) * alignment
 
 
 @njit(inline="always")
@@ -97,7 +96,8 @@ def _longest_windows(
             seconds > longest_s
             or in_s > period_s
             or out_s > period_s
-            or memory + _packed(w.packing, min(w.live_bytes[peaks[peak_head]] - passing, inside))
+            or memory
+            + _packed(w.packing, w.alignment, min(w.live_bytes[peaks[peak_head]] - passing, inside))
             # What is streamed within the period need not fit.
             > most_sram + (streamed if w.stiff[i] <= w.stiff[j] else 0)
         ):
@@ -158,7 +158,7 @@ def _room(w: Windows, sram_bytes: int, i: int) -> int:
 def _needed(w: Windows, start: Any, memory: int, live: int, inside: int) -> Any:
     """Memory of a window that begins at `start`, with the buffers of what arrives."""
     arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
-    return memory + arriving + _packed(w.packing, min(live, inside))
+    return memory + arriving + _packed(w.packing, w.alignment, min(live, inside))
 
 
 @njit(cache=True)
@@ -357,7 +357,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
         for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
             if w.read_from[e] >= begin:
                 inside += w.read_bytes[e]
-        need = grown + _packed(w.packing, min(max(peak, w.live_bytes[p]), inside))
+        need = grown + _packed(w.packing, w.alignment, min(max(peak, w.live_bytes[p]), inside))
         need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
         leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
         room = w.sram_bytes[chip] + int(w.stream_limit_bytes)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import PACKING, STREAM_SLOTS, aligned
+from mcm_passes.partitioning.rooms import tensor_rooms, weight_rooms
 
 
 class Windows(NamedTuple):
@@ -33,6 +33,7 @@ class Windows(NamedTuple):
         out_bytes: `[n]`, memory of their send buffers.
         live_bytes: `[n]`, one slot of all tensors that are live at the position.
         packing: factor from the peak of live bytes to their memory; 0 to leave them out.
+        alignment: bytes to which that memory is rounded up.
         link_s: `[n + 1]`, link seconds of what crosses each cut.
         cross_bytes: `[n + 1]`, memory of one slot of all that crosses each cut.
         far: `[n + 1]`, one past the last reader of what crosses each cut.
@@ -70,6 +71,7 @@ class Windows(NamedTuple):
     out_bytes: Longs
     live_bytes: Longs
     packing: float
+    alignment: int
     link_s: Floats
     cross_bytes: Longs
     far: Longs
@@ -120,7 +122,7 @@ def windows_along(
     ends = limits.host_io == "ends"
     position = np.full(problem.num_units, -1, dtype=np.int64)
     position[order] = np.arange(n)
-    room = aligned(problem.tensor_bytes)
+    room = tensor_rooms(problem)
     users = _reading_positions(problem, position)
 
     made, last_reader = _crossing_tensors(problem, users, position)
@@ -166,7 +168,8 @@ def windows_along(
         out_s=out_s,
         out_bytes=out_bytes,
         live_bytes=live,
-        packing=PACKING if count_live else 0.0,
+        packing=limits.activation_packing if count_live else 0.0,
+        alignment=limits.buffer_alignment_bytes,
         link_s=_sum_between(problem.tensor_bytes[moving], first + 1, final + 1, n + 2)[: n + 1]
         / limits.link_bytes_per_s,
         cross_bytes=_sum_between(room[moving], first + 1, final + 1, n + 2)[: n + 1],
@@ -187,14 +190,14 @@ def windows_along(
         stream_bytes_per_s=limits.stream_bytes_per_s,
         stream_limit_bytes=stream_share * max(limits.sram_bytes),
         stiff=_stiff_positions(problem, users, n, stream_most),
-        stream_buffer_bytes=STREAM_SLOTS * _largest_streamed(problem, stream_most),
+        stream_buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
         slots=limits.channel_slots,
         strict=problem.routing == "strict",
     )
 
 
 def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
-    sizes = aligned(problem.weight_bytes)
+    sizes = weight_rooms(problem)
     return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
 
 
@@ -203,7 +206,7 @@ def _stiff_positions(
 ) -> Longs:
     counts = np.zeros(n + 1, dtype=np.int64)
     if most is not None:
-        for w in np.flatnonzero(aligned(problem.weight_bytes) > most).tolist():
+        for w in np.flatnonzero(weight_rooms(problem) > most).tolist():
             readers = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
             counts[_union(users, readers) + 1] += 1
     return np.cumsum(counts)
@@ -272,7 +275,7 @@ def _items(
     clone_bytes = np.zeros(problem.num_units, dtype=np.int64)
     for t, producer in enumerate(problem.tensor_producer.tolist()):
         if producer >= 0 and problem.clonable[producer]:
-            clone_bytes[producer] += room[t]
+            clone_bytes[producer] += room[t] if problem.memory == "estimate" else 0
         elif producer < 0 and problem.limits.host_io == "any":
             readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
             if readers.size:
@@ -282,7 +285,7 @@ def _items(
     for u in np.flatnonzero(problem.clonable).tolist():
         at.append(users[u])
         costs.append((float(problem.compute_s[u]), int(clone_bytes[u]), 0.0))
-    for w, size in enumerate(aligned(problem.weight_bytes).tolist()):
+    for w, size in enumerate(weight_rooms(problem).tolist()):
         readers = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
         at.append(_union(users, readers))
         costs.append((0.0, size, 0.0))

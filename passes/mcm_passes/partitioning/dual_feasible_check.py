@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from mcm_compiler.partition import PartitionProblem
+from mcm_passes.exact.plain_need import plain_weights
 from mcm_passes.partitioning.dual_feasible import MOST_PARTS
-from mcm_passes.partitioning.fast_model import aligned
 
 
 def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:
@@ -34,8 +34,8 @@ def copies_do_not_fit(problem: PartitionProblem, period_s: float) -> bool:
     if problem.streams:
         return False
     copies: Counter[int] = Counter()
-    for w, size in enumerate(aligned(problem.weight_bytes).tolist()):
-        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
+    for weight in plain_weights(problem):
+        users, size = np.array(weight.users, np.int64), weight.room
         if users.size and size:
             fixed = problem.compute_s[users[~problem.clonable[users]]].tolist()
             alone = Fraction(math.fsum(fixed)) <= room

@@ -15,7 +15,8 @@ class ProblemArrays(NamedTuple):
 
     `clone_row[u]` counts the clonable units from 0 and is -1 for all others,
     `unit_tensors[unit_ptr[u]:unit_ptr[u + 1]]` are the tensors that unit u makes; `*_aligned`
-    are sizes rounded up to the target's alignment.
+    are sizes rounded up to the target's alignment. With `need`, memory is counted as `NeededRooms`
+    has it, whose fields the last six are; else they are empty.
     """
 
     compute_s: Floats
@@ -37,6 +38,13 @@ class ProblemArrays(NamedTuple):
     relay: bool
     ends: bool
     slots: int
+    need: bool
+    send: Longs
+    live: Longs
+    held_ptr: Longs
+    held: Ints
+    stay_ptr: Longs
+    stay: Ints
 
 
 @njit(cache=True)
@@ -92,6 +100,27 @@ def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 
 
 @njit(cache=True)
+def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
+    """`[C]`, the most that one kernel of each chip reads and makes of what stays there."""
+    at_once = np.zeros(p.compute_s.size, dtype=np.int64)
+    for t in range(p.tensor_bytes.size):
+        if p.live[t] == 0:
+            continue
+        c = chip_of[p.tensor_producer[t]]
+        stays = True
+        for e in range(p.stay_ptr[t], p.stay_ptr[t + 1]):
+            stays = stays and chip_of[p.stay[e]] == c
+        if stays:
+            for e in range(p.held_ptr[t], p.held_ptr[t + 1]):
+                at_once[p.held[e]] += p.live[t]
+    most = np.zeros(p.num_chips, dtype=np.int64)
+    for u in range(at_once.size):
+        if p.clone_row[u] < 0:
+            most[chip_of[u]] = max(most[chip_of[u]], at_once[u])
+    return most
+
+
+@njit(cache=True)
 def measure(
     p: ProblemArrays, chip_of: Ints
 ) -> tuple[Bools, Floats, Longs, Longs, Longs, Longs, Longs, Longs, Longs]:
@@ -101,7 +130,8 @@ def measure(
         `copies[K, C]`, `busy_s[C]`, `link_bytes[C]` (the last is 0), `host_in_bytes[C]`,
         `host_out_bytes[C]`, `weight_bytes[C]`, `channel_bytes[C]` (all buffers that are taken
         for good: slots of arriving and leaving tensors, outputs of clones),
-        `peak_bytes[C]` of local activations, and `largest_weight_bytes[C]`.
+        `peak_bytes[C]` of local activations in unit order, or at need of the hungriest kernel, and
+        `largest_weight_bytes[C]`.
     """
     num_units = p.compute_s.size
     num_chips = p.num_chips
@@ -133,9 +163,10 @@ def measure(
         producer = p.tensor_producer[t]
         if producer >= 0 and p.clone_row[producer] >= 0:
             for c in range(num_chips):
-                if copies[p.clone_row[producer], c]:
+                if copies[p.clone_row[producer], c] and not p.need:
                     channels[c] += room
             continue
+        sent = p.send[t] if p.need and producer >= 0 else room
         from_host = producer < 0
         source = 0 if from_host else chip_of[producer]
         last = -1
@@ -165,7 +196,10 @@ def measure(
             leaves[t] = True
             collect = last_used if p.ends else source
             host_out[collect] += size
-            channels[collect] += p.slots * room
+            channels[collect] += p.slots * (sent if collect == source else room)
+            if p.need and not p.ends:
+                # What goes to the host as well has its send buffers once.
+                sent = 0
             if p.ends:
                 last = max(last, last_used)
         if last <= source:
@@ -175,14 +209,14 @@ def measure(
             link[c] += size
         if p.relay or (p.ends and (from_host or to_host)):
             for c in range(source, last):
-                channels[c] += p.slots * room
+                channels[c] += p.slots * (sent if c == source else room)
                 channels[c + 1] += p.slots * room
             begin = source if from_host else source + 1
             end = last + 1 if p.ends and to_host else last
             for c in range(begin, end):
                 busy[c] += p.relay_s[t]
         else:
-            channels[source] += p.slots * room
+            channels[source] += p.slots * sent
             for c in range(source + 1, last + 1):
                 if stamp[c] == t:
                     channels[c] += p.slots * room
@@ -202,5 +236,5 @@ def measure(
                 stamp[chip_of[u]] = w
                 weights[chip_of[u]] += p.weight_aligned[w]
                 largest[chip_of[u]] = max(largest[chip_of[u]], p.weight_aligned[w])
-    peak = _peak_live_bytes(p, chip_of, leaves)
+    peak = _needed_live_bytes(p, chip_of) if p.need else _peak_live_bytes(p, chip_of, leaves)
     return copies, busy, link, host_in, host_out, weights, channels, peak, largest

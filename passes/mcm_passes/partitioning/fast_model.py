@@ -12,20 +12,11 @@ import weakref
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import Violation, find_partition_violations
 from mcm_passes.partitioning import fast_kernels
-
-ALIGNMENT = 64
-"""Bytes to which lowering rounds every buffer up."""
-
-PACKING = 1.25
-"""Room for the gaps that lowering's offset assignment leaves, over the peak of live bytes."""
-
-STREAM_SLOTS = 2
-"""Buffers that streamed weights pass through: one is filled while the other is read."""
+from mcm_passes.partitioning.rooms import aligned, needed_rooms, tensor_rooms, weight_rooms
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +32,11 @@ class Evaluation:
         host_in_busy_s: `[C]`, what arrives from the host.
         host_out_busy_s: `[C]`, what goes to the host.
         stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
-        memory_bytes: `[C]`, an upper estimate of what lowering needs: each distinct weight once,
-            receive buffers with all their slots, a send buffer beside each leaving tensor, and
-            the peak of live activations times `PACKING`, all rounded up to `ALIGNMENT`. Streamed
-            weights count with two buffers for the largest.
+        memory_bytes: `[C]`, what lowering needs. An estimate counts each distinct weight once,
+            receive and send buffers with all their slots, and the peak of live activations in the
+            order of the units, times the room that the target's memory plans leave for gaps.
+            Streamed weights count with buffers for the largest. At need it is what every memory
+            plan of the target takes at least, see `NeededRooms`.
         weight_bytes: `[C]`, the part of it that weights take.
         period_s: the busiest resource.
         violations: rules that the partition breaks; empty where it is valid.
@@ -68,17 +60,15 @@ class Evaluation:
         return not self.violations
 
 
-def aligned(sizes: npt.NDArray[np.int64]) -> Longs:
-    """Sizes in bytes, rounded up to `ALIGNMENT`."""
-    return -(-sizes // ALIGNMENT) * ALIGNMENT
-
-
 def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
     """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
     order = np.argsort(problem.tensor_producer, kind="stable")
     made = order[problem.tensor_producer[order] >= 0]
     counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
     limits = problem.limits
+    need = problem.memory == "need"
+    no_pairs = np.zeros(0, np.int64)
+    rooms = needed_rooms(problem) if need else None
     return fast_kernels.ProblemArrays(
         compute_s=problem.compute_s,
         clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)).astype(
@@ -86,7 +76,7 @@ def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
         ),
         num_clonable=int(problem.clonable.sum()),
         tensor_bytes=problem.tensor_bytes,
-        tensor_aligned=aligned(problem.tensor_bytes),
+        tensor_aligned=tensor_rooms(problem),
         tensor_producer=problem.tensor_producer,
         tensor_ptr=problem.tensor_ptr,
         tensor_consumers=problem.tensor_consumers,
@@ -94,13 +84,20 @@ def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
         relay_s=problem.relay_s,
         unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         unit_tensors=made.astype(np.int64),
-        weight_aligned=aligned(problem.weight_bytes),
+        weight_aligned=weight_rooms(problem),
         weight_ptr=problem.weight_ptr,
         weight_users=problem.weight_users,
         num_chips=problem.num_chips,
         relay=problem.routing == "relay",
         ends=limits.host_io == "ends",
         slots=limits.channel_slots,
+        need=need,
+        send=rooms.send if rooms else no_pairs,
+        live=rooms.live if rooms else no_pairs,
+        held_ptr=rooms.held_ptr if rooms else no_pairs,
+        held=rooms.held if rooms else no_pairs.astype(np.int32),
+        stay_ptr=rooms.stay_ptr if rooms else no_pairs,
+        stay=rooms.stay if rooms else no_pairs.astype(np.int32),
     )
 
 
@@ -127,12 +124,14 @@ class FastModel:
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.
         placed[problem.clonable] = copies.argmax(axis=1)
-        memory = weights + channels + aligned(np.ceil(peak * PACKING).astype(np.int64))
+        packed = np.ceil(peak * limits.activation_packing).astype(np.int64)
+        memory = weights + channels + aligned(packed, limits.buffer_alignment_bytes)
         streamed = np.zeros_like(memory)
         if problem.streams:
             over = memory - np.array(limits.sram_bytes, np.int64)
-            streamed = np.where(over > 0, np.minimum(over + STREAM_SLOTS * largest, weights), 0)
-            memory += np.where(over > 0, STREAM_SLOTS * largest - streamed, 0)
+            buffers = limits.stream_buffers * largest
+            streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
+            memory += np.where(over > 0, buffers - streamed, 0)
         stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
         busy = busy / self._speed
         link_busy = link_bytes[:-1] / limits.link_bytes_per_s

@@ -50,9 +50,9 @@ class FastPeriods:
             stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
             streams=problem.streams,
             strict=problem.routing == "strict",
-            alignment=fast_model.ALIGNMENT,
-            packing=fast_model.PACKING,
-            stream_slots=fast_model.STREAM_SLOTS,
+            alignment=limits.buffer_alignment_bytes,
+            packing=limits.activation_packing,
+            stream_slots=limits.stream_buffers,
         )
 
     def __call__(self, chip_of: Ints) -> float:

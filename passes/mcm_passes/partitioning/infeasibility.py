@@ -10,12 +10,21 @@ from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.partition import Longs, PartitionProblem
 from mcm_compiler.units import bytes_text
 from mcm_passes.partitioning.contiguous_windows import windows_along
-from mcm_passes.partitioning.fast_model import PACKING, STREAM_SLOTS, aligned
+from mcm_passes.partitioning.rooms import (
+    memory_roots,
+    sram_blocks,
+    tensor_rooms,
+    weight_rooms,
+)
 from mcm_passes.partitioning.topological_orders import Order
 
 
 def impossible(problem: PartitionProblem) -> list[Diagnostic]:
-    """Why no partition can exist, as far as that shows without a search; empty otherwise."""
+    """Why no partition can exist, as far as that shows without a search; empty otherwise.
+
+    Memory is what every memory plan needs at least, whatever `problem.memory` says.
+    """
+    problem = problem.at_need()
     if problem.clonable.all():
         return [
             Diagnostic(
@@ -26,8 +35,8 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
             )
         ]
     faults = _oversized_units(problem)
-    weights = int(aligned(problem.weight_bytes).sum())
-    memory = sum(problem.limits.sram_bytes)
+    weights = all_weights(problem)
+    memory = int(sram_blocks(problem).sum()) * problem.limits.buffer_alignment_bytes
     if not faults and not problem.streams and weights > memory:
         faults.append(
             Diagnostic(
@@ -41,13 +50,18 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
     return faults + _bad_pins(problem)
 
 
+def all_weights(problem: PartitionProblem) -> int:
+    """Bytes of all weights that some unit uses, each once."""
+    return int(weight_rooms(problem)[np.diff(problem.weight_ptr) > 0].sum())
+
+
 def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
     """Units that no chip has room for, whatever else is there."""
-    need, largest_weight = _own_weights(problem)
+    need = _own_weights(problem)
     tensors = _own_tensors(problem)
     most = max(problem.limits.sram_bytes)
-    # Weights may be streamed through two buffers for the largest.
-    held = np.minimum(need, STREAM_SLOTS * largest_weight) if problem.streams else need
+    # Where weights may be streamed, none of them has to be held.
+    held = np.zeros_like(need) if problem.streams else need
     faults: list[Diagnostic] = []
     for u in np.flatnonzero(~problem.clonable & (held + tensors > most))[:5].tolist():
         if problem.streams or need[u] <= most:
@@ -70,51 +84,66 @@ def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
     return faults
 
 
-def _own_weights(problem: PartitionProblem) -> tuple[Longs, Longs]:
-    """`[N]` each: bytes of all weights of a unit, and of its largest."""
+def _own_weights(problem: PartitionProblem) -> Longs:
+    """`[N]`, bytes of all weights of a unit."""
     users = np.repeat(np.arange(len(problem.weight_names)), np.diff(problem.weight_ptr))
     total = np.zeros(problem.num_units, dtype=np.int64)
-    largest = np.zeros(problem.num_units, dtype=np.int64)
-    np.add.at(total, problem.weight_users, aligned(problem.weight_bytes)[users])
-    np.maximum.at(largest, problem.weight_users, aligned(problem.weight_bytes)[users])
-    return total, largest
+    np.add.at(total, problem.weight_users, weight_rooms(problem)[users])
+    return total
 
 
 def _own_tensors(problem: PartitionProblem) -> Longs:
-    """`[N]`, the least bytes that what a unit reads and makes takes on its chip.
+    """`[N]`, the least bytes that what a unit reads and makes takes on its chip while it runs.
 
-    What comes from the host or goes there takes all slots of a channel. Any other tensor takes
-    them too if it crosses a link, and else is live while the unit runs; what a clone makes takes
-    its size.
+    What comes from the host arrives in all slots of a channel, and so does a view of it that
+    another chip makes. What goes to the host leaves from as many. Whatever else a unit reads or
+    makes takes its size at least: either it crosses a link, or it is held. A tensor and its views
+    count once, and what lies in a weight not at all.
     """
-    limits = problem.limits
-    room = aligned(problem.tensor_bytes)
-    producer = np.maximum(problem.tensor_producer, 0)
+    slots, units = problem.limits.channel_slots, problem.num_units
+    room, root = tensor_rooms(problem), memory_roots(problem.tensor_alias)
     inside = problem.tensor_producer >= 0
-    cloned = inside & problem.clonable[producer]
-    share = np.full(room.size, min(limits.channel_slots, PACKING))
-    share[~inside | problem.tensor_to_host] = limits.channel_slots
-    share[cloned] = 1.0
-    readers = np.diff(problem.tensor_ptr)
-    rows = np.repeat(np.arange(room.size), readers)
-    total = np.zeros(problem.num_units)
-    # What goes to the host need not pass its channel where another chip reads it.
-    read_share = np.where(inside, np.minimum(share, PACKING), share)
-    np.add.at(total, problem.tensor_consumers, (read_share * room)[rows])
-    made = inside & ~cloned
-    np.add.at(total, producer[made], (share * room)[made])
-    return np.floor(total).astype(np.int64)
+    tensor = np.repeat(np.arange(room.size), np.diff(problem.tensor_ptr))
+    reader = problem.tensor_consumers.astype(np.int64)
+    from_host = (root[tensor] >= 0) & ~inside[np.maximum(root[tensor], 0)]
+    single = problem.one_kernel[reader]
+    # A graph input arrives even where only its shape is wanted.
+    counts = (problem.tensor_touched & (single | from_host)) | ~inside[tensor]
+    read_share = np.where(from_host, slots, 1)[counts]
+    # What nobody else reads in memory, not even as a view, may stay in registers.
+    maker = np.maximum(problem.tensor_producer, 0)
+    others = problem.tensor_touched & (root[tensor] >= 0)
+    others &= reader != maker[np.maximum(root[tensor], 0)]
+    wanted = np.zeros(room.size, np.bool_)
+    wanted[root[tensor[others]]] = True
+    to_host = problem.tensor_to_host & inside & ~problem.clonable[maker]
+    makes = np.flatnonzero(
+        to_host | (inside & wanted & (problem.tensor_alias == -1) & problem.one_kernel[maker])
+    )
+    made_share = np.where(to_host[makes], slots, 1)
+    owner = np.concatenate([reader[counts], problem.tensor_producer[makes].astype(np.int64)])
+    held = np.concatenate([tensor[counts], makes])
+    share = np.concatenate([read_share, made_share])
+    held = np.where(root[held] >= 0, root[held], held)
+    share = np.where(root[held] >= 0, share, np.where(to_host[held], slots, 0))
+    # Of what shares memory the most counts.
+    order = np.lexsort((-share * room[held], held, owner))
+    owner, held, share = owner[order], held[order], share[order]
+    first = np.ones(owner.size, np.bool_)
+    first[1:] = (owner[1:] != owner[:-1]) | (held[1:] != held[:-1])
+    total = np.zeros(units, np.int64)
+    np.add.at(total, owner[first], (share * room[held])[first])
+    return total
 
 
 def _unit_and_tensors(problem: PartitionProblem, u: int, weights: int, tensors: int) -> Diagnostic:
     limits = problem.limits
-    of_weights = "buffers for streamed weights" if problem.streams else "weights"
-    total = int(aligned(problem.weight_bytes).sum())
+    total = all_weights(problem)
     return Diagnostic(
         "MCM-P015",
         f"no partition fits: {quote(problem.names[u])} alone needs "
         f"{bytes_text(weights + tensors)} on a chip of {bytes_text(max(limits.sram_bytes))}, "
-        f"{bytes_text(weights)} for {of_weights} and {bytes_text(tensors)} for the tensors that it "
+        f"{bytes_text(weights)} for weights and {bytes_text(tensors)} for the tensors that it "
         f"reads and makes; all weights need {bytes_text(total)} of "
         f"{bytes_text(sum(limits.sram_bytes))} on {limits.num_chips} chips",
         at=f"node {quote(problem.names[u])}",
@@ -137,11 +166,12 @@ def _bad_pins(problem: PartitionProblem) -> list[Diagnostic]:
 
 
 def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
-    """The unit that needs most memory with a chip to itself, in the order that is best for it.
+    """The unit that needs most memory with a chip to itself, in the best for it of some orders.
 
     Beside its weights a chip holds all slots of what crosses its two cuts, be it for this unit or
     only passed on; that is what makes a unit tight whose weights would fit.
     """
+    problem = problem.at_need()
     least = np.full(problem.num_units, np.iinfo(np.int64).max)
     own = np.zeros(problem.num_units, dtype=np.int64)
     for order in orders:
@@ -157,7 +187,7 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     unit = int(need.argmax())
     buffers = int(need[unit] - own[unit])
     return (
-        f"{quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} on a chip of "
+        f"along them {quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} of "
         f"{bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for tensors "
         "that arrive and leave there"
     )

@@ -2,7 +2,8 @@
 
 MCM, Eq. 5: whether a partition fits is known for certain only once its memory is planned. Where
 the plan of a chip overflows although the fast model's estimate fitted, that chip's limit is made
-smaller by as much as the estimate was wrong, and the problem is solved again (our choice).
+smaller by as much as the estimate was wrong, and the problem is solved again (our choice). Where
+estimates leave nothing, the planner is asked about partitions that need less than they say.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ def solve_with_plans(
     problem: PartitionProblem,
     solve: Callable[[PartitionProblem, Budget], Partition],
     budget: Budget,
+    *,
+    persist: bool = True,
 ) -> Partition:
     """The partition that `solve` finds, under limits that the memory plans keep.
+
+    Memory is estimated with room for gaps at first. Where nothing is found, or nothing whose plans
+    fit, it is estimated without, and in the end as what every plan needs at least: from there on
+    each partition is planned by the target before it is taken.
 
     Args:
         problem: what to place.
@@ -39,27 +46,72 @@ def solve_with_plans(
         budget: for all rounds together as far as seconds are concerned, for each of them in all
             else. Its judge plans memory and is asked only where an estimate is close to its
             limit; without one the estimates are trusted.
+        persist: whether to go on below the first estimate.
 
     Returns:
         A partition of `problem` with a bound that holds for it. Where no round finds one whose
         plans fit, the first one, so that lowering can tell what overflows.
 
     Raises:
-        CompileError: as `solve` does for the problem itself.
+        CompileError: as `solve` does for the problem with the least need.
+    """
+    start, judge = time.monotonic(), budget.judge
+    fallback: Partition | None = None
+    ways = _ways(problem) if persist else [problem]
+    for way in ways:
+        left = _left_of(budget, time.monotonic() - start)
+        try:
+            found, fits = _within_plans(way, solve, left, trusted=way is problem)
+        except CompileError as error:
+            last = way is ways[-1] or {d.code for d in error.diagnostics} != {"MCM-P008"}
+            if fallback is None and last:
+                raise
+            if last:
+                break
+            continue
+        if way is not problem:
+            found = _certified(problem, found, found.bound)
+        if fits or judge is None:
+            return found
+        fallback = fallback or found
+    assert fallback is not None
+    return fallback
+
+
+def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
+    """The problem with less and less room for gaps."""
+    limits = dataclasses.replace(problem.limits, activation_packing=1.0)
+    return [problem, dataclasses.replace(problem, limits=limits), problem.at_need()]
+
+
+def _within_plans(
+    problem: PartitionProblem,
+    solve: Callable[[PartitionProblem, Budget], Partition],
+    budget: Budget,
+    *,
+    trusted: bool,
+) -> tuple[Partition, bool]:
+    """A partition, and whether its plans fit; where none's do, the first that was found.
+
+    Args:
+        problem: what to place.
+        solve: as in `solve_with_plans`.
+        budget: likewise.
+        trusted: whether estimates far below the limits are taken for plans.
     """
     start, judge = time.monotonic(), budget.judge
     first = found = solve(problem, budget)
     if judge is None:
-        return first
+        return first, True
     limits = np.array(problem.limits.sram_bytes, np.int64)
     tightened = limits.copy()
     for _ in range(ROUNDS):
         estimate = evaluate(problem, found.chip_of).memory_bytes
-        if not (estimate > TIGHT * limits).any():
-            return found
+        if trusted and not (estimate > TIGHT * limits).any():
+            return found, True
         verdicts = judge.judge(found.chip_of[None])
         if verdicts.verdict[0] != Verdict.OVERFLOWS:
-            return found
+            return found, True
         plan = verdicts.high_water_bytes[0]
         over = plan > limits
         scaled = np.minimum(limits * (estimate / np.maximum(plan, 1)), estimate - (plan - limits))
@@ -70,10 +122,11 @@ def solve_with_plans(
                 _left_of(budget, time.monotonic() - start),
             )
         except CompileError:
-            return first
+            # Under limits that are too small this proves nothing.
+            return first, False
         found = _certified(problem, found, first.bound)
     verdict = judge.judge(found.chip_of[None]).verdict[0]
-    return first if verdict == Verdict.OVERFLOWS else found
+    return (first, False) if verdict == Verdict.OVERFLOWS else (found, True)
 
 
 def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:

@@ -20,6 +20,7 @@ from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing, Target
 from mcm_passes.partitioning.clonable import CloneFacts, CloningLimits, choose_clonable
 from mcm_passes.partitioning.contraction import Unit, contract
+from mcm_passes.partitioning.shared_memory import shared_memory, views_of
 
 
 def build_problem(
@@ -62,6 +63,13 @@ def build_problem(
     weight_ptr, weight_users = _csr(weights.users)
     facts = _clone_facts(units, tensors, tensor_bytes, weights, weight_bytes, compute_s, pinned)
     limits = target.limits
+    shared = shared_memory(
+        units,
+        list(zip(tensors.values, tensors.consumers, strict=True)),
+        list(zip(weights.values, weights.users, strict=True)),
+        constants,
+        views_of(cost_model),
+    )
     return PartitionProblem(
         names=tuple(unit.name for unit in units),
         members=tuple(tuple(node.name or "" for node in unit.nodes) for unit in units),
@@ -84,6 +92,7 @@ def build_problem(
         limits=limits,
         routing=routing,
         op_types=tuple(_op_type(unit, cost_model) for unit in units),
+        **shared._asdict(),
     )
 
 

@@ -17,9 +17,9 @@ from mcm_compiler.partition import (
 )
 from mcm_compiler.units import bytes_text, count_text
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import aligned, evaluate
+from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.partitioning.infeasibility import heaviest_weight, impossible
+from mcm_passes.partitioning.infeasibility import all_weights, heaviest_weight, impossible
 
 
 def solve(
@@ -139,7 +139,7 @@ def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
 
 
 def _not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -> Diagnostic:
-    weights = int(aligned(problem.weight_bytes).sum())
+    weights = all_weights(problem)
     memory = sum(problem.limits.sram_bytes)
     hints = ["choose a target with more memory"]
     if problem.routing == "strict":

@@ -19,7 +19,7 @@ import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_passes.partitioning.contiguous_windows import windows_along
-from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING, aligned
+from mcm_passes.partitioning.rooms import tensor_rooms
 
 MOST_STATES = 8
 """States that are kept of each cut: those that took the fewest chips."""
@@ -87,6 +87,7 @@ class StrictWindows:
         self._size = n
         self._num_chips = problem.num_chips
         self._slots = windows.slots
+        self._packing, self._alignment = windows.packing, windows.alignment
         self._stream_bytes_per_s = windows.stream_bytes_per_s
         # Plain lists: single numbers are read from them much faster.
         self._sram: list[int] = windows.sram_bytes.tolist()
@@ -106,7 +107,7 @@ class StrictWindows:
         )
         position = np.full(problem.num_units, -1, np.int64)
         position[order] = np.arange(n)
-        room = aligned(problem.tensor_bytes).tolist()
+        room = tensor_rooms(problem).tolist()
         self._tensors: list[_Tensor] = []
         self._made: list[list[int]] = [[] for _ in range(n)]
         self._reads: list[list[tuple[int, int]]] = [[] for _ in range(n)]
@@ -230,4 +231,4 @@ class StrictWindows:
                     dying[tensor.last] = dying.get(tensor.last, 0) + tensor.room
             peak = max(peak, live)
             live -= dying.pop(q, 0)
-        return math.ceil(peak * PACKING / ALIGNMENT) * ALIGNMENT
+        return math.ceil(peak * self._packing / self._alignment) * self._alignment

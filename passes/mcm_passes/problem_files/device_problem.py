@@ -7,7 +7,6 @@ import numpy as np
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.placement import PlacementProblem, Rule
 from mcm_compiler.target import PackageLimits
-from mcm_passes.partitioning.fast_model import ALIGNMENT
 from mcm_passes.problem_files.device_groups import DeviceGroups
 
 BUFFERS = 8
@@ -50,7 +49,8 @@ def partition_problem(
     weight = np.flatnonzero(groups.size_bytes > 0.0)
     weight_bytes = np.ceil(groups.size_bytes[weight] * scale).astype(np.int64)
     # What alignment and the channels of all tensors take, so that memory is the file's.
-    spare = ALIGNMENT * groups.count + BUFFERS * int((tensor_bytes + ALIGNMENT).sum())
+    alignment = PackageLimits.buffer_alignment_bytes
+    spare = alignment * groups.count + BUFFERS * int((tensor_bytes + alignment).sum())
     chips = problem.max_accelerators
     return PartitionProblem(
         names=names,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.partitioning.rooms import weight_rooms
 from mcm_passes.solver.rule_graph import RuleGraph
 
 
@@ -42,4 +42,4 @@ def weight_memory(problem: PartitionProblem, graph: RuleGraph) -> WeightMemory:
     ptr = np.zeros(len(problem.weight_names) + 1, np.int64)
     np.cumsum(np.bincount(weight[keep], minlength=len(problem.weight_names)), out=ptr[1:])
     limits = np.array(problem.limits.sram_bytes, np.int64)
-    return WeightMemory(aligned(problem.weight_bytes), ptr, users[keep], limits)
+    return WeightMemory(weight_rooms(problem), ptr, users[keep], limits)

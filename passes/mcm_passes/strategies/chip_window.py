@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.partitioning.rooms import tensor_rooms
 
 BEFORE, AFTER = "before the window", "after the window"
 """Names of the units that stand for all chips on either side."""
@@ -109,7 +109,7 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
     real = units >= 0
     limits = problem.limits
     sram, speed = limits.sram_bytes, problem.chip_speed.tolist()
-    side = int(aligned(problem.tensor_bytes).sum()) * 4 * max(limits.channel_slots, 1) + 1
+    side = int(tensor_rooms(problem).sum()) * 4 * max(limits.channel_slots, 1) + 1
     window = dataclasses.replace(
         problem,
         names=(

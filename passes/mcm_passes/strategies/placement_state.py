@@ -14,7 +14,6 @@ from numba import njit
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.partitioning.fast_model import ALIGNMENT, PACKING, STREAM_SLOTS
 from mcm_passes.solver.rule_graph import RuleGraph
 
 LINK, HOST_IN, HOST_OUT, HELD, WEIGHT, LOCAL = range(6)
@@ -24,7 +23,7 @@ LINK, HOST_IN, HOST_OUT, HELD, WEIGHT, LOCAL = range(6)
 class PlacedProblem(NamedTuple):
     """A problem as moves look at it: `ChipDemands` with what the rules and the package add.
 
-    Memory is in blocks of `ALIGNMENT` bytes. `read_ptr` and `read` are the CSR of the tensors
+    Memory is in blocks of `alignment` bytes. `read_ptr` and `read` are the CSR of the tensors
     that each node reads; see `ChipDemands` and `RuleGraph` for the rest.
     """
 
@@ -136,7 +135,7 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
         next_nodes=graph.next_nodes,
         before_ptr=graph.before_ptr,
         before_nodes=graph.before_nodes,
-        sram_room=np.array(limits.sram_bytes, np.int64) // ALIGNMENT,
+        sram_room=np.array(limits.sram_bytes, np.int64) // limits.buffer_alignment_bytes,
         speed=problem.chip_speed,
         link_bytes_per_s=limits.link_bytes_per_s,
         host_bytes_per_s=limits.host_bytes_per_s,
@@ -149,9 +148,9 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
         ends=d.ends,
         strict=problem.routing == "strict",
         streams=problem.streams,
-        alignment=ALIGNMENT,
-        packing=PACKING,
-        stream_slots=STREAM_SLOTS,
+        alignment=limits.buffer_alignment_bytes,
+        packing=limits.activation_packing,
+        stream_slots=limits.stream_buffers,
     )
 
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.fast_model import PACKING, aligned, evaluate
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.rooms import tensor_rooms
 from mcm_passes.strategies.delta_kernels import (
     BUSY,
     HOST_IN,
@@ -160,14 +161,14 @@ def _travels(problem: PartitionProblem, host: HostReaders) -> Travels:
     pairs = np.unique(tensor * np.int64(max(problem.num_units, 1)) + reader)
     tensor, reader = pairs // max(problem.num_units, 1), pairs % max(problem.num_units, 1)
     makers = np.flatnonzero(own)
-    room = aligned(problem.tensor_bytes)
+    room = tensor_rooms(problem)
     reader_ptr, readers = _rows(tensor, reader, made.size)
     maker_ptr, makes = _rows(made[makers].astype(np.int64), makers, problem.num_units)
     read_ptr, reads = _rows(reader, tensor, problem.num_units)
     return Travels(
         size=problem.tensor_bytes.astype(np.float64),
         room=(problem.limits.channel_slots * room).astype(np.float64),
-        live=np.ceil(room * PACKING),
+        live=np.ceil(room * problem.limits.activation_packing),
         relay_s=problem.relay_s.astype(np.float64),
         from_host=from_host,
         to_host=problem.tensor_to_host & ~from_host,

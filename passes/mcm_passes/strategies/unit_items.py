@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.fast_model import aligned
+from mcm_passes.partitioning.rooms import tensor_rooms, weight_rooms
 
 
 class UnitItems(NamedTuple):
@@ -41,7 +41,7 @@ class HostReaders(NamedTuple):
 def unit_items(problem: PartitionProblem) -> tuple[UnitItems, HostReaders]:
     """The items of all units, and the readers of graph inputs that travel on the ring."""
     users = _users_of_clones(problem)
-    room = aligned(problem.tensor_bytes)
+    room = tensor_rooms(problem)
     anywhere = problem.limits.host_io == "any"
     made = problem.tensor_producer
     cloned = np.flatnonzero(problem.clonable)
@@ -83,7 +83,7 @@ def unit_items(problem: PartitionProblem) -> tuple[UnitItems, HostReaders]:
         memory=np.concatenate(
             [
                 clone_bytes[cloned],
-                aligned(problem.weight_bytes),
+                weight_rooms(problem),
                 problem.limits.channel_slots * room if anywhere else no_inputs,
             ]
         ).astype(np.float64),

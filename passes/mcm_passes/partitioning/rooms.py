@@ -1,0 +1,143 @@
+"""What tensors and weights take in SRAM: sizes rounded up to the target's alignment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
+
+
+def aligned(sizes: npt.NDArray[np.int64], alignment: int) -> Longs:
+    """Sizes in bytes, rounded up to `alignment`."""
+    return -(-sizes // alignment) * alignment
+
+
+def tensor_rooms(problem: PartitionProblem) -> Longs:
+    """`[T]`, bytes of one buffer of each tensor."""
+    return aligned(problem.tensor_bytes, problem.limits.buffer_alignment_bytes)
+
+
+def weight_rooms(problem: PartitionProblem) -> Longs:
+    """`[W]`, bytes that each weight takes; without what is streamed, a multiple of the alignment.
+
+    At need where weights may be streamed, they are rounded down: what is streamed are the bytes of
+    a weight, and the memory that this frees is larger by the rounding.
+    """
+    alignment = problem.limits.buffer_alignment_bytes
+    if problem.memory == "need" and problem.streams:
+        return problem.weight_bytes // alignment * alignment
+    return aligned(problem.weight_bytes, alignment)
+
+
+def weight_blocks(problem: PartitionProblem) -> Longs:
+    """`[W]`, what each weight takes in blocks of the alignment."""
+    return weight_rooms(problem) // problem.limits.buffer_alignment_bytes
+
+
+def sram_blocks(problem: PartitionProblem) -> Longs:
+    """`[C]`, whole blocks of the alignment in the SRAM of each chip."""
+    sram = np.array(problem.limits.sram_bytes, np.int64)
+    return sram // problem.limits.buffer_alignment_bytes
+
+
+class NeededRooms(NamedTuple):
+    """What tensors need at least, in whatever order the kernels of a chip run.
+
+    A tensor that is made on a chip and read there alone, by views of it as well, is held while its
+    maker runs and while each kernel runs that reads its memory, so that all that one kernel holds
+    is held at once. What views make takes nothing beside. Of what leaves a chip the send buffers
+    are counted, once where a tensor and a view of it may share them.
+
+    Attributes:
+        send: `[T]`, bytes of one send buffer on the chip that makes it; 0 where it may share those
+            of what it is a view of.
+        live: `[T]`, bytes while it is held; 0 for what is not counted.
+        held_ptr: `[T + 1]`, CSR of the units that hold it.
+        held: those units.
+        stay_ptr: `[T + 1]`, CSR of the units that must be on its maker's chip for that.
+        stay: those units.
+    """
+
+    send: Longs
+    live: Longs
+    held_ptr: Longs
+    held: Ints
+    stay_ptr: Longs
+    stay: Ints
+
+
+def needed_rooms(problem: PartitionProblem) -> NeededRooms:
+    """The needed rooms of a problem, in linear time but for sorting."""
+    room = tensor_rooms(problem)
+    count, units = room.size, max(problem.num_units, 1)
+    root = memory_roots(problem.tensor_alias)
+    producer = problem.tensor_producer
+    tensor = np.repeat(np.arange(count), np.diff(problem.tensor_ptr))
+    owner = root[tensor]
+    reader = problem.tensor_consumers.astype(np.int64)
+    # Only what is made by a unit with a place of its own, and stays until the last reader.
+    counted = (producer >= 0) & (problem.tensor_alias == -1)
+    counted &= ~problem.clonable[np.maximum(producer, 0)]
+    goes = np.zeros(count, np.bool_)
+    goes[root[problem.tensor_to_host & (root >= 0)]] = True
+    counted &= ~goes
+    inside = owner >= 0
+    inside[inside] = counted[owner[inside]]
+    stay = np.unique(owner[inside] * units + reader[inside])
+    # What its own maker alone reads stays in registers.
+    reads = inside & problem.tensor_touched & (reader != producer[np.maximum(owner, 0)])
+    held = np.unique(owner[reads] * units + reader[reads])
+    makers = np.unique(held // units)
+    held = np.concatenate([held, makers * units + producer[makers]])
+    held = np.unique(held[problem.one_kernel[held % units]] if held.size else held)
+    live = np.zeros(count, np.int64)
+    live[makers] = room[makers]
+    return NeededRooms(
+        np.where(_sends(problem), room, 0),
+        live,
+        *_rows(held, units, count),
+        *_rows(stay, units, count),
+    )
+
+
+def memory_roots(alias: Ints) -> npt.NDArray[np.int64]:
+    """`[T]`, the tensor at the end of each chain of aliases, or what is negative there."""
+    root = np.arange(alias.size)
+    for t in np.flatnonzero(alias != -1).tolist():
+        root[t] = root[alias[t]] if alias[t] >= 0 else alias[t]
+    return root
+
+
+def _sends(problem: PartitionProblem) -> Bools:
+    """`[T]`, whether a tensor that leaves its maker's chip has send buffers that no other has.
+
+    A view shares those of what it views if both leave one chip. That cannot be where the view is
+    the only reader, and so for all that this is a view of in turn: then what is viewed leaves
+    another chip, or stays.
+    """
+    alias = problem.tensor_alias
+    sends = alias < 0
+    seen: set[int] = set()
+    for t in np.flatnonzero(alias >= 0).tolist():
+        source = int(alias[t])
+        readers = problem.tensor_consumers[
+            problem.tensor_ptr[source] : problem.tensor_ptr[source + 1]
+        ]
+        alone = readers.size == 1 and readers[0] == problem.tensor_producer[t]
+        sends[t] = (
+            alone
+            and bool(sends[source])
+            and not problem.tensor_to_host[source]
+            and source not in seen
+        )
+        seen.add(source)
+    return sends
+
+
+def _rows(pairs: npt.NDArray[np.int64], width: int, count: int) -> tuple[Longs, Ints]:
+    """CSR of sorted `row * width + entry`."""
+    ptr = np.searchsorted(pairs // width, np.arange(count + 1)).astype(np.int64)
+    return ptr, (pairs % width).astype(np.int32)

@@ -1,0 +1,122 @@
+"""Which tensors lie in the memory of others, and which weights are never held: views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.cost import CostModel, KnowsViews
+from mcm_compiler.ir.constants import consumed_values
+from mcm_compiler.partition import IN_A_WEIGHT, Bools, Ints
+from mcm_passes.partitioning.contraction import Unit
+
+IsView = Callable[[ir.Node], bool]
+
+_SHAPE_OPS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+class SharedMemory(NamedTuple):
+    """As the attributes of `PartitionProblem` with these names."""
+
+    tensor_alias: Ints
+    tensor_touched: Bools
+    weight_touched: Bools
+    one_kernel: Bools
+
+
+def views_of(cost_model: CostModel) -> IsView:
+    """What the target says of views; where it says nothing, all that only change a shape are.
+
+    A bound may count less than a planner takes, never more.
+    """
+    if isinstance(cost_model, KnowsViews):
+        return cost_model.is_view
+    return lambda node: (
+        node.domain == "" and node.op_type in _SHAPE_OPS and bool(node.inputs and node.inputs[0])
+    )
+
+
+def shared_memory(
+    units: Sequence[Unit],
+    tensors: Sequence[tuple[ir.Value, Sequence[int]]],
+    weights: Sequence[tuple[ir.Value, Sequence[int]]],
+    constants: set[ir.Value],
+    is_view: IsView,
+) -> SharedMemory:
+    """Follows views through all units. Takes linear time.
+
+    Args:
+        units: in topological order.
+        tensors: with the units that read them, in the problem's order.
+        weights: likewise.
+        constants: values that live where they are used.
+        is_view: whether an op's first output lies in the memory of its first input.
+    """
+    behind: dict[ir.Value, ir.Value] = {}
+    touched: set[tuple[ir.Value, int]] = set()
+    for u, unit in enumerate(units):
+        inside: dict[ir.Value, ir.Value] = {}
+        for node in unit.nodes:
+            operands = consumed_values(node)
+            if is_view(node):
+                behind[node.outputs[0]] = operands[0]
+                inside[node.outputs[0]] = inside.get(operands[0], operands[0])
+                # The other operands, such as a shape, are known when the program is made.
+                continue
+            touched.update((inside.get(value, value), u) for value in operands)
+    return SharedMemory(
+        _aliases([value for value, _ in tensors], behind, constants),
+        _touched(tensors, touched),
+        # What no op reads by itself lies in the body of one.
+        _touched(weights, touched, _read_directly(units)),
+        np.array([len(unit.kernels) == 1 for unit in units], np.bool_),
+    )
+
+
+def _aliases(
+    values: Sequence[ir.Value], behind: Mapping[ir.Value, ir.Value], constants: set[ir.Value]
+) -> Ints:
+    row = {value: t for t, value in enumerate(values)}
+    hidden: dict[ir.Value, int] = {}
+    nearest: dict[ir.Value, ir.Value] = {}
+    for view, source in behind.items():
+        # Views come in the order of the units, so that what they view is known.
+        nearest[view] = source if source in row else nearest.get(source, source)
+    alias = np.full(len(values), -1, np.int32)
+    for t, value in enumerate(values):
+        if (source := nearest.get(value)) is None:
+            hidden.setdefault(value, t)
+        elif source in row:
+            alias[t] = row[source]
+        elif source in constants:
+            alias[t] = IN_A_WEIGHT
+        elif (first := hidden.setdefault(source, t)) != t:
+            alias[t] = first
+    return alias
+
+
+def _read_directly(units: Sequence[Unit]) -> set[tuple[ir.Value, int]]:
+    return {
+        (value, u)
+        for u, unit in enumerate(units)
+        for node in unit.nodes
+        for value in consumed_values(node)
+    }
+
+
+def _touched(
+    rows: Sequence[tuple[ir.Value, Sequence[int]]],
+    touched: set[tuple[ir.Value, int]],
+    direct: set[tuple[ir.Value, int]] | None = None,
+) -> Bools:
+    return np.array(
+        [
+            (value, u) in touched or (direct is not None and (value, u) not in direct)
+            for value, users in rows
+            for u in users
+        ],
+        np.bool_,
+    )
