@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -19,8 +19,21 @@ from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.source import SOURCE, SourceModel
 from mcm_compiler.last_words import doing
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Partition, PartitionProblem
-from mcm_compiler.passes import Pass, PassContext, PassManager, parse_pipeline, print_pipeline
+from mcm_compiler.partition import (
+    LEGALIZATION,
+    PARTITION,
+    PARTITION_PROBLEM,
+    Partition,
+    PartitionProblem,
+)
+from mcm_compiler.passes import (
+    AnyKey,
+    Pass,
+    PassContext,
+    PassManager,
+    parse_pipeline,
+    print_pipeline,
+)
 from mcm_compiler.program import PROGRAM, LoweredProgram
 from mcm_compiler.registry import ZOO
 from mcm_compiler.replication import REPLICATION, Replication
@@ -31,6 +44,20 @@ from mcm_compiler.staging import StagingFolder, staging
 from mcm_compiler.target import ChipModel, Target, Wire
 from mcm_compiler.target_loading import load_target, without_chips
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
+
+RESULT_FACTS: tuple[AnyKey, ...] = (
+    PARTITION_PROBLEM,
+    PARTITION,
+    LEGALIZATION,
+    CHIP_MODELS,
+    WIRES,
+    PROGRAM,
+    SIMULATION,
+    EMITTED,
+    VERIFICATION,
+    REPLICATION,
+)
+"""What a compile hands out; it holds of the graph as the last pass left it."""
 
 __all__ = ["CompileResult", "compile_model", "load_target", "run_passes"]
 
@@ -128,7 +155,9 @@ def compile_model(
             )
         )
     with staging(output, force) as stage, doing(_named(model)):
-        compiled, found, timings = _run(model, package, options, manager, stage, progress)
+        compiled, found, timings = _run(
+            model, package, options, manager, stage, progress, RESULT_FACTS
+        )
         result = CompileResult(
             source=SOURCE.get(compiled),
             target=package,
@@ -207,6 +236,7 @@ def _run(
     manager: PassManager,
     stage: StagingFolder,
     progress: Callable[[str], None] | None,
+    wanted: Sequence[AnyKey] = (),
 ) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]]]:
     show = progress or _silent
     start = time.perf_counter()
@@ -216,7 +246,7 @@ def _run(
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show)
     try:
-        manager.run(compiled, context)
+        manager.run(compiled, context, wanted)
     except CompileError as error:
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__

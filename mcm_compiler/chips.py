@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
+from mcm_compiler.partition import CHIP
 from mcm_compiler.target import ChipModel, Wire
 
-CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey("chip_models")
+CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
+    "chip_models", derived_from=(GRAPH, CHIP)
+)
 """One model per used chip, ascending."""
 
-WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires")
+WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires", derived_from=(GRAPH, CHIP))
 """All tensors that travel between chips and the host, in order of first use."""
 
 GROUP_PROPERTY = "mcm.group"

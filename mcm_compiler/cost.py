@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 
 Engine = Literal["array", "vector", "memory", "none"]
 """What limits an op: the MAC array, the vector unit, SRAM bandwidth, or nothing at all."""
@@ -76,5 +76,5 @@ class KnowsViews(Protocol):
         ...
 
 
-NODE_COST: AnnotationKey[NodeCost] = AnnotationKey("node_cost", on="node")
+NODE_COST: AnnotationKey[NodeCost] = AnnotationKey("node_cost", on="node", derived_from=(GRAPH,))
 """The cost of each op on its own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 
 
 @dataclass(frozen=True)
@@ -46,5 +46,5 @@ class FusionPlan:
         return {node: group.name for node, group in self.group_of.items()}
 
 
-FUSION_PLAN: AnnotationKey[FusionPlan] = AnnotationKey("fusion_plan")
+FUSION_PLAN: AnnotationKey[FusionPlan] = AnnotationKey("fusion_plan", derived_from=(GRAPH,))
 """The fusion plan of the model."""

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.target import PackageLimits, Routing
 
 if TYPE_CHECKING:
@@ -352,11 +354,15 @@ class Legalization:
     relays: tuple[tuple[str, str, int], ...] = field(default=())
 
 
-PARTITION_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey("partition_problem")
-PARTITION: AnnotationKey[Partition] = AnnotationKey("partition")
-LEGALIZATION: AnnotationKey[Legalization] = AnnotationKey("legalization")
-CHIP: AnnotationKey[int] = AnnotationKey("chip", on="node")
+PARTITION_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
+    "partition_problem", derived_from=(GRAPH, NODE_COST, FUSION_PLAN, "replication")
+)
+PARTITION: AnnotationKey[Partition] = AnnotationKey("partition", derived_from=(PARTITION_PROBLEM,))
+LEGALIZATION: AnnotationKey[Legalization] = AnnotationKey(
+    "legalization", derived_from=(GRAPH, PARTITION)
+)
+CHIP: AnnotationKey[int] = AnnotationKey("chip", on="node", derived_from=(GRAPH, PARTITION))
 """Chip of each op, once the graph is legal."""
 
-RELAY: AnnotationKey[bool] = AnnotationKey("relay", on="node")
+RELAY: AnnotationKey[bool] = AnnotationKey("relay", on="node", derived_from=())
 """Set on each op that only passes on what arrives from the chip before, be it constant or not."""

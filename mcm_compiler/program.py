@@ -237,5 +237,7 @@ def _chip_from(data: Mapping[str, Any]) -> ChipProgram:
     )
 
 
-PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey("lowered_program")
+PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey(
+    "lowered_program", derived_from=("chip_models", "wires")
+)
 """The lowered program of the model."""

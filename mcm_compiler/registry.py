@@ -10,7 +10,7 @@ import difflib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -41,11 +41,18 @@ class Registry(Generic[T]):
     Args:
         group: the entry-point group, such as `mcm_compiler.passes`.
         kind: the word for messages, such as `pass`.
+        more: gives components that no entry point names, once they are asked for.
     """
 
-    def __init__(self, group: str, kind: str) -> None:
+    def __init__(
+        self,
+        group: str,
+        kind: str,
+        more: Callable[[], Iterable[Registration[T]]] = tuple[Registration[T], ...],
+    ) -> None:
         self.group = group
         self.kind = kind
+        self._more = more
         self._registered: dict[str, Registration[T]] = {}
         self._scanned = False
 
@@ -106,6 +113,8 @@ class Registry(Generic[T]):
         for entry in importlib.metadata.entry_points(group=self.group):
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
             self._insert(Registration(entry.name, origin, cast("Callable[[], T]", entry.load)))
+        for registration in self._more():
+            self._insert(registration)
         # Only now: a name that is taken twice is a fault of every look, not of the first alone.
         self._scanned = True
 
@@ -124,7 +133,13 @@ class Registry(Generic[T]):
         self._registered[registration.name] = registration
 
 
-PASSES: Registry[Any] = Registry("mcm_compiler.passes", "pass")
+def _stock_passes() -> Iterable[Registration[Any]]:
+    from mcm_compiler.stock_passes import stock_registrations
+
+    return stock_registrations()
+
+
+PASSES: Registry[Any] = Registry("mcm_compiler.passes", "pass", _stock_passes)
 TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
 TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.cost import NODE_COST
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.partition import LowerBound, PartitionProblem
 
 
@@ -51,8 +53,12 @@ class Replication:
         return self.others
 
 
-REPLICATION: AnnotationKey[Replication] = AnnotationKey("replication")
-"""How many pipelines the package runs; absent means one on all chips."""
-
-PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey("package_problem")
+PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
+    "package_problem", derived_from=(GRAPH, NODE_COST, FUSION_PLAN)
+)
 """The partition problem of one pipeline on all chips of the package."""
+
+REPLICATION: AnnotationKey[Replication] = AnnotationKey(
+    "replication", derived_from=(PACKAGE_PROBLEM, "applied_plan")
+)
+"""How many pipelines the package runs; absent means one on all chips."""

@@ -68,8 +68,8 @@ class AppliedPlan:
     tensors: tuple[DividedTensor, ...]
 
 
-APPLIED_PLAN: AnnotationKey[AppliedPlan] = AnnotationKey("applied_plan")
-"""The plan that the source model was rewritten by, before anything else."""
+APPLIED_PLAN: AnnotationKey[AppliedPlan] = AnnotationKey("applied_plan", derived_from=())
+"""The plan that the source model was rewritten by, before anything else: a record as well."""
 
-SHARDING_PLAN: AnnotationKey[ShardingPlan] = AnnotationKey("sharding_plan")
-"""The sharding plan that the graph follows."""
+SHARDING_PLAN: AnnotationKey[ShardingPlan] = AnnotationKey("sharding_plan", derived_from=())
+"""Which ops of the source model were sharded, by name: a record, true whatever passes do next."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.program import LoweredProgram
+from mcm_compiler.program import PROGRAM, LoweredProgram
 
 Floats = npt.NDArray[np.float64]
 
@@ -144,5 +144,5 @@ class Simulator(Protocol):
         ...
 
 
-SIMULATION: AnnotationKey[SimulationResult] = AnnotationKey("simulation")
+SIMULATION: AnnotationKey[SimulationResult] = AnnotationKey("simulation", derived_from=(PROGRAM,))
 """The simulator's verdict on the lowered program."""

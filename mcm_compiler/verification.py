@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.program import PROGRAM
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,10 @@ class Verification:
         return all(compared.holds for compared in (*self.outputs, *self.expected))
 
 
-VERIFICATION: AnnotationKey[Verification] = AnnotationKey("verification")
-"""The verdict of onnxruntime on the split model."""
-
-EMITTED: AnnotationKey[tuple[str, ...]] = AnnotationKey("emitted_files")
+EMITTED: AnnotationKey[tuple[str, ...]] = AnnotationKey(
+    "emitted_files", derived_from=(SOURCE, CHIP_MODELS, WIRES, PROGRAM)
+)
 """Names of the files that were written to the staging folder."""
+
+VERIFICATION: AnnotationKey[Verification] = AnnotationKey("verification", derived_from=(EMITTED,))
+"""The verdict of onnxruntime on the split model."""

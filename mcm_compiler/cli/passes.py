@@ -27,7 +27,9 @@ def command(plugin: tuple[Path, ...], output_format: str) -> None:
             "summary": cls.summary,
             "options": option_rows(cls),
             "requires": [key.name for key in cls.requires],
+            "uses": [key.name for key in cls.uses],
             "provides": [key.name for key in cls.provides],
+            "preserves": [key.name for key in cls.preserves],
             "invalidates": [key.name for key in cls.invalidates],
         }
 

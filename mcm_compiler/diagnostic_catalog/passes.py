@@ -47,4 +47,27 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "model's. Run again with the environment variable MCMC_DEBUG=1 to see the stack trace,\n"
         "and report it to whoever provides the pass.",
     ),
+    CatalogEntry(
+        "MCM-X010",
+        "passes ran again",
+        "A pass changed the graph, or made a fact anew from which others were derived (fuse a\n"
+        "second time, for example). What was derived from it no longer held, so the passes that\n"
+        "make those facts ran again, with the options that the pipeline gives them. The result is\n"
+        "right; an order of passes in which nothing has to be made twice saves the time.",
+    ),
+    CatalogEntry(
+        "MCM-X011",
+        "fact no longer holds",
+        "A pass requires a fact that an earlier pass made untrue, by changing the graph or by\n"
+        "making another fact anew, and no pass of the pipeline can make it again. The message\n"
+        "names the pass after which it fell. A pass that changes the graph and keeps a fact true\n"
+        "declares so with preserves; otherwise put a pass that provides the fact between the two.",
+    ),
+    CatalogEntry(
+        "MCM-X012",
+        "pass of onnx_ir refuses the model",
+        "A pass of onnx_ir that the pipeline names raised an error; the message holds its reason.\n"
+        "CheckerPass and ShapeInferencePass do so for models that they find faulty, and the\n"
+        "compiler is more patient than they are. Leave the pass out, or mend the model.",
+    ),
 )

@@ -32,5 +32,5 @@ class SourceModel:
     shape_only: bool = False
 
 
-SOURCE: AnnotationKey[SourceModel] = AnnotationKey("source")
+SOURCE: AnnotationKey[SourceModel] = AnnotationKey("source", derived_from=())
 """The source of the model; there from the import on."""

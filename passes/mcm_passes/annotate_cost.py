@@ -25,7 +25,7 @@ class AnnotateCost(Pass):
     summary: ClassVar[str] = "estimate flops, bytes and seconds of every op"
     provides: ClassVar[tuple[AnyKey, ...]] = (NODE_COST,)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class."""
         cost_model = context.target.cost_model()
         unmodelled: dict[tuple[str, str], list[ir.Node]] = {}
@@ -47,3 +47,4 @@ class AnnotateCost(Pass):
                     severity=Severity.WARNING,
                 )
             )
+        return False

@@ -14,7 +14,6 @@ from mcm_compiler.sharding import APPLIED_PLAN, AppliedPlan
 from mcm_passes.parallel.plan_application import planned_classes
 from mcm_passes.parallel.plannable import make_plannable
 from mcm_passes.parallel.sharded_graph import shard_graph
-from mcm_passes.placement_facts import PLACEMENT_FACTS
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class ApplyPlan(Pass):
     name: ClassVar[str] = "apply_plan"
     summary: ClassVar[str] = "divide ops over chips as a plan of mcmc parallelize says"
     provides: ClassVar[tuple[AnyKey, ...]] = (APPLIED_PLAN,)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
 
     file: str
 

@@ -23,11 +23,14 @@ class Emit(Pass):
     name: ClassVar[str] = "emit"
     summary: ClassVar[str] = "write the chips' models and the annotated model"
     requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP, CHIP_MODELS, WIRES)
+    uses: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
     provides: ClassVar[tuple[AnyKey, ...]] = (EMITTED,)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `EMITTED` to the names of the files, sorted."""
         folder = context.staging.path
+        for stale in (*folder.glob("chip_*.onnx"), *folder.glob("chip_*.onnx.data")):
+            stale.unlink()  # of a run before the graph changed, perhaps on more chips
         write_chips(
             folder,
             SOURCE.get(model),
@@ -37,3 +40,4 @@ class Emit(Pass):
             PROGRAM.find(model),
         )
         EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))
+        return False

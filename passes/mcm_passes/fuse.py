@@ -8,7 +8,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.partition import PARTITION
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_passes.fusion_rules import RULES
 from mcm_passes.fusion_rules.fusion_graph import FusionGraph
@@ -32,7 +31,6 @@ class Fuse(Pass):
     name: ClassVar[str] = "fuse"
     summary: ClassVar[str] = "plan which ops run as one kernel"
     provides: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = (PARTITION,)
 
     max_group: int = 64
     rules: tuple[str, ...] = _RULE_NAMES
@@ -44,9 +42,10 @@ class Fuse(Pass):
         if unknown:
             raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(_RULE_NAMES)}")
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class."""
         FUSION_PLAN.set(model, plan_fusion(model.graph, self.max_group, self.rules))
+        return False
 
 
 def plan_fusion(

@@ -11,6 +11,7 @@ from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.replication import REPLICATION
 from mcm_passes.partitioning.legalization import legalize
 
 
@@ -22,6 +23,13 @@ class Legalize(Pass):
     summary: ClassVar[str] = "clone cheap ops and insert relays, so that every hop is one chip"
     requires: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN, PARTITION_PROBLEM, PARTITION)
     provides: ClassVar[tuple[AnyKey, ...]] = (CHIP, LEGALIZATION)
+    preserves: ClassVar[tuple[AnyKey, ...]] = (
+        NODE_COST,
+        FUSION_PLAN,
+        PARTITION_PROBLEM,
+        PARTITION,
+        REPLICATION,
+    )
 
     def run(self, model: ir.Model, context: PassContext) -> None:
         """Changes the graph; every op that a chip runs has `CHIP` and `NODE_COST` afterwards.

@@ -23,7 +23,7 @@ class Lower(Pass):
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
     provides: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `PROGRAM`.
 
         Raises:
@@ -34,6 +34,7 @@ class Lower(Pass):
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
         PROGRAM.set(model, program)
+        return False
 
 
 def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:

@@ -18,7 +18,6 @@ from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_passes.parallel.replicas import choose_replicas, equal_chips, given_replicas
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import with_chips
-from mcm_passes.placement_facts import PLACEMENT_FACTS
 from mcm_passes.problem_files.wishes import Wishes
 from mcm_passes.shard_oversized import ShardOversized
 
@@ -38,21 +37,21 @@ class Parallelize(Pass):
     summary: ClassVar[str] = "split what no chip can hold, run small models several times"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
     provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN, PACKAGE_PROBLEM, REPLICATION)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
+    preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = ShardOversized.fraction
 
     def __post_init__(self) -> None:
         ShardOversized(self.fraction)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM` and `REPLICATION`.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
                 MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
         """
-        ShardOversized(self.fraction).run(model, context)
+        divided = ShardOversized(self.fraction).run(model, context)
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = Wishes.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
@@ -62,6 +61,7 @@ class Parallelize(Pass):
         applied = APPLIED_PLAN.find(model)
         planned = applied.plan.degrees.data if applied is not None else None
         REPLICATION.set(model, _replication(problem, options, context.target.name, planned))
+        return divided
 
 
 def _replication(

@@ -31,7 +31,6 @@ from mcm_passes.partitioning.planned_memory import overflows, solve_with_plans
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
-from mcm_passes.placement_facts import PLACEMENT_FACTS
 from mcm_passes.problem_files.wishes import Wishes
 from mcm_passes.strategies.lazy_judge import LazyJudge
 from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
@@ -49,12 +48,12 @@ class PartitionPass(Pass):
     name: ClassVar[str] = "partition"
     summary: ClassVar[str] = "place ops on chips, with a proven bound"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
+    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION,)
     provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION, REPLICATION)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
 
     strategy: str | None = None
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
         MCM-P014 notes values whose type nothing tells.
@@ -120,7 +119,8 @@ class PartitionPass(Pass):
                 PARTITION_PROBLEM.set(model, shared)
                 PARTITION.set(model, partition)
                 REPLICATION.set(model, replication)
-                return
+                break
+        return False
 
 
 def _judge(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:

@@ -15,7 +15,6 @@ from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
 from mcm_compiler.target import Target
 from mcm_compiler.units import bytes_text
-from mcm_passes.placement_facts import PLACEMENT_FACTS
 from mcm_passes.sharding.oversized import OperatorSharder, Oversized, WeightDemand, weight_demand
 
 
@@ -35,7 +34,7 @@ class ShardOversized(Pass):
     name: ClassVar[str] = "shard_oversized"
     summary: ClassVar[str] = "split operators with more weights than a chip can hold"
     provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN,)
-    invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
+    preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = 0.95
 
@@ -43,7 +42,7 @@ class ShardOversized(Pass):
         if not 0.3 <= self.fraction <= 1:
             raise ValueError(f"fraction is {self.fraction}, not between 0.3 and 1")
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class.
 
         Raises:
@@ -71,6 +70,7 @@ class ShardOversized(Pass):
                     NODE_COST.set(node, cost_model.node_cost(node))
             context.report(_note(record, found, target))
         SHARDING_PLAN.set(model, ShardingPlan(tuple(records)))
+        return bool(demand.oversized)
 
 
 def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:

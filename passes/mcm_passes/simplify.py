@@ -7,14 +7,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.control_flow import inline_constant_ifs
 from mcm_compiler.ir.shapes import infer_shapes
 from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.sharding import SHARDING_PLAN
-from mcm_passes.placement_facts import PLACEMENT_FACTS
+from mcm_compiler.passes import Pass, PassContext
 from mcm_passes.simplification.common_subexpressions import merge_common_subexpressions
 from mcm_passes.simplification.constant_folding import fold_constants, fold_static_shapes
 from mcm_passes.simplification.dead_code import remove_dead_code
@@ -42,12 +38,6 @@ class Simplify(Pass):
 
     name: ClassVar[str] = "simplify"
     summary: ClassVar[str] = "fold constants, merge duplicates, drop identities and dead code"
-    invalidates: ClassVar[tuple[AnyKey, ...]] = (
-        FUSION_PLAN,
-        NODE_COST,
-        SHARDING_PLAN,
-        *PLACEMENT_FACTS,
-    )
 
     max_fold_bytes: int = 1 << 20
 

@@ -21,8 +21,9 @@ class Simulate(Pass):
     requires: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
     provides: ClassVar[tuple[AnyKey, ...]] = (SIMULATION,)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `SIMULATION`."""
         simulator = context.target.simulator()
         result = simulator.run(PROGRAM.get(model), context.options.inferences)
         SIMULATION.set(model, result)
+        return False

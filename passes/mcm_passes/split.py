@@ -22,7 +22,7 @@ class Split(Pass):
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP,)
     provides: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Attaches `CHIP_MODELS` and `WIRES`.
 
         Raises:
@@ -32,3 +32,4 @@ class Split(Pass):
         chips, wires = split(model, CHIP)
         CHIP_MODELS.set(model, chips)
         WIRES.set(model, wires)
+        return False

@@ -37,7 +37,7 @@ class Verify(Pass):
     requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP_MODELS, WIRES, EMITTED)
     provides: ClassVar[tuple[AnyKey, ...]] = (VERIFICATION,)
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `VERIFICATION`.
 
         Raises:
@@ -80,6 +80,7 @@ class Verify(Pass):
                 )
             )
         VERIFICATION.set(model, verification)
+        return False
 
 
 def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:

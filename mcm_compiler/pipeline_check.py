@@ -1,0 +1,75 @@
+"""Does every pass of a pipeline find the facts that it requires? Known before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.ir.annotations import AnnotationKey, falling_with
+from mcm_compiler.registry import PASSES
+
+if TYPE_CHECKING:
+    from mcm_compiler.passes import Pass
+
+
+def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any]]) -> set[str]:
+    """Checks that every pass finds what it requires.
+
+    A fact that an earlier pass provides counts as there even where it falls in between, since
+    that pass can run again. Missing are facts that nothing provides, those that a pass declares
+    to drop, and those that the model came with and that fall with a fact which a pass sets anew.
+
+    Args:
+        passes: the pipeline.
+        available: facts that are there before it.
+
+    Returns:
+        The names of the facts that are there at the end, or can be made again there.
+
+    Raises:
+        CompileError: MCM-X002, one diagnostic per missing fact.
+    """
+    have = {key.name for key in available}
+    given: set[str] = set()
+    reason: dict[str, str] = {}
+    faults: list[Diagnostic] = []
+    for step in passes:
+        for key in step.requires:
+            if key.name not in have:
+                why = reason.get(key.name, "no earlier pass provides")
+                givers = providers(key)
+                faults.append(
+                    Diagnostic(
+                        "MCM-X002",
+                        f"pass '{step.name}' requires '{key.name}', which {why}",
+                        at=f"'{','.join(map(str, passes))}'",
+                        hint=f"put {' or '.join(givers)} before it" if givers else None,
+                    )
+                )
+        provided = {key.name for key in step.provides}
+        dropped = {key.name for key in step.invalidates} - provided
+        reason |= dict.fromkeys(dropped, f"pass '{step.name}' drops")
+        kept = provided | {key.name for key in step.preserves}
+        for name in falling_with(sorted(provided), kept):
+            if name in have and name not in given:
+                dropped.add(name)
+                reason[name] = f"falls with what pass '{step.name}' sets anew"
+        have = (have - dropped) | provided
+        given = (given - dropped) | provided
+    if faults:
+        raise CompileError(faults)
+    return have
+
+
+def providers(key: AnnotationKey[Any]) -> list[str]:
+    """Names of the registered passes that provide `key`; one that does not load gives nothing."""
+    names: list[str] = []
+    for registration in PASSES.registrations():
+        try:
+            provides: Sequence[AnnotationKey[Any]] = registration.load().provides
+        except (ImportError, AttributeError):
+            continue
+        if any(k.name == key.name for k in provides):
+            names.append(registration.name)
+    return names
