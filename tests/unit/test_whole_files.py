@@ -62,9 +62,14 @@ def test_a_device_stays() -> None:
 
 def test_what_takes_the_place_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "y"
-    with pytest.raises(CompileError, match="MCM-U050"), whole_file(path) as partial:
-        partial.write_bytes(b"new")
-        os.mkfifo(path)
+
+    def write() -> None:
+        with whole_file(path) as partial:
+            partial.write_bytes(b"new")
+            os.mkfifo(path)
+
+    with pytest.raises(CompileError, match="MCM-U050"):
+        write()
     assert path.is_fifo()
     assert os.listdir(tmp_path) == ["y"]
 
@@ -92,9 +97,14 @@ def test_the_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
 def test_a_block_that_fails_leaves_the_file_before(tmp_path: Path) -> None:
     path = tmp_path / "y"
     path.write_text("before")
-    with pytest.raises(ValueError, match="no"), whole_file(path) as partial:
-        partial.write_text("half")
-        raise ValueError("no")
+
+    def write() -> None:
+        with whole_file(path) as partial:
+            partial.write_text("half")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write()
     assert os.listdir(tmp_path) == ["y"]
     assert path.read_text() == "before"
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.private_folders import PREFIX
+from mcm_compiler.private_folders import PREFIX, remove_stale
 from mcm_compiler.staging import cannot_write
 from mcm_compiler.target_loading import load_target
 from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
@@ -177,9 +177,11 @@ def _begin(folder: Path, run: dict[str, Any]) -> None:
     Raises:
         CompileError: MCM-L008 if it is not.
     """
+    # Of a process that was killed while it wrote.
+    remove_stale(folder)
     path = folder / RUN_NAME
     if not path.exists():
-        # A private folder is all that a process leaves that was killed before.
+        # Those of another host or container may be left.
         if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
             raise _other_training(folder, "it holds files, but no training")
         write_whole(path, _text(run), lasting=True)
