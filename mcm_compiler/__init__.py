@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from mcm_compiler.hermetic import keep_to_itself
+
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult, compile_model, load_target
     from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from mcm_compiler.registry import register_pass
 
 __version__ = "0.1.0"
+
+# Before anything loads onnxruntime or numba, which read their settings then.
+keep_to_itself()
 
 __all__ = [
     "CompileError",

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -21,9 +22,6 @@ from pathlib import Path
 from mcm_compiler.last_words import LastWords, unfinished
 
 PREFIX = ".mcmc-"
-PARTIAL_SUFFIX = ".partial"
-"""Ends the names of single files that are not whole yet."""
-
 _OWNED = re.compile(re.escape(PREFIX) + r"([0-9a-f]{8})-([0-9]{1,9})-")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
@@ -39,10 +37,12 @@ def private_folder(parent: Path | None) -> Generator[Path]:
     Raises:
         OSError: if it cannot be made.
     """
-    prefix = f"{PREFIX}{world() or 'here'}-{os.getpid()}-"
-    path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    place = Path(tempfile.gettempdir()) if parent is None else parent
+    path = place / f"{PREFIX}{world() or 'here'}-{os.getpid()}-{secrets.token_hex(8)}"
+    # Told before it is there: whoever outlives this process knows what to remove at any moment.
     with unfinished(path):
         try:
+            path.mkdir(mode=0o700)
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
@@ -78,9 +78,6 @@ def clean_up(words: LastWords) -> None:
         # The words come out of the memory of a process that crashed.
         if path.name.startswith(PREFIX):
             shutil.rmtree(path, ignore_errors=True)
-        elif path.name.endswith(PARTIAL_SUFFIX):
-            with contextlib.suppress(OSError):
-                path.unlink()
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -151,11 +152,12 @@ def _move_into_place(path: Path, destination: Path, force: bool) -> None:
     # Another compile may have been faster; what it wrote is treated like what was there before.
     _check_destination(destination, force)
     for _ in range(_MAX_MOVES):
-        old = Path(tempfile.mkdtemp(prefix=".mcmc-old-", dir=destination.absolute().parent))
+        old = destination.absolute().parent / f".mcmc-old-{secrets.token_hex(8)}"
         # Two renames: a kill between them leaves the old folder beside, never a mixture.
         kept = old / "folder"
         with unfinished(old), displaced(kept, destination):
             try:
+                old.mkdir(mode=0o700)
                 with contextlib.suppress(FileNotFoundError):
                     destination.rename(kept)
                 if _renamed(path, destination):

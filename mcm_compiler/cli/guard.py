@@ -14,8 +14,9 @@ from mcm_compiler.ci.baseline import read_baseline, report_path
 from mcm_compiler.ci.batch import Outcome, Settings, with_baseline
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.junit import junit_xml
-from mcm_compiler.cli.output_files import diagnosed_writes, whole_file
+from mcm_compiler.cli.output_files import diagnosed_writes
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.whole_files import refuse_irregular, write_whole
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,11 @@ class Guard:
             folder: of the model in the batch, or None for a single model.
 
         Raises:
-            CompileError: MCM-U030 if the baseline as a whole is missing.
+            CompileError: MCM-U030 if the baseline as a whole is missing, MCM-U050 if the JUnit file
+                would take the place of something that is no file.
         """
+        if self.junit is not None:
+            refuse_irregular(self.junit)
         if self.baseline is None:
             return None
         path = report_path(self.baseline, folder)
@@ -65,7 +69,7 @@ class Guard:
         """Writes the annotations and the JUnit file.
 
         Raises:
-            CompileError: MCM-A002 if the file cannot be written.
+            CompileError: MCM-A002 or MCM-U050 if the file cannot be written.
         """
         if wanted(os.environ):
             for outcome in outcomes:
@@ -75,5 +79,4 @@ class Guard:
             text = junit_xml(outcomes, settings.target)
             with diagnosed_writes(self.junit):
                 self.junit.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.junit) as partial:
-                partial.write_bytes(text)
+            write_whole(self.junit, text)

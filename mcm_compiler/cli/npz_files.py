@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.cli.output_files import whole_file
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.whole_files import whole_file
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

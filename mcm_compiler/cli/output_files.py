@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.last_words import unfinished
-from mcm_compiler.private_folders import PARTIAL_SUFFIX
 from mcm_compiler.staging import cannot_write
+from mcm_compiler.whole_files import refuse_irregular, write_whole
 
 
 def refuse_existing(path: Path, force: bool) -> None:
     """Stops a verb before it would write over `path`.
 
     Raises:
-        CompileError: MCM-U021 if `path` exists and not `force`, or if it is a folder.
+        CompileError: MCM-U021 if `path` exists and not `force`, or if it is a folder; MCM-U050 if
+            it is a link, a device, a pipe or a socket.
     """
+    if not path.is_dir() or path.is_symlink():
+        refuse_irregular(path)
     if os.path.lexists(path) and (not force or path.is_dir()):
         hint = "choose another one" if path.is_dir() else "choose another one, or give --force"
         raise CompileError(
@@ -31,29 +33,10 @@ def refuse_existing_model(path: Path, force: bool) -> None:
     """`refuse_existing` for an ONNX file and the data file that large weights go to.
 
     Raises:
-        CompileError: MCM-U021.
+        CompileError: MCM-U021, MCM-U050.
     """
     refuse_existing(path, force)
     refuse_existing(path.with_name(f"{path.name}.data"), force)
-
-
-@contextmanager
-def whole_file(path: Path) -> Generator[Path]:
-    """A temporary path beside `path` that takes its place when the block succeeds.
-
-    Raises:
-        CompileError: MCM-A002 if the system refuses the write.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
-    try:
-        try:
-            with unfinished(partial):
-                yield partial
-                os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(error, path) from error
 
 
 def write_assignment(
@@ -67,8 +50,7 @@ def write_assignment(
     from mcm_compiler.assignment_file import JSON_SUFFIX, assignment_text
 
     text = assignment_text(chip_of, column, as_json=path.suffix.lower() == JSON_SUFFIX)
-    with whole_file(path) as partial:
-        partial.write_bytes(text.encode("utf-8", "backslashreplace"))
+    write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

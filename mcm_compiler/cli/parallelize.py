@@ -202,17 +202,18 @@ def _write(
     annotated: Path | None,
     sharded: Path | None,
 ) -> None:
-    from mcm_compiler.cli.output_files import whole_file
-    from mcm_compiler.ir.writer import write_with_data
+    from mcm_compiler.cli.output_files import diagnosed_writes
+    from mcm_compiler.ir.writer import write_model
     from mcm_compiler.parallel_plan import plan_text
+    from mcm_compiler.whole_files import write_whole
 
     if output is not None:
-        with whole_file(output) as partial:
-            partial.write_bytes(plan_text(result.plan).encode())
+        write_whole(output, plan_text(result.plan).encode())
         click.echo(f"wrote {output}", err=True)
     for path, make in ((annotated, planner.annotated), (sharded, planner.sharded)):
         if path is not None:
-            write_with_data(make(model, result.plan), path, f"{path.name}.data")
+            with diagnosed_writes(path):
+                write_model(make(model, result.plan), path, inline_bytes=0)
             click.echo(f"wrote {path}", err=True)
 
 

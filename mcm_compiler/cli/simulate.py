@@ -31,9 +31,10 @@ def command(
     The files are compared with the hashes of the manifest before anything is simulated.
     """
     from mcm_compiler.artifact.simulate import read_compiled
-    from mcm_compiler.cli.output_files import refuse_existing, whole_file
+    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
     from mcm_compiler.report.simulation_data import simulation_data
+    from mcm_compiler.whole_files import whole_file
 
     if trace is not None:
         refuse_existing(trace, force)
@@ -44,7 +45,7 @@ def command(
     simulation = simulator.run(compiled.program, inferences)
     if trace is not None:
         timeline = simulator.timeline(compiled.program, inferences)
-        with whole_file(trace) as partial, partial.open("wb") as file:
+        with whole_file(trace) as partial, partial.open("xb") as file:
             write_trace(timeline, file)
     data = simulation_data(
         simulation,

@@ -139,6 +139,28 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "in the first process, for a debugger.",
     ),
     CatalogEntry(
+        "MCM-U050",
+        "output is no file",
+        "The name of an output stands for a link, a device, a pipe, a socket or a folder. Nothing\n"
+        "is written through it, and it is not replaced, with --force neither. For results on\n"
+        "standard output there is --format json.",
+    ),
+    CatalogEntry(
+        "MCM-U051",
+        "not proven",
+        "With --strict, whatever was not verified or not proven is an error of its own, one for\n"
+        "each reason, and the command ends with exit code 3 if there is no other error. The output\n"
+        "folder is written all the same. Add verify to --passes, give data that the model runs on,\n"
+        "or leave --strict out where the reason is acceptable.",
+    ),
+    CatalogEntry(
+        "MCM-U052",
+        "standard stream cannot be written",
+        "Standard output or standard error is closed, its reader has gone away, or its disk is\n"
+        "full. The command stops at once with exit code 1, because nobody would see what it found.\n"
+        "Send what is not wanted to /dev/null instead of closing it.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from mcm_compiler.ir.map_types import model_to_proto
 from mcm_compiler.private_folders import private_folder
+from mcm_compiler.whole_files import refuse_irregular
 
 ALIGNMENT = 4096
 """Offsets of large tensors in external data: a page, so that the runtime can map them."""
@@ -57,20 +58,31 @@ def total_tensor_bytes(model: ir.Model) -> int:
     return sum(v.const_value.nbytes for v in initializers_of(model) if v.const_value is not None)
 
 
-def write_model(model: ir.Model, path: Path) -> None:
-    """Writes `model` to `path`, and more than `INLINE_LIMIT_BYTES` of weights to `<name>.data`.
+def write_model(model: ir.Model, path: Path, inline_bytes: int | None = None) -> None:
+    """Writes `model` to `path`, and its large weights to `<name>.data` if they are many.
 
-    Both files are written under temporary names and then renamed.
+    Both files are written in a private folder and then renamed.
+
+    Args:
+        model: left unchanged.
+        path: the ONNX file.
+        inline_bytes: weights up to which all are inline; None for `INLINE_LIMIT_BYTES`.
 
     Raises:
         OSError: if the files cannot be written.
+        CompileError: MCM-U050 if one would take the place of something that is no file.
     """
-    data_name = f"{path.name}.data" if total_tensor_bytes(model) > INLINE_LIMIT_BYTES else None
+    limit = INLINE_LIMIT_BYTES if inline_bytes is None else inline_bytes
+    data_name = f"{path.name}.data" if total_tensor_bytes(model) > limit else None
+    data_path = path.with_name(f"{path.name}.data")
     with private_folder(path.absolute().parent) as folder:
         staged = folder / path.name
         write_with_data(model, staged, data_name)
-        if data_name is not None:
-            os.replace(folder / data_name, path.parent / data_name)
+        for place in (path, data_path) if data_name is not None else (path,):
+            refuse_irregular(place)
+        # Without large weights there is none.
+        if data_name is not None and (folder / data_name).exists():
+            os.replace(folder / data_name, data_path)
         os.replace(staged, path)
 
 

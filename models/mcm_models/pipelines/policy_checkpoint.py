@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from mcm_compiler.bounded_json import UnreadableError, parse_json
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.whole_files import write_whole
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import QLayout, Singles
 from mcm_models.pipelines.policy_features import (
@@ -86,9 +86,7 @@ def save_pipeline_policy(
         {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
         metadata={CARD_KEY: card.to_json()},
     )
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    os.replace(part, path)
+    write_whole(path, data)
 
 
 def load_pipeline_policy(

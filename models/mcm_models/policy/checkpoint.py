@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 
 from mcm_compiler.bounded_json import UnreadableError, parse_json
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.whole_files import write_whole
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import PolicyLayout, Weights
 
@@ -61,9 +61,7 @@ def save_checkpoint(path: Path, weights: Weights, card: PolicyCard) -> None:
         {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
         metadata={CARD_KEY: card.to_json()},
     )
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    os.replace(part, path)
+    write_whole(path, data)
 
 
 def load_checkpoint(path: Path) -> tuple[Weights, PolicyCard]:

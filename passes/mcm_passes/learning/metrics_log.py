@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.whole_files import appended_file
 
 Number = int | float | str
 
@@ -47,7 +48,7 @@ class MetricsLog:
 
 
 def _cut(path: Path, length: int) -> None:
-    with path.open("ab") as stream:
+    with appended_file(path) as stream:
         if stream.tell() < length:
             raise CompileError(
                 Diagnostic(
@@ -62,7 +63,7 @@ def _cut(path: Path, length: int) -> None:
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("ab") as stream:
+    with appended_file(path) as stream:
         stream.write(text.encode("utf-8", "backslashreplace"))
         stream.flush()
         os.fsync(stream.fileno())

@@ -17,9 +17,11 @@ from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.private_folders import PREFIX, remove_stale
 from mcm_compiler.staging import cannot_write
 from mcm_compiler.target_loading import load_target
 from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.whole_files import appended_file, write_whole
 from mcm_passes.learning.data_sets import DataSet, data_set
 from mcm_passes.learning.jobs import Jobs, open_jobs
 from mcm_passes.learning.recipes import RECIPES, Recipe, transferring
@@ -28,7 +30,6 @@ from mcm_passes.learning.training_problems import (
     digest_of,
     training_problems,
 )
-from mcm_passes.learning.training_state import partial_path, replace_file
 from mcm_passes.learning.validation import Score, fine_tuned, zero_shot
 
 RUN_NAME = "run.json"
@@ -176,13 +177,14 @@ def _begin(folder: Path, run: dict[str, Any]) -> None:
     Raises:
         CompileError: MCM-L008 if it is not.
     """
+    # Of a process that was killed while it wrote.
+    remove_stale(folder)
     path = folder / RUN_NAME
     if not path.exists():
-        # All that a process leaves that was stopped before.
-        part = partial_path(path)
-        if any(other != part for other in folder.iterdir()):
+        # Those of another host or container may be left.
+        if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
             raise _other_training(folder, "it holds files, but no training")
-        replace_file(path, _text(run))
+        write_whole(path, _text(run), lasting=True)
         return
     try:
         noted = json.loads(path.read_bytes())
@@ -307,8 +309,8 @@ def _choose(
         },
     )
     log = "".join(each.line() for each in (*scored, *tuned))
-    replace_file(folder / VALIDATION_NAME, log.encode())
-    replace_file(folder / CARD_NAME, card.to_json().encode())
+    write_whole(folder / VALIDATION_NAME, log.encode(), lasting=True)
+    write_whole(folder / CARD_NAME, card.to_json().encode(), lasting=True)
     save_checkpoint(folder / POLICY_NAME, weights, card)
 
 
@@ -341,13 +343,13 @@ def _read_log(path: Path) -> list[_Scored]:
                 break
             scored.append(each)
             whole += len(line)
-    with path.open("ab") as stream:
+    with appended_file(path) as stream:
         stream.truncate(whole)
     return scored
 
 
 def _append_line(path: Path, line: str) -> None:
-    with path.open("ab") as stream:
+    with appended_file(path) as stream:
         stream.write(line.encode())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.whole_files import write_whole
 from mcm_models.policy.layout import PolicyLayout, Weights
 
 OPTIMIZER = "optimizer/"
@@ -56,7 +56,7 @@ class TrainingState:
             {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
             metadata={_KEY: json.dumps(numbers, sort_keys=True)},
         )
-        replace_file(path, data)
+        write_whole(path, data, lasting=True)
 
     @classmethod
     def load(cls, path: Path, layout: PolicyLayout) -> TrainingState:
@@ -92,18 +92,3 @@ class TrainingState:
                     hint="start the training again in another folder",
                 )
             ) from error
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file at once and for good: after a loss of power, too, it is the old or the new."""
-    part = partial_path(path)
-    with part.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, path)
-
-
-def partial_path(path: Path) -> Path:
-    """Where a file is written before it takes its place."""
-    return path.with_name(f".{path.name}.part")

@@ -15,6 +15,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.staging import cannot_write
 from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.whole_files import write_whole
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.plain_learner import PlainLearner
@@ -186,7 +187,7 @@ def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> Train
     )
     path = folder / POLICY_NAME
     save_pipeline_policy(path, trained.weights, card)
-    (folder / CARD_NAME).write_text(card.to_json(), encoding="utf-8")
+    write_whole(folder / CARD_NAME, card.to_json().encode())
     scores = {"length_over_look_ahead": trained.score}
     return TrainingResult(path, request.samples, scores)
 
