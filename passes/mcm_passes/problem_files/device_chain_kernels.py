@@ -49,6 +49,20 @@ class SplitOutputs(NamedTuple):
     split: Ints
 
 
+class PassedGroups(NamedTuple):
+    """Paths of the backward pass, where the order of groups does not keep its parts whole.
+
+    Attributes:
+        group: `[B]`, group that the paths go through.
+        before: `[B, words]`, bitset of the groups that they begin in.
+        behind: `[B, words]`, bitset of those that they end in.
+    """
+
+    group: Ints
+    before: Words
+    behind: Words
+
+
 class ChainLimits(NamedTuple):
     """What a chain has to keep.
 
@@ -106,6 +120,7 @@ def best_chains(
     members: Words,
     work: IdealWork,
     outputs: SplitOutputs,
+    passed: PassedGroups,
     limits: ChainLimits,
     ancestors: Words,
     descendants: Words,
@@ -121,6 +136,7 @@ def best_chains(
         members: `[I, words]`, bitsets of the ideals, by `work.least`.
         work: sums over them.
         outputs: what they split.
+        passed: what no device may hold the ends of alone.
         limits: what a chain has to keep.
         ancestors: `[G, words]`, bitsets.
         descendants: `[G, words]`, bitsets.
@@ -159,12 +175,14 @@ def best_chains(
                             for e in range(*arrived):
                                 if _beside(members, outputs, ancestors, descendants, i, j, e):
                                     load = np.inf
-                        if load <= ceiling and max(load, period) < best[a + 1, p, j]:
+                        better = load <= ceiling and max(load, period) < best[a + 1, p, j]
+                        if better and _whole(members, passed, i, j):
                             best[a + 1, p, j] = max(load, period)
                             came_from[a + 1, p, j] = 2 * i
                     if p < limits.cpus and period < best[a, p + 1, j]:
                         load = work.cpu[j] - work.cpu[i]
-                        if load <= ceiling and max(load, period) < best[a, p + 1, j]:
+                        better = load <= ceiling and max(load, period) < best[a, p + 1, j]
+                        if better and _whole(members, passed, i, j):
                             best[a, p + 1, j] = max(load, period)
                             came_from[a, p + 1, j] = 2 * i + 1
     return best, came_from
@@ -176,6 +194,24 @@ def _within(members: Words, i: int, j: int) -> bool:
     for k in range(members.shape[1]):
         beyond |= (members[i, k] & ~members[j, k]) != 0
     return not beyond
+
+
+@njit(cache=True)
+def _whole(members: Words, passed: PassedGroups, i: int, j: int) -> bool:
+    """Whether a device that takes over at ideal i and hands over at j has all between its ends."""
+    for b in range(passed.group.size):
+        g = passed.group[b]
+        own = (members[j, g >> 6] & ~members[i, g >> 6]) >> np.uint64(g & 63) & np.uint64(1)
+        if own:
+            continue
+        begins, ends = False, False
+        for k in range(members.shape[1]):
+            inside = members[j, k] & ~members[i, k]
+            begins |= (passed.before[b, k] & inside) != 0
+            ends |= (passed.behind[b, k] & inside) != 0
+        if begins and ends:
+            return False
+    return True
 
 
 @njit(cache=True)

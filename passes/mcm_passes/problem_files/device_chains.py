@@ -18,12 +18,14 @@ from mcm_compiler.placement import PlacementProblem
 from mcm_passes.problem_files.device_chain_kernels import (
     ChainLimits,
     IdealWork,
+    PassedGroups,
     SplitOutputs,
     best_chains,
     split_outputs,
 )
 from mcm_passes.problem_files.device_groups import DeviceGroups
 from mcm_passes.problem_files.device_loads import MEMORY_SLACK
+from mcm_passes.problem_files.training_order import backward_paths
 from mcm_passes.solver.rule_graph import RuleGraph, Words, closure
 
 Reading = Literal["none", "relay", "adjacent", "between"]
@@ -98,6 +100,8 @@ class ChainSearch:
             size_bytes=sums[:, 4].copy(),
             crossing=crossing,
         )
+        paths = backward_paths(problem, groups.group_of, self._behind)
+        self._passed = PassedGroups(paths.group, paths.before, paths.behind)
         self._first, self._last = int(sums[:, 5].argmin()), int(sums[:, 5].argmax())
         self._problem = problem
         self._count = groups.count
@@ -132,6 +136,7 @@ class ChainSearch:
             self._members,
             self._work,
             self._outputs,
+            self._passed,
             limits,
             self._before,
             self._behind,

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from mcm_compiler.partition import Bools, Floats, Ints
 from mcm_compiler.placement import PlacementProblem
-from mcm_passes.problem_files.device_loads import clonable_operators, order_edges, totals
+from mcm_passes.problem_files.device_loads import clonable_operators, totals
+from mcm_passes.problem_files.training_order import order_edges
 
 Pairs = npt.NDArray[np.int64]
 
@@ -27,7 +28,7 @@ class DeviceGroups:
         producer: `[T]`, group of each output that another group reads.
         transfer_time: `[T]`.
         readers: `[T]`, other groups that read it.
-        free: operators without a group, those that others read last.
+        free: operators without a group, each behind all operators that read it.
     """
 
     group_of: Ints
@@ -64,8 +65,7 @@ def device_groups(problem: PlacementProblem) -> DeviceGroups:
     group_of = _in_order(group_of, source, target)
     dear = np.bincount(group_of, ~clonable_operators(problem), int(group_of.max()) + 1) > 0
     free = ~dear & dear.any()
-    left_out = np.flatnonzero(free[group_of])
-    left_out = left_out[np.argsort(-group_of[left_out], kind="stable")]
+    left_out = _readers_first(problem, free[group_of])
     number = np.where(free, -1, np.cumsum(~free) - 1)
     group_of = number[group_of]
     kept = group_of >= 0
@@ -82,7 +82,7 @@ def device_groups(problem: PlacementProblem) -> DeviceGroups:
         producer=np.array(producer, np.int32),
         transfer_time=np.array(transfer, np.float64),
         readers=tuple(readers),
-        free=tuple(left_out.tolist()),
+        free=left_out,
     )
 
 
@@ -186,6 +186,24 @@ def _in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
             if not waits[h]:
                 heapq.heappush(ready, (int(first[h]), h))
     return place[group_of]
+
+
+def _readers_first(problem: PlacementProblem, chosen: Bools) -> tuple[int, ...]:
+    """The chosen operators, each behind all chosen ones that read it."""
+    inside = chosen[problem.edge_source] & chosen[problem.edge_target]
+    source, target = problem.edge_source[inside], problem.edge_target[inside]
+    read: dict[int, list[int]] = {v: [] for v in np.flatnonzero(chosen).tolist()}
+    readers = np.bincount(source, minlength=problem.num_operators)
+    for u, v in zip(source.tolist(), target.tolist(), strict=True):
+        read[v].append(u)
+    order = [v for v in read if not readers[v]]
+    # Grows while it is walked along.
+    for v in order:
+        for u in read[v]:
+            readers[u] -= 1
+            if not readers[u]:
+                order.append(u)
+    return tuple(order)
 
 
 def _outputs(

@@ -17,6 +17,7 @@ from mcm_compiler.partition import Bools, Floats, Ints
 from mcm_compiler.placement import PlacementProblem, Rule
 from mcm_compiler.placement_file import find_cycle
 from mcm_compiler.ring_rules import MAX_REPORTED, find_violations
+from mcm_passes.problem_files.training_order import order_edges, torn_parts
 
 MEMORY_SLACK = 1e-9
 """Relative room for the rounding of sums."""
@@ -60,8 +61,10 @@ def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> Devi
     that cost nothing are exempt, because each device that reads them has a copy.
 
     Not allowed are too much memory on an accelerator, an operator on a device that cannot run it,
-    operators of one color on two devices, and cycles between devices: forward edges lead to the
-    same or a higher device, backward ones to the same or a lower one.
+    operators of one color on two devices, cycles of forward edges between devices, and parts of
+    the backward pass that are not contiguous: a device that holds two of its operators holds all
+    on the paths from one to the other (section 3). See `order_edges` for colors without forward
+    operators.
 
     Args:
         problem: the problem.
@@ -170,7 +173,7 @@ def _memory(problem: PlacementProblem, device_of: Ints) -> list[str]:
 def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
     source, target = order_edges(problem)
     if rule == "none":
-        return _cycle(problem, device_of, source, target)
+        return [*_cycle(problem, device_of, source, target), *_torn(problem, device_of)]
     dear = ~clonable_operators(problem)[source]
     found = find_violations(
         device_of,
@@ -181,6 +184,14 @@ def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
         names=problem.names,
     )
     return [violation.message for violation in found]
+
+
+def _torn(problem: PlacementProblem, device_of: Ints) -> list[str]:
+    return [
+        f"device {d} holds operators of the backward pass before and behind "
+        f"{quote(problem.names[v])}, which is on device {device_of[v]}"
+        for v, d in torn_parts(problem, device_of)[:MAX_REPORTED]
+    ]
 
 
 def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Ints) -> list[str]:
@@ -194,17 +205,3 @@ def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Int
         return []
     shown = " -> ".join(str(device) for device in [*cycle[:MAX_REPORTED], cycle[0]])
     return [f"data flows in circles between devices: {shown}"]
-
-
-def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:
-    """Edges `(source, target)` that the order of devices has to follow.
-
-    Those of the forward pass as they are, those of the backward pass turned round, because it goes
-    through the devices the other way; edges between the passes are free (section 5.3).
-    """
-    back = problem.backward[problem.edge_source] & problem.backward[problem.edge_target]
-    forward = ~problem.backward[problem.edge_source] & ~problem.backward[problem.edge_target]
-    source = np.where(back, problem.edge_target, problem.edge_source)
-    target = np.where(back, problem.edge_source, problem.edge_target)
-    keep = back | forward
-    return source[keep], target[keep]

@@ -205,6 +205,16 @@ def test_a_problem_where_all_is_free_has_period_zero():
     assert found.period == found.lower_bound == found.gap == 0.0
 
 
+def test_free_operators_that_only_free_ones_read_have_a_place():
+    # 1 is read by 2, 3 and 4; it and 2 are free, and nobody reads 2.
+    nodes = [node(v, time, size=time) for v, time in ((1, 0.0), (2, 0.0), (3, 5.0), (4, 5.0))]
+    edges = [(1, 2, 0.0), (1, 3, 0.0), (1, 4, 0.0)]
+    for rule in RULES:
+        found = place(example(nodes, edges), rule)
+        assert found.period == found.lower_bound == 5.0
+        assert set(found.device_of.tolist()) == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("fields", "rule", "code"),
     [

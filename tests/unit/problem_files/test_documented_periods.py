@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from mcm_compiler.placement import PlacementRequest
@@ -27,7 +28,26 @@ def _row(name: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _training_row(name: str, published: float) -> str:
+    problem = with_devices(read_placement(PUBLISHED / "training" / name), None, 0)
+    found = DevicePlacement().place(problem, PlacementRequest("none"))
+    assert found.gap == 0.0
+    cells = [f"`{name.removesuffix('.json')}`", str(problem.num_operators)]
+    cells += [str(problem.max_accelerators), f"{found.period:.6g}", f"{published:.6g}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _rows(name: str) -> list[str]:
+    table = PAGE.read_text(encoding="utf-8").partition(f"<!-- {name}:begin -->\n")[2]
+    return table.partition(f"<!-- {name}:end -->")[0].splitlines()[2:]
+
+
+def test_the_training_table_is_what_is_found() -> None:
+    answers = PUBLISHED / "training" / "published_answers.json"
+    files = json.loads(answers.read_text(encoding="utf-8"))["files"]
+    assert _rows("training") == [_training_row(name, files[name]) for name in sorted(files)]
+
+
 def test_the_table_is_what_is_found() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("<!-- published:begin -->\n")[2]
-    rows = table.partition("<!-- published:end -->")[0].splitlines()[2:]
+    rows = _rows("published")
     assert rows == [_row(path.stem) for path in sorted(PUBLISHED.glob("*.json"))]
