@@ -13,6 +13,8 @@ import onnx_ir as ir
 from mcm_compiler import spec_text, zoo
 from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.artifact.emit import finish_folder
+from mcm_compiler.certificate.files import write_certificate
+from mcm_compiler.certificate.writing import certificate_of
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
@@ -275,6 +277,8 @@ def _import(
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> None:
+    if (certificate := certificate_of(result)) is not None:
+        write_certificate(stage.path, certificate)
     report = build_report(result)
     json_text.write(stage.path / layout.REPORT, report)
     text = render_markdown(report)

@@ -148,6 +148,8 @@ PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "place
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
 SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
+PROOF_CHECKERS: Registry[Any] = Registry("mcm_compiler.proof_checkers", "proof checker")
+PROBLEM_MODELS: Registry[Any] = Registry("mcm_compiler.problem_models", "problem model")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 
 _current_plugin: str | None = None

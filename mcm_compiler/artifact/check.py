@@ -12,17 +12,22 @@ from pathlib import Path
 from typing import cast
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.certificate_check import (
+    check_bound,
+    check_certificate,
+    refuse_unproven,
+)
 from mcm_compiler.artifact.changed_ops import changed_op
 from mcm_compiler.artifact.constraint_check import check_constraints
 from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
+from mcm_compiler.artifact.figures_check import check_figures
 from mcm_compiler.artifact.files_check import check_files
+from mcm_compiler.artifact.gate import OpenedFolder
 from mcm_compiler.artifact.json_shapes import Number, Whole
-from mcm_compiler.artifact.manifest import damaged, read_json, read_manifest
+from mcm_compiler.artifact.manifest import damaged, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
-from mcm_compiler.artifact.program_file import folder_program
 from mcm_compiler.artifact.run import input_faults
-from mcm_compiler.artifact.simulate import folder_target
-from mcm_compiler.artifact.structure_check import check_structure, load_chips
+from mcm_compiler.artifact.structure_check import check_structure
 from mcm_compiler.artifact.user_data import DataSet, read_data_sets
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
@@ -32,6 +37,11 @@ from mcm_compiler.verification import Verification
 
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
+
+
+_NEEDS = {"simulation": "memory", "bound": "certificate"}
+"""Steps that say nothing where another one fails: a program that is not that of the chips is not
+played, and a bound is one of the folder's problem."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +107,25 @@ def check_folder(
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
     """
-    manifest = read_manifest(folder)
+    opened = OpenedFolder(folder, read_manifest(folder))
+    manifest = opened.manifest
     verdicts: list[Verification] = []
+    skips: dict[str, Diagnostic] = {}
+
+    def certificate() -> str:
+        found = opened.certificate
+        if found is None:
+            return refuse_unproven(opened.report)
+        return check_certificate(opened, found)
+
+    def bound() -> str:
+        found = opened.certificate
+        if found is None:
+            return "nothing is claimed"
+        detail, unproven = check_bound(opened, found)
+        if unproven is not None:
+            skips["bound"] = unproven
+        return detail
 
     def equality() -> str:
         chips = [chip.chip for chip in manifest.chips]
@@ -111,39 +138,35 @@ def check_folder(
             folder, chips, manifest.wires, seeds, manifest.shape_only, users
         )
         verdicts.append(verification)
+        if (skipped := not_compared(verification)) is not None:
+            skips["equality"] = skipped
         if not verification.holds:
-            changed = changed_op(
-                load_chips(folder, manifest), load_model(folder / layout.ANNOTATED)
-            )
+            changed = changed_op(opened.chips, opened.source)
             raise CompileError(differences(verification, changed))
         return _describe(verification)
 
     steps: dict[str, Callable[[], str]] = {
         "files": lambda: check_files(folder, manifest),
         "structure": lambda: check_structure(folder, manifest),
-        "constraints": lambda: check_constraints(
-            manifest, load_chips(folder, manifest), folder_target(folder)
-        ),
-        "memory": lambda: check_memory(
-            load_chips(folder, manifest),
-            manifest.wires,
-            folder_target(folder),
-            folder_program(folder),
-        ),
-        "simulation": lambda: _check_simulation(folder),
+        "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
+        "memory": lambda: check_memory(opened.chips, manifest.wires, opened.target, opened.program),
+        "simulation": lambda: _check_simulation(opened),
+        "certificate": certificate,
+        "bound": bound,
         "equality": equality,
+        "figures": lambda: check_figures(opened, verdicts[0] if verdicts else None),
     }
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in steps.items():
-        if name == "simulation" and not done[-1].holds:
-            continue  # it would play a program that is not that of the chips
+        if name in _NEEDS and any(s.name == _NEEDS[name] and not s.holds for s in done):
+            continue
         if progress is not None:
             progress(name)
         try:
             with doing(f"folder {quote(str(folder))}"), doing(f"step '{name}'"):
                 detail = step()
-            skipped = not_compared(verdicts[0]) if name == "equality" else None
+            skipped = skips.get(name)
             done.append(CheckStep(name, True, detail, skipped is not None))
             found += [skipped] if skipped is not None else []
         except CompileError as error:
@@ -155,9 +178,8 @@ def check_folder(
     return CheckReport(tuple(done), tuple(found), verdicts[0] if verdicts else None)
 
 
-def _check_simulation(folder: Path) -> str:
-    path = folder / layout.REPORT
-    report = read_json(path)
+def _check_simulation(opened: OpenedFolder) -> str:
+    path, report = opened.path / layout.REPORT, opened.report
     period = report.get("period_s")
     if period is None:
         return "nothing was simulated at compile time"
@@ -166,8 +188,7 @@ def _check_simulation(folder: Path) -> str:
     fault = fault or Whole(1, MAX_INFERENCES).fault(inferences, "inferences")
     if fault is not None:
         raise damaged(path, fault)
-    result = folder_target(folder).simulator().run(folder_program(folder), inferences)
-    period_s = result.period_s / read_manifest(folder).replicas
+    period_s = opened.simulated(inferences).period_s / opened.manifest.replicas
     if period_s != period:
         raise CompileError(
             Diagnostic(

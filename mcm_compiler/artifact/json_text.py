@@ -16,6 +16,11 @@ def dump(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def encoded(data: Any) -> bytes:
+    """`dump(data)` in UTF-8; lone surrogates from foreign names are escaped."""
+    return dump(data).encode("utf-8", errors="backslashreplace")
+
+
 def write(path: Path, data: Any) -> None:
-    """Writes `dump(data)` in UTF-8; lone surrogates from foreign names are escaped."""
-    path.write_bytes(dump(data).encode("utf-8", errors="backslashreplace"))
+    """Writes `encoded(data)`."""
+    path.write_bytes(encoded(data))

@@ -7,6 +7,8 @@ ANNOTATED = "annotated.onnx"
 ANNOTATED_DATA = "annotated.onnx.data"
 PROGRAM = "program.json"
 TARGET = "target.toml"
+CERTIFICATE = "certificate.json"
+CERTIFICATE_ARRAYS = "certificate.safetensors"
 REPORT = "report.json"
 REPORT_TEXT = "report.md"
 

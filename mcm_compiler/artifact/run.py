@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.manifest import TensorEntry, read_manifest
+from mcm_compiler.artifact.gate import open_folder
+from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.last_words import doing
 
@@ -27,9 +28,9 @@ def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
-            MCM-A004, MCM-A005 for a damaged folder; MCM-V001 to MCM-V003 from the run.
+            MCM-A004 to MCM-A009 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
-    manifest = read_manifest(folder)
+    manifest = open_folder(folder, further=True).manifest
     faults = input_faults(manifest.inputs, inputs)
     if faults:
         raise CompileError(faults)

@@ -8,10 +8,10 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.files_check import check_files
-from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, damaged, read_manifest
-from mcm_compiler.artifact.program_file import check_program_of, folder_program
-from mcm_compiler.artifact.structure_check import check_structure, load_chips
+from mcm_compiler.artifact.gate import open_folder
+from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, Manifest, damaged, read_manifest
+from mcm_compiler.artifact.program_file import check_program_of
+from mcm_compiler.artifact.structure_check import check_structure
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import PackageLimits, Target
 from mcm_compiler.target_loading import target_from_text
@@ -43,7 +43,12 @@ def folder_target(folder: Path) -> Target:
         CompileError: MCM-A004 if `folder` is not an output folder, MCM-A005 if the file is
             missing, MCM-T### if it is faulty.
     """
-    name = read_manifest(folder).target
+    return target_of(folder, read_manifest(folder))
+
+
+def target_of(folder: Path, manifest: Manifest) -> Target:
+    """The same where the manifest is known."""
+    name = manifest.target
     path = folder / layout.TARGET
     try:
         if path.stat().st_size > MAX_JSON_BYTES or not path.is_file():
@@ -67,11 +72,10 @@ def read_compiled(folder: Path) -> CompiledFolder:
         CompileError: MCM-A004 to MCM-A013 for the files and what they hold, MCM-I### for faults
             of a chip's model, MCM-T### for faults of the target's description.
     """
-    manifest = read_manifest(folder)
-    check_files(folder, manifest, further=True)
+    opened = open_folder(folder, further=True)
+    manifest = opened.manifest
     check_structure(folder, manifest)
-    target, program = folder_target(folder), folder_program(folder)
-    chips = load_chips(folder, manifest)
+    target, program, chips = opened.target, opened.program, opened.chips
     check_program_of(program, chips, manifest.wires)
     graphs = {chip.chip: chip.model.graph for chip in chips}
     limits = target.limits.first(manifest.chips_each or target.limits.num_chips)

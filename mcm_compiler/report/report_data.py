@@ -58,7 +58,7 @@ def build_report(result: CompileResult) -> Report:
     return {
         "schema_version": SCHEMA_VERSION,
         "model": _model_facts(result.source),
-        "target": _target_facts(result.target),
+        "target": target_facts(result.target),
         "strategy": partition.strategy if partition else None,
         "found_by": (partition.found_by or None) if partition else None,
         "routing": result.options.routing,
@@ -147,24 +147,31 @@ def _options(options: CompileOptions) -> dict[str, Any]:
 
 
 def _model_facts(source: SourceModel) -> dict[str, Any]:
-    graph = source.original.graph
-    nodes = placeable_nodes(graph)
-    constants = constant_values(graph)
-    weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
-    defaults = set(graph.initializers.values())
     return {
         "name": source.name if source.name.startswith(zoo.PREFIX) else PurePath(source.name).name,
         "sha256": source.sha256,
-        "ops": len(nodes),
-        "weight_bytes": sum(map(_value_bytes, weights)),
-        "inputs": [_tensor_facts(v) for v in graph.inputs if v not in defaults],
-        "outputs": [_tensor_facts(v) for v in graph.outputs],
+        **graph_facts(source.original.graph),
         "dims": dict(sorted(source.dims.items())),
         "shape_only": source.shape_only,
     }
 
 
-def _target_facts(target: Target) -> dict[str, Any]:
+def graph_facts(graph: ir.Graph) -> dict[str, Any]:
+    """What the report says of the source model's graph."""
+    nodes = placeable_nodes(graph)
+    constants = constant_values(graph)
+    weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    defaults = set(graph.initializers.values())
+    return {
+        "ops": len(nodes),
+        "weight_bytes": sum(map(_value_bytes, weights)),
+        "inputs": [_tensor_facts(v) for v in graph.inputs if v not in defaults],
+        "outputs": [_tensor_facts(v) for v in graph.outputs],
+    }
+
+
+def target_facts(target: Target) -> dict[str, Any]:
+    """What the report says of the package."""
     return {
         "name": target.name,
         "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),

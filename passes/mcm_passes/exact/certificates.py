@@ -174,5 +174,15 @@ _CHECKS: dict[str, Callable[[PartitionProblem, float], bool]] = {
     "ideals": _ideals,
 }
 
+
+def check_of(proof: str) -> Callable[[PartitionProblem, float], bool]:
+    """The check of one kind of argument: whether it rules out a period.
+
+    Raises:
+        KeyError: for a kind that has none.
+    """
+    return _CHECKS[proof]
+
+
 CHECKED_PROOFS = frozenset(_CHECKS)
 """Kinds of argument that are carried out again; a bound of any other kind needs one of these."""

@@ -1,0 +1,297 @@
+"""Whether a certificate is about the folder it lies in, and whether its proof holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.gate import OpenedFolder
+from mcm_compiler.certificate.claims import Certificate, Claim
+from mcm_compiler.certificate.joined import JoinedModel, differs, join
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.proofs import ProblemModel, ProofChecker
+from mcm_compiler.registry import PROBLEM_MODELS, PROOF_CHECKERS
+from mcm_compiler.target import PackageLimits
+from mcm_compiler.units import count_text, seconds_text
+
+MARGIN = 1e-8
+"""Relative room between a claim and what is checked, for sums taken in another order."""
+
+CLAIMED_FIGURES = ("analytic_period_s", "lower_bound_s", "bound_argument", "gap", "analytic_gap")
+"""Figures of the report that a certificate stands for."""
+
+LINEAR, QUADRATIC = 0, 1
+"""Effort of a checker: what is tried on every number of pipelines is at most quadratic."""
+
+
+def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
+    """Derives problem and period again from the chips' models and compares.
+
+    Returns:
+        A summary.
+
+    Raises:
+        CompileError: MCM-V070 for the first field that differs, MCM-U003 for a model of problems
+            that is not installed.
+    """
+    manifest, target = folder.manifest, folder.target
+    model = _problem_model(certificate)
+    _check_scope(folder, certificate)
+    joined = join(folder.chips, manifest.wires, folder.source, certificate)
+    derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
+    limits = target.limits.first(certificate.scope.devices_each)
+    derived = dataclasses.replace(derived, limits=limits)
+    _compare(certificate.problem, derived)
+    _check_placement(certificate, joined)
+    period_s = model.period_s(certificate.problem, certificate.placement)
+    if period_s != certificate.period_s:
+        raise differs(
+            f"its placement takes {period_s!r} s, it says {certificate.period_s!r} s", "placement"
+        )
+    if certificate.cost_model != (name := target.cost_model().name):
+        raise differs(
+            f"its cost model is {quote(certificate.cost_model)}, that of the target {quote(name)}",
+            "cost_model",
+        )
+    units = count_text(certificate.problem.num_units, "unit")
+    return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"
+
+
+def check_bound(folder: OpenedFolder, certificate: Certificate) -> tuple[str, Diagnostic | None]:
+    """Proves the bounds of a certificate again.
+
+    Its problem has to be the folder's, which `check_certificate` proves.
+
+    Returns:
+        A summary, and MCM-V072 where something could not be re-proved.
+
+    Raises:
+        CompileError: MCM-V071 for a bound that does not hold or that its proof does not show.
+    """
+    _check_claims(certificate)
+    pipeline = certificate.claim("pipeline")
+    package = certificate.claim("package")
+    if pipeline is None or package is None:
+        return "no bound is claimed", None
+    reasons = [_about_pipeline(certificate.problem, pipeline)]
+    if certificate.scope.any_number:
+        reasons += _about_other_numbers(certificate, package, folder.target.limits)
+    missing = [reason for reason in reasons if reason]
+    if not missing:
+        gap = certificate.period_s / pipeline.seconds - 1.0 if pipeline.seconds > 0 else None
+        optimal = ", optimal under the cost model" if gap == 0.0 else ""
+        return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
+    warning = Diagnostic(
+        "MCM-V072",
+        f"the bound of {seconds_text(package.seconds)} is not re-proved: {missing[0]}",
+        at="claims in certificate.json",
+        hint="compile with another --partitioner for a bound whose proof can be followed",
+        severity=Severity.WARNING,
+    )
+    return warning.message, warning
+
+
+def refuse_unproven(report: Mapping[str, Any]) -> str:
+    """Where a folder has no certificate, its report may claim nothing.
+
+    Raises:
+        CompileError: MCM-A020 if it does.
+    """
+    claimed = [name for name in CLAIMED_FIGURES if report.get(name) is not None]
+    if claimed:
+        raise CompileError(
+            Diagnostic(
+                "MCM-A020",
+                f"there is no certificate, and the report has a {claimed[0]}",
+                at=layout.CERTIFICATE,
+                hint="copy the whole folder, or compile again",
+            )
+        )
+    return "nothing was placed, and nothing is claimed"
+
+
+def _problem_model(certificate: Certificate) -> ProblemModel:
+    return cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
+
+
+def _check_scope(folder: OpenedFolder, certificate: Certificate) -> None:
+    scope, manifest = certificate.scope, folder.manifest
+    have = folder.target.limits.num_chips
+    each = manifest.chips_each or have
+    wanted = {"pipelines": manifest.replicas, "devices_each": each}
+    for name, number in wanted.items():
+        if getattr(scope, name) != number:
+            said = getattr(scope, name)
+            raise differs(f"scope.{name} is {said}, the manifest has {number}", "scope")
+    if scope.devices > have or scope.devices // scope.pipelines != each:
+        raise differs(
+            f"{scope.pipelines} pipelines of {each} chips are no equal shares of {scope.devices} "
+            f"of {have}",
+            "scope",
+        )
+    if certificate.problem.num_chips != each:
+        found = certificate.problem.num_chips
+        raise differs(f"its problem has {found} devices, each pipeline {each}", "machine.devices")
+
+
+def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
+    """Compares all fields of two problems; the units of both stand in one order."""
+    fields = [field.name for field in dataclasses.fields(PartitionProblem)]
+    # Names first, so that what is missing is told before what that changes.
+    fields.sort(key=lambda name: (name != "members", not name.endswith("names")))
+    for field in fields:
+        ours, theirs = getattr(derived, field), getattr(said, field)
+        if isinstance(ours, PackageLimits):
+            _compare_limits(theirs, ours)
+        elif isinstance(ours, np.ndarray):
+            if not np.array_equal(ours, theirs):
+                raise differs(*_first_difference(field, ours, theirs, derived))
+        elif ours != theirs:
+            row = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
+            if isinstance(ours, str):
+                raise differs(f"{field} is {quote(theirs)}, not {quote(ours)}", field)
+            raise differs(
+                f"{field} has {len(theirs)} entries, the models give {len(ours)}; number {row} is "
+                f"the first to differ",
+                field,
+            )
+
+
+def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:
+    for field in dataclasses.fields(PackageLimits):
+        ours, theirs = getattr(derived, field.name), getattr(said, field.name)
+        if ours != theirs:
+            raise differs(f"{field.name} is {theirs}, the target has {ours}", "machine")
+
+
+def _first_difference(
+    field: str, ours: Any, theirs: Any, derived: PartitionProblem
+) -> tuple[str, str]:
+    if ours.shape != theirs.shape:
+        return f"{field} has {theirs.size} entries, the models give {ours.size}", field
+    row = int(np.flatnonzero(ours != theirs)[0])
+    names: Sequence[str] = ()
+    for length, known in (
+        (derived.num_units, derived.names),
+        (len(derived.tensor_names), derived.tensor_names),
+        (len(derived.weight_names), derived.weight_names),
+    ):
+        prefix = field.split("_", maxsplit=1)[0]
+        of_unit = known is derived.names and prefix not in ("tensor", "weight", "relay")
+        of_other = known is not derived.names and prefix in ("tensor", "weight", "relay")
+        fits = prefix == "weight" if known is derived.weight_names else prefix != "weight"
+        if ours.size == length and (of_unit or (of_other and fits)):
+            names = known
+            break
+    place = f" of {quote(names[row])}" if names else f"[{row}]"
+    return f"{field}{place} is {theirs[row]}, the models give {ours[row]}", field
+
+
+def _check_placement(certificate: Certificate, joined: JoinedModel) -> None:
+    problem = certificate.problem
+    clonable = problem.clonable.tolist()
+    for unit, device in enumerate(certificate.placement.tolist()):
+        for name in problem.members[unit]:
+            found = joined.devices.get(name, ())
+            if not found or found[0] != device or (len(found) > 1 and not clonable[unit]):
+                raise differs(
+                    f"{quote(name)} is on {', '.join(map(str, found)) or 'no chip'}, its placement "
+                    f"says {device}",
+                    "placement.device",
+                )
+
+
+def _check_claims(certificate: Certificate) -> None:
+    """What the claims say of each other."""
+    scope = certificate.scope
+    pipeline, package = certificate.claim("pipeline"), certificate.claim("package")
+    if (pipeline is None) != (package is None):
+        raise _not_shown("it claims a bound of the package or of a pipeline alone")
+    if pipeline is None or package is None:
+        return
+    if pipeline.seconds > certificate.period_s:
+        raise _not_shown(
+            f"no pipeline is said to be faster than {pipeline.seconds!r} s, and its placement "
+            f"takes {certificate.period_s!r} s"
+        )
+    own_s = pipeline.seconds / scope.pipelines
+    if package.seconds > own_s or (package.seconds < own_s and not scope.any_number):
+        raise _not_shown(
+            f"{scope.pipelines} pipelines of at least {pipeline.seconds!r} s each are said to take "
+            f"at least {package.seconds!r} s together"
+        )
+    if package.seconds == own_s and package.proof != pipeline.proof and not scope.any_number:
+        raise _not_shown("its two claims name different proofs of the same bound")
+
+
+def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
+    """Why the bound of a pipeline is not re-proved; empty where it is."""
+    if claim.seconds <= 0.0:
+        return ""
+    checker = _checker(claim.proof)
+    if checker is None:
+        return f"no checker for proofs of the kind {quote(claim.proof)} is installed"
+    shown = checker.rules_out(problem, claim.seconds * (1.0 - MARGIN))
+    if shown is False:
+        raise _not_shown(
+            f"its proof {quote(claim.proof)} does not rule out a pipeline faster than "
+            f"{claim.seconds!r} s"
+        )
+    return "" if shown else checker.undecided
+
+
+def _about_other_numbers(
+    certificate: Certificate, package: Claim, limits: PackageLimits
+) -> list[str]:
+    """Why the bound is not re-proved for some other number of pipelines."""
+    if package.seconds <= 0.0:
+        return []
+    scope = certificate.scope
+    first = _checker(package.proof)
+    others = [cast("ProofChecker", r.load()) for r in PROOF_CHECKERS.registrations()]
+    others = sorted((c for c in others if c.effort <= QUADRATIC), key=lambda c: c.effort)
+    linear = [c for c in others if c.effort == LINEAR]
+    tried = [*linear, *([first] if first is not None else []), *others]
+    reasons: list[str] = []
+    # Of numbers that leave each the same devices the largest, which comes last, gains most.
+    shares = {scope.devices // count: count for count in range(1, scope.devices + 1)}
+    for each, count in sorted(shares.items(), reverse=True):
+        if count == scope.pipelines:
+            continue
+        problem = dataclasses.replace(certificate.problem, limits=limits.first(each))
+        period_s = package.seconds * count * (1.0 - MARGIN)
+        verdicts: list[tuple[bool | None, ProofChecker]] = []
+        for checker in dict.fromkeys(tried):
+            verdicts.append((checker.rules_out(problem, period_s), checker))
+            if verdicts[-1][0]:
+                break
+        else:
+            words = f"{count_text(count, 'pipeline')} of {count_text(each, 'device')}"
+            undecided = next((c.undecided for shown, c in verdicts if shown is None), None)
+            if undecided is None:
+                raise _not_shown(
+                    f"no argument rules out that {words} take less than {package.seconds!r} s"
+                )
+            reasons.append(f"for {words}, {undecided}")
+    return reasons
+
+
+def _checker(proof: str) -> ProofChecker | None:
+    known = {registration.name for registration in PROOF_CHECKERS.registrations()}
+    return cast("ProofChecker", PROOF_CHECKERS.get(proof)) if proof in known else None
+
+
+def _not_shown(what: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-V071",
+            f"the bound does not hold as it is claimed: {what}",
+            at="claims in certificate.json",
+            hint="the certificate was changed; compile again",
+        )
+    )

@@ -1,0 +1,273 @@
+"""Whether every figure of a report is what its folder gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact.gate import OpenedFolder
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.report.derived_report import NOT_DERIVED, Sources, derive_report
+from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.report.sharded_operators import sharded_faults
+from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.units import count_text
+from mcm_compiler.verification import Verification
+
+LISTED = 5
+"""Figures that differ of which so many are told."""
+
+MAX_INFERENCES = 1_000_000
+"""More than any simulator plays."""
+
+_PARTLY = {"model", "options", "replication"}
+"""Records of which some fields are derived and others are not."""
+
+_IN_MODELS = {"chips", "bottleneck", "sharded_operators"}
+"""Fields that need the chips' models."""
+
+_MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What looking at a report raises where it is not of the published schema."""
+
+
+def check_figures(opened: OpenedFolder, verification: Verification | None) -> str:
+    """Derives every figure of `report.json` again, and renders `report.md` from it.
+
+    Args:
+        opened: the folder; hashes, structure and program hold.
+        verification: what a comparison found just now, or None where there was none.
+
+    Returns:
+        A summary.
+
+    Raises:
+        CompileError: MCM-V073 for figures that differ, MCM-V074 where `report.md` or the spelling
+            of `report.json` is not that of the compiler.
+    """
+    report = opened.report
+    try:
+        simulation = _simulation(opened, report)
+        derived = derive_report(
+            Sources(
+                manifest=opened.manifest,
+                target=opened.target,
+                certificate=opened.certificate,
+                program=_program(opened),
+                simulation=simulation,
+                graphs={chip.chip: chip.model.graph for chip in opened.chips},
+                source=opened.source,
+            )
+        )
+        faults = [
+            *_differences(report, derived),
+            *_unknown(report, {*derived, "sharded_operators"}),
+            *_of_claims(opened, report),
+            *sharded_faults(report["sharded_operators"], opened),
+            *_of_verification(report, verification),
+        ]
+    except _MALFORMED as error:
+        raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
+    if faults:
+        raise _wrong(faults)
+    _check_texts(opened, report)
+    return f"{count_text(_count(derived), 'figure')} as the folder gives them"
+
+
+def check_stored_figures(opened: OpenedFolder) -> None:
+    """The same for whoever only wants to read a report: without models, proofs and runs.
+
+    Raises:
+        CompileError: as `check_figures`.
+    """
+    report = opened.report
+    try:
+        derived = derive_report(
+            Sources(
+                manifest=opened.manifest,
+                target=opened.target,
+                certificate=opened.certificate,
+                program=_program(opened),
+                simulation=_simulation(opened, report),
+                graphs=None,
+                source=None,
+            )
+        )
+        faults = [*_differences(report, derived), *_unknown(report, {*derived, *_IN_MODELS})]
+    except _MALFORMED as error:
+        raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
+    if faults:
+        raise _wrong(faults)
+    _check_texts(opened, report)
+
+
+def _program(opened: OpenedFolder) -> Any:
+    return opened.program if layout.PROGRAM in opened.manifest.files else None
+
+
+def _simulation(opened: OpenedFolder, report: Mapping[str, Any]) -> SimulationResult | None:
+    inferences = report["inferences"]
+    if inferences is None:
+        return None
+    if not isinstance(inferences, int) or not 1 <= inferences <= MAX_INFERENCES:
+        raise ValueError(f"inferences is {inferences!r:.40}")
+    return opened.simulated(inferences)
+
+
+def _differences(report: Mapping[str, Any], derived: Mapping[str, Any]) -> Iterator[str]:
+    for name, ours in derived.items():
+        theirs = report[name]
+        if name == "replication" and theirs is None:
+            if ours["replicas"] != 1:
+                yield f"replication is null, the folder gives {ours['replicas']} pipelines"
+            continue
+        if name in _PARTLY:
+            for key, value in ours.items():
+                yield from _compare(f"{name}.{key}", theirs[key], value)
+        else:
+            yield from _compare(name, theirs, ours)
+
+
+def _compare(place: str, theirs: Any, ours: Any) -> Iterator[str]:
+    """The places where two pieces of JSON differ."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        left, right = cast("Mapping[str, Any]", ours), cast("Mapping[str, Any]", theirs)
+        for key in [*left, *(key for key in right if key not in left)]:
+            if key not in right or key not in left:
+                yield f"{place}.{key} is {'there' if key in right else 'missing'}"
+            else:
+                yield from _compare(f"{place}.{key}", right[key], left[key])
+        return
+    if isinstance(ours, (list, tuple)) and isinstance(theirs, list):
+        rows, stored = cast("Sequence[Any]", ours), cast("Sequence[Any]", theirs)
+        if len(rows) != len(stored):
+            yield f"{place} has {len(stored)} entries, the folder gives {len(rows)}"
+        for index, (left, right) in enumerate(zip(rows, stored, strict=False)):
+            yield from _compare(f"{place}[{index}]", right, left)
+        return
+    if ours != theirs or isinstance(ours, bool) != isinstance(theirs, bool):
+        yield f"{place} is {_shown(theirs)}, the folder gives {_shown(ours)}"
+
+
+def _unknown(report: Mapping[str, Any], derived: set[str]) -> Iterator[str]:
+    for name in report:
+        if name not in derived and name not in NOT_DERIVED:
+            yield f"{name} is no field of a report"
+
+
+def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]:
+    """What fields that are not derived may not say."""
+    certificate, replication = opened.certificate, report["replication"]
+    options, have = report["options"], opened.target.limits.num_chips
+    if certificate is not None and (options["chips"] or have) != certificate.scope.devices:
+        devices = certificate.scope.devices
+        yield f"options.chips is {options['chips']}, the folder gives {devices}"
+    if replication is None or certificate is None:
+        return
+    package = certificate.claim("package")
+    least_s = package.seconds if package is not None and certificate.scope.any_number else 0.0
+    devices = certificate.scope.devices
+    for index, row in enumerate(replication["considered"]):
+        count, each, seconds = row["replicas"], row["chips_each"], row["analytic_period_s"]
+        place = f"replication.considered[{index}]"
+        if not 1 <= count <= devices or each != devices // count:
+            yield f"{place} is no equal share of {devices} chips: {count} pipelines of {each}"
+        if seconds is not None and seconds < least_s * (1.0 - 1e-9):
+            yield f"{place}.analytic_period_s is {seconds}, and none is below {least_s}"
+
+
+def _of_verification(report: Mapping[str, Any], verification: Verification | None) -> Iterator[str]:
+    """What the stored comparison must have in common with one that was done now."""
+    stored = report["verification"]
+    if stored is None or verification is None:
+        return
+    options = report["options"]
+    seed, count = options["seed"], options["verify_seeds"]
+    if not set(stored["seeds"]) <= set(range(seed, seed + count)):
+        yield f"verification.seeds is {stored['seeds']}, asked for were {count} from {seed} on"
+    outputs = stored["outputs"]
+    if stored["holds"] is not all(o["holds"] for o in [*outputs, *stored["expected"]]):
+        yield f"verification.holds is {stored['holds']}, its outputs say otherwise"
+    for index, output in enumerate(outputs):
+        yield from _of_output(f"verification.outputs[{index}]", output)
+    if stored["skipped"] is not None or verification.skipped is not None:
+        if (stored["skipped"] is None) != (verification.skipped is None) and not stored[
+            "data_sets"
+        ]:
+            yield f"verification.skipped is {stored['skipped']}, now it is {verification.skipped}"
+        return
+    now = {o.output: o for o in verification.outputs}
+    if [o["output"] for o in outputs] != list(now):
+        yield f"verification.outputs is not about {', '.join(map(quote, now)) or 'no output'}"
+    # The same inputs give the same bits; other inputs may be rounded otherwise.
+    again = set(stored["seeds"]) <= set(verification.seeds) and not stored["data_sets"]
+    for index, output in enumerate(outputs):
+        known = now.get(output["output"])
+        if again and known is not None and known.bit_equal and not output["bit_equal"]:
+            yield f"verification.outputs[{index}].bit_equal is false, the runs give true"
+    if list(verification.random_outputs) != stored["random_outputs"]:
+        yield f"verification.random_outputs is {stored['random_outputs']}"
+    if not {*stored["constant_outputs"]} <= {*now, *stored["random_outputs"]}:
+        yield f"verification.constant_outputs is {stored['constant_outputs']}"
+
+
+def _of_output(place: str, output: Mapping[str, Any]) -> Iterator[str]:
+    """What the fields of one comparison say of each other."""
+    error, tolerance, equal = output["max_abs_error"], output["tolerance"], output["bit_equal"]
+    if equal and (error, tolerance) != (0, 0):
+        yield f"{place} is equal to the bit, with an error of {error} of {tolerance}"
+    within = equal or (error is not None and error <= tolerance)
+    if output["holds"] is not within:
+        yield f"{place}.holds is {output['holds']}, its error is {error} of {tolerance}"
+    if not equal and error is not None and error < 0:
+        yield f"{place}.max_abs_error is {error}"
+
+
+def _check_texts(opened: OpenedFolder, report: dict[str, Any]) -> None:
+    """Whether both files of the report are spelled as the compiler spells this report."""
+    try:
+        written = {
+            layout.REPORT: json_text.encoded(report),
+            layout.REPORT_TEXT: render_markdown(report).encode("utf-8", "backslashreplace"),
+        }
+    except _MALFORMED as error:
+        raise _wrong([f"a field is malformed: {type(error).__name__} {error}"]) from None
+    for name, content in written.items():
+        path = opened.path / name
+        if name not in opened.manifest.files or path.read_bytes() != content:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-V074",
+                    f"{name} is not the text that belongs to the figures of {layout.REPORT}",
+                    at=str(path),
+                    hint="the file was changed, or made by another release; compile again",
+                )
+            )
+
+
+def _wrong(faults: Sequence[str]) -> CompileError:
+    further = len(faults) - LISTED
+    return CompileError(
+        [
+            Diagnostic(
+                "MCM-V073",
+                f"a figure of {layout.REPORT} is not what the folder gives: {fault}"
+                + (f"; and {further} more" if further > 0 and i == LISTED - 1 else ""),
+                at=layout.REPORT,
+                hint="the report was changed, or made by another release; compile again",
+            )
+            for i, fault in enumerate(faults[:LISTED])
+        ]
+    )
+
+
+def _count(data: Any) -> int:
+    if isinstance(data, Mapping):
+        return sum(map(_count, cast("Mapping[str, Any]", data).values()))
+    if isinstance(data, (list, tuple)):
+        return sum(map(_count, cast("Sequence[Any]", data)))
+    return 1
+
+
+def _shown(value: Any) -> str:
+    return quote(repr(value)[:80]) if isinstance(value, str) else repr(value)[:80]

@@ -1,0 +1,129 @@
+"""The one way into an output folder.
+
+Whoever reads a folder opens it here: its manifest is read as a stranger's file, names may not lead
+out of the folder, every file it lists is a plain one with the size and the hash that it says, and
+what the files hold is read once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.files_check import check_files
+from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.program import LoweredProgram
+    from mcm_compiler.simulation import SimulationResult
+    from mcm_compiler.target import ChipModel, Target
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedFolder:
+    """A folder whose manifest is read. What its files hold is read when it is asked for, once.
+
+    Attributes:
+        path: the folder.
+        manifest: its manifest.
+    """
+
+    path: Path
+    manifest: Manifest
+    _verdicts: dict[int, SimulationResult] = field(
+        default_factory=dict[int, "SimulationResult"], repr=False
+    )
+
+    @cached_property
+    def chips(self) -> tuple[ChipModel, ...]:
+        """The chips' models; see `load_chips`."""
+        from mcm_compiler.artifact.structure_check import load_chips
+
+        return load_chips(self.path, self.manifest)
+
+    @cached_property
+    def source(self) -> ir.Model:
+        """The annotated source model with its weights memory-mapped."""
+        from mcm_compiler.ir.map_types import load_model
+
+        return load_model(self.path / layout.ANNOTATED)
+
+    @cached_property
+    def target(self) -> Target:
+        """The package; see `folder_target`."""
+        from mcm_compiler.artifact.simulate import target_of
+
+        return target_of(self.path, self.manifest)
+
+    @cached_property
+    def program(self) -> LoweredProgram:
+        """The lowered program; see `folder_program`."""
+        from mcm_compiler.artifact.program_file import folder_program
+
+        return folder_program(self.path)
+
+    def simulated(self, inferences: int) -> SimulationResult:
+        """The target's judge on the program; played once for each number of inferences."""
+        found = self._verdicts.get(inferences)
+        if found is None:
+            found = self.target.simulator().run(self.program, inferences)
+            self._verdicts[inferences] = found
+        return found
+
+    @cached_property
+    def report(self) -> dict[str, Any]:
+        """The stored report.
+
+        Raises:
+            CompileError: MCM-A005 if it is missing, damaged, or of another schema version.
+        """
+        return read_report(self.path / layout.REPORT)
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """The certificate; None where the manifest lists none, because nothing was placed.
+
+        Raises:
+            CompileError: MCM-A020 if it cannot be used.
+        """
+        from mcm_compiler.certificate.files import read_certificate
+
+        listed = {layout.CERTIFICATE, layout.CERTIFICATE_ARRAYS} & self.manifest.files.keys()
+        return read_certificate(self.path) if listed else None
+
+
+def open_folder(path: Path, *, further: bool = False) -> OpenedFolder:
+    """Opens an output folder: nothing but what the compiler wrote gets through.
+
+    Args:
+        path: the folder.
+        further: whether there may be files that the manifest does not list; nothing reads them.
+
+    Raises:
+        CompileError: MCM-A004 to MCM-A009, one diagnostic per file.
+    """
+    opened = OpenedFolder(path, read_manifest(path))
+    check_files(path, opened.manifest, further=further)
+    return opened
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A report by its path; what it says is for `check_figures` to prove.
+
+    Raises:
+        CompileError: MCM-A005 if it is missing, damaged, or of another schema version.
+    """
+    from mcm_compiler.report.report_data import SCHEMA_VERSION
+
+    report = dict(read_json(path))
+    version = report.get("schema_version")
+    if version != SCHEMA_VERSION:
+        shown = f"{version!r:.40}"
+        raise damaged(path, f"its schema version is {shown}, not {SCHEMA_VERSION}")
+    return report

@@ -1,0 +1,32 @@
+"""The channels of a machine as rows: who reaches whom, how fast, and how late."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
+
+
+def channel_arrays(limits: PackageLimits) -> dict[str, Array]:
+    """`[K]` each: source and destination of every channel, its rate, and its delay.
+
+    The host is -1, memory outside the package -2.
+    """
+    last = limits.num_chips - 1
+    at_host = range(limits.num_chips) if limits.host_io == "any" else sorted({0, last})
+    rows = [(c, c + 1, limits.link_bytes_per_s, limits.hop_latency_s) for c in range(last)]
+    for device in at_host:
+        if limits.host_io == "any" or device == 0:
+            rows.append((HOST, device, limits.host_bytes_per_s, 0.0))
+        if limits.host_io == "any" or device == last:
+            rows.append((device, HOST, limits.host_bytes_per_s, 0.0))
+    if limits.stream_bytes_per_s > 0.0:
+        rows += [(OFF_PACKAGE, c, limits.stream_bytes_per_s, 0.0) for c in range(last + 1)]
+    source, destination, rate, latency = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return {
+        "channel.source": np.array(source, np.int32),
+        "channel.destination": np.array(destination, np.int32),
+        "channel.bytes_per_s": np.array(rate, np.float64),
+        "channel.latency_s": np.array(latency, np.float64),
+    }

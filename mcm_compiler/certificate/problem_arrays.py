@@ -1,0 +1,250 @@
+"""Placement problems as named arrays and back.
+
+Fields are taken from the dataclasses themselves, so that one that is added goes along: arrays as
+they are, texts as bytes with the end of each, numbers into the head. Names speak of units, devices,
+channels, capacities and demands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.target import PackageLimits
+
+Array = npt.NDArray[Any]
+
+_DTYPES = {
+    "Floats": np.float64,
+    "Longs": np.int64,
+    "Ints": np.int32,
+    "Bools": np.bool_,
+    "tuple[int, ...]": np.int64,
+    "tuple[float, ...]": np.float64,
+}
+"""Element type by the annotation of a field."""
+
+PROBLEM_NAMES = {
+    "names": "unit.name",
+    "members": "unit.members",
+    "compute_s": "unit.work_s",
+    "clonable": "unit.copyable",
+    "pinned_chip": "unit.fixed_device",
+    "op_types": "unit.kind",
+    "tensor_names": "tensor.name",
+    "tensor_bytes": "tensor.bytes",
+    "tensor_producer": "tensor.producer",
+    "tensor_ptr": "tensor.reader_ptr",
+    "tensor_consumers": "tensor.readers",
+    "tensor_to_host": "tensor.to_host",
+    "relay_s": "tensor.forward_s",
+    "weight_names": "weight.name",
+    "weight_bytes": "weight.bytes",
+    "weight_ptr": "weight.user_ptr",
+    "weight_users": "weight.users",
+}
+"""Name in the file of each field of `PartitionProblem`; another one is called `problem.<field>`."""
+
+LIMIT_NAMES = {
+    "num_chips": "devices",
+    "sram_bytes": "device.memory_bytes",
+    "chip_speed": "device.speed",
+    "link_bytes_per_s": "channel_bytes_per_s",
+    "hop_latency_s": "channel_latency_s",
+    "host_io": "host_channels",
+    "host_bytes_per_s": "host_bytes_per_s",
+    "stream_bytes_per_s": "off_package_bytes_per_s",
+}
+"""Name of each field of `PackageLimits`: an array, or a key of `machine` in the head."""
+
+
+class MalformedError(ValueError):
+    """The data are no problem; the message says where."""
+
+
+def problem_to_arrays(problem: PartitionProblem) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays of a problem by name, and the numbers of its machine for the head.
+
+    `routing` is left to the head as well.
+    """
+    arrays: dict[str, Array] = {}
+    machine: dict[str, Any] = {}
+    for field in dataclasses.fields(problem):
+        value = getattr(problem, field.name)
+        name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
+        if field.name == "limits":
+            _limits_to_arrays(problem.limits, arrays, machine)
+        elif field.name != "routing":
+            _put(arrays, machine, name, str(field.type), value)
+    return arrays, machine
+
+
+def _limits_to_arrays(
+    limits: PackageLimits, arrays: dict[str, Array], machine: dict[str, Any]
+) -> None:
+    for field in dataclasses.fields(limits):
+        name = LIMIT_NAMES.get(field.name, field.name)
+        _put(arrays, machine, name, str(field.type), getattr(limits, field.name))
+
+
+def _put(
+    arrays: dict[str, Array], numbers: dict[str, Any], name: str, kind: str, value: Any
+) -> None:
+    if kind in _DTYPES:
+        arrays[name] = np.ascontiguousarray(value, _DTYPES[kind])
+    elif kind == "tuple[str, ...]":
+        put_texts(arrays, name, value)
+    elif kind == "tuple[tuple[str, ...], ...]":
+        rows = cast("Sequence[Sequence[str]]", value)
+        arrays[f"{name}.ptr"] = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        put_texts(arrays, name, [text for row in rows for text in row])
+    else:
+        numbers[name] = value
+
+
+def problem_from_arrays(
+    arrays: Mapping[str, Array], machine: Mapping[str, Any], routing: str
+) -> PartitionProblem:
+    """The problem of arrays that `problem_to_arrays` may have made.
+
+    Raises:
+        MalformedError: for an array that is missing, of another type or rank, or out of range.
+    """
+    limits = PackageLimits(
+        **{
+            field.name: _limit(arrays, machine, field)
+            for field in dataclasses.fields(PackageLimits)
+        }
+    )
+    values: dict[str, Any] = {"limits": limits, "routing": routing}
+    for field in dataclasses.fields(PartitionProblem):
+        if field.name not in values:
+            name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
+            values[field.name] = _get(arrays, machine, name, str(field.type))
+    problem = PartitionProblem(**values)
+    _check_sizes(problem)
+    return problem
+
+
+def _limit(
+    arrays: Mapping[str, Array], machine: Mapping[str, Any], field: dataclasses.Field[Any]
+) -> Any:
+    name = LIMIT_NAMES.get(field.name, field.name)
+    value = _get(arrays, machine, name, str(field.type))
+    return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
+
+
+def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kind: str) -> Any:
+    if kind in _DTYPES:
+        return vector(arrays, name, _DTYPES[kind])
+    if kind == "tuple[str, ...]":
+        return texts(arrays, name)
+    if kind == "tuple[tuple[str, ...], ...]":
+        flat = texts(arrays, name)
+        ptr = vector(arrays, f"{name}.ptr", np.int64)
+        _check_ptr(f"{name}.ptr", ptr, len(flat))
+        ends = ptr.tolist()
+        return tuple(flat[a:b] for a, b in zip(ends, ends[1:], strict=False))
+    if name not in numbers:
+        raise MalformedError(f"machine.{name} is missing")
+    value = numbers[name]
+    wanted = {"int": int, "float": (int, float), "bool": bool}.get(kind, str)
+    if not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
+        raise MalformedError(f"machine.{name} is not of the type {kind}")
+    if kind == "float":
+        value = float(value)
+    if kind in ("int", "float") and not 0 <= value < 1e100:
+        raise MalformedError(f"machine.{name} is {value}")
+    return value
+
+
+def vector(arrays: Mapping[str, Array], name: str, dtype: Any) -> Array:
+    """An array of one dimension.
+
+    Raises:
+        MalformedError: where it is missing, of another type or rank, not finite, or below what
+            any of its kind may be.
+    """
+    found = arrays.get(name)
+    if found is None:
+        raise MalformedError(f"the array {name} is missing")
+    if found.dtype != np.dtype(dtype) or found.ndim != 1:
+        raise MalformedError(
+            f"the array {name} is {found.dtype} with {found.ndim} dimensions, not "
+            f"{np.dtype(dtype)} with 1"
+        )
+    if found.dtype == np.float64 and not np.isfinite(found).all():
+        raise MalformedError(f"the array {name} holds a number that is not finite")
+    least = -1 if found.dtype == np.int32 else 0
+    if found.dtype != np.bool_ and found.size and found.min() < least:
+        raise MalformedError(f"the array {name} holds {found.min()}, less than {least}")
+    return found
+
+
+def put_texts(arrays: dict[str, Array], name: str, values: Sequence[str]) -> None:
+    """Adds texts as bytes (`<name>.text`, UTF-8) with the end of each (`<name>.ends`)."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in values]
+    arrays[f"{name}.text"] = np.frombuffer(b"".join(encoded), np.uint8)
+    arrays[f"{name}.ends"] = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+
+
+def texts(arrays: Mapping[str, Array], name: str) -> tuple[str, ...]:
+    """What `put_texts` added.
+
+    Raises:
+        MalformedError: where it is not such a list.
+    """
+    content = vector(arrays, f"{name}.text", np.uint8).tobytes()
+    ends = vector(arrays, f"{name}.ends", np.int64)
+    _check_ptr(f"{name}.ends", np.concatenate([[0], ends]), len(content))
+    starts = [0, *ends.tolist()]
+    try:
+        return tuple(
+            content[a:b].decode("utf-8", "surrogatepass")
+            for a, b in zip(starts, starts[1:], strict=False)
+        )
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"the array {name}.text is not UTF-8") from error
+
+
+def _check_ptr(name: str, ptr: Array, length: int) -> None:
+    if not ptr.size or ptr[0] != 0 or ptr[-1] != length or (np.diff(ptr) < 0).any():
+        raise MalformedError(f"the array {name} does not divide {length} entries")
+
+
+def _check_sizes(p: PartitionProblem) -> None:
+    """Lengths and indices of the fields that every reader of a problem relies on."""
+    n, t, w = len(p.names), len(p.tensor_names), len(p.weight_names)
+    devices = p.limits.num_chips
+    lengths = {
+        "members": n, "compute_s": n, "clonable": n, "pinned_chip": n,
+        "tensor_bytes": t, "tensor_producer": t, "tensor_ptr": t + 1, "tensor_to_host": t,
+        "relay_s": t, "weight_bytes": w, "weight_ptr": w + 1,
+    }  # fmt: skip
+    for field, length in lengths.items():
+        if len(getattr(p, field)) != length:
+            found = len(getattr(p, field))
+            raise MalformedError(f"the array {PROBLEM_NAMES[field]} has {found} entries: {length}")
+    if p.op_types and len(p.op_types) != n:
+        raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
+    if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):
+        raise MalformedError(f"the arrays of devices do not have {devices} entries")
+    if devices < 1 or (p.limits.chip_speed and min(p.limits.chip_speed) <= 0):
+        raise MalformedError("there is no device, or one without speed")
+    _check_ptr("tensor.reader_ptr", p.tensor_ptr, p.tensor_consumers.size)
+    _check_ptr("weight.user_ptr", p.weight_ptr, p.weight_users.size)
+    for field in ("tensor_consumers", "weight_users", "tensor_producer"):
+        array = getattr(p, field)
+        least = -1 if field == "tensor_producer" else 0
+        if array.size and not least <= int(array.min()) <= int(array.max()) < n:
+            raise MalformedError(f"the array {PROBLEM_NAMES[field]} names no unit")
+    if p.pinned_chip.size and int(p.pinned_chip.max()) >= devices:
+        raise MalformedError("the array unit.fixed_device names no device")
+    producers = np.repeat(p.tensor_producer, np.diff(p.tensor_ptr))
+    if (producers >= p.tensor_consumers).any():
+        raise MalformedError("a unit reads what one after it makes")

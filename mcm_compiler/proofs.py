@@ -1,0 +1,89 @@
+"""The contracts of what re-proves a certificate.
+
+The core imports no component. What it needs to know of a problem, and the arguments behind lower
+bounds, come from components that are found by name, so that a plug-in can bring a model or a kind
+of proof of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import onnx_ir as ir
+
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.target import Routing, Target
+
+DEFAULT_PROBLEM_MODEL = "pipeline"
+"""The model that the built-in passes place models under."""
+
+
+class ProofChecker(Protocol):
+    """Carries out one kind of argument again, sharing no code with what found it.
+
+    Found through the entry points of `mcm_compiler.proof_checkers`, by the name that
+    `LowerBound.proof` gives.
+    """
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def undecided(self) -> str:
+        """Why `rules_out` may say nothing, in a few words."""
+        ...
+
+    @property
+    def effort(self) -> int:
+        """0 where `rules_out` is about linear in the problem, 1 where it is about quadratic, 2
+        where it searches.
+        """
+        ...
+
+    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
+        """Whether no valid placement is faster than a period.
+
+        Args:
+            problem: what was placed.
+            period_s: the period.
+
+        Returns:
+            True where the argument shows it, False where it does not, None where it could not be
+            carried out (too large, or nothing that could be followed).
+        """
+        ...
+
+
+class ProblemModel(Protocol):
+    """How a placement problem follows from a graph, and what a placement costs.
+
+    Found through the entry points of `mcm_compiler.problem_models`.
+    """
+
+    def problem(
+        self,
+        model: ir.Model,
+        target: Target,
+        routing: Routing,
+        plan: FusionPlan,
+        pins: Sequence[tuple[str, int]],
+    ) -> PartitionProblem:
+        """The problem of a model on all devices of a target.
+
+        Args:
+            model: the graph before anything was added for its placement.
+            target: gives costs and limits.
+            routing: the rule for long dependencies.
+            plan: which ops run as one kernel.
+            pins: names or patterns of ops or groups, and the device of each.
+
+        Raises:
+            CompileError: where the graph has none.
+        """
+        ...
+
+    def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
+        """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
+        ...

@@ -1,0 +1,157 @@
+"""The report once more, from what lies in a folder instead of from a compile's result.
+
+`NOT_DERIVED` lists what a folder cannot tell: what was asked for, who searched, and what was said on
+the way. Everything else has to come out as it is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.report_data import SCHEMA_VERSION, graph_facts, target_facts
+from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.target import Target
+
+NOT_DERIVED: Mapping[str, str] = {
+    "strategy": "who searched leaves no trace in what was found",
+    "found_by": "likewise",
+    "learned_gain": "what other searches found is not stored",
+    "pipeline": "passes leave no trace but their results",
+    "options": "what was asked for; seed, routing, inferences, chips and pins are compared",
+    "model.dims": "sizes that were given to symbolic dimensions",
+    "replication.considered": "placements for other numbers of pipelines are not stored; that none "
+    "beats the proven bound is checked",
+    "verification": "runs are repeated, not replayed; what they must agree in is compared",
+    "diagnostics": "what was said on the way",
+    "versions": "of the programs that compiled",
+}
+"""Fields of a report that its folder cannot tell, and why."""
+
+Derived = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """What figures are derived from; what is None leaves out the fields that need it.
+
+    Attributes:
+        manifest: of the folder.
+        target: the package.
+        certificate: None where nothing was placed.
+        program: None where nothing was lowered.
+        simulation: of the program, with the inferences of the report; None where none was played.
+        graphs: the chips' models by chip, or None to do without.
+        source: the annotated source model, or None to do without.
+    """
+
+    manifest: Manifest
+    target: Target
+    certificate: Certificate | None
+    program: LoweredProgram | None
+    simulation: SimulationResult | None
+    graphs: Mapping[int, ir.Graph] | None
+    source: ir.Model | None
+
+
+def derive_report(sources: Sources) -> Derived:
+    """All fields that follow from `sources`, nested as in the report."""
+    manifest, simulation = sources.manifest, sources.simulation
+    certificate, replicas = sources.certificate, sources.manifest.replicas
+    package = certificate.claim("package") if certificate else None
+    pipeline = certificate.claim("pipeline") if certificate else None
+    period_s = simulation.period_s / replicas if simulation else None
+    analytic_s = certificate.period_s / replicas if certificate else None
+    bound_s = package.seconds if package else None
+    found: Derived = {
+        "schema_version": SCHEMA_VERSION,
+        "model": _model(sources),
+        "target": target_facts(sources.target),
+        "routing": manifest.routing,
+        "seed": manifest.seed,
+        "throughput_per_s": 1.0 / period_s if period_s else None,
+        "period_s": finite(period_s),
+        "latency_s": finite(simulation.latency_s) if simulation else None,
+        "period_model": simulation.simulator if simulation else None,
+        "inferences": simulation.inferences if simulation else None,
+        "analytic_period_s": finite(analytic_s),
+        "cost_model": certificate.cost_model if certificate else None,
+        "lower_bound_s": finite(bound_s),
+        "bound_argument": package.argument if package else None,
+        "bound_proof": (package.proof or None) if package else None,
+        "gap": gap(period_s, bound_s),
+        "analytic_gap": gap(analytic_s, bound_s),
+        "steady_from": simulation.steady_from if simulation else None,
+        "chips_used": replicas * len(manifest.chips),
+        "clones": _rows(("node", "clone", "chip"), certificate.copies) if certificate else None,
+        "relays": _rows(("tensor", "relay", "chip"), certificate.forwards) if certificate else None,
+        "links": link_rows(simulation) if simulation else None,
+        "replication": {
+            "replicas": replicas,
+            "chips_each": manifest.chips_each,
+            "pipeline_period_s": finite(simulation.period_s) if simulation else None,
+            "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
+        },
+        "options": _options(sources),
+    }
+    if sources.graphs is not None:
+        ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in sources.graphs.items()}
+        sram = sources.target.limits.sram_bytes
+        found["chips"] = chip_rows(simulation, sources.program, ops_of, sram)
+        found["bottleneck"] = _bottleneck(sources, sources.graphs)
+    return found
+
+
+def _model(sources: Sources) -> Derived:
+    manifest = sources.manifest
+    facts: Derived = {
+        "name": manifest.model,
+        "sha256": manifest.model_sha256,
+        "shape_only": manifest.shape_only,
+    }
+    return facts | (graph_facts(sources.source.graph) if sources.source is not None else {})
+
+
+def _options(sources: Sources) -> Derived:
+    """What was asked for, as far as the folder tells."""
+    options: Derived = {"seed": sources.manifest.seed, "routing": sources.manifest.routing}
+    if sources.simulation is not None:
+        options["inferences"] = sources.simulation.inferences
+    if sources.certificate is not None:
+        options["pins"] = [list(pin) for pin in sources.certificate.pins]
+    return options
+
+
+def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
+    if sources.simulation is None:
+        return None
+    limits = sources.target.limits
+    if sources.manifest.chips_each:
+        limits = limits.first(sources.manifest.chips_each)
+    return find_bottleneck(sources.simulation, sources.program, limits, graphs)
+
+
+def _rows(keys: tuple[str, str, str], rows: tuple[tuple[str, str, int], ...]) -> list[Derived]:
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def gap(period_s: float | None, bound_s: float | None) -> float | None:
+    """`period / bound - 1`; None where one is not known or the bound says nothing."""
+    if period_s is None or bound_s is None or not bound_s > 0:
+        return None
+    return finite(period_s / bound_s - 1.0)
+
+
+def finite(number: float | None) -> float | None:
+    """The number, or None for one that JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None

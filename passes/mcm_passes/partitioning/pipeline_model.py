@@ -1,0 +1,37 @@
+"""How the built-in passes place a model, for whoever re-proves a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.target import Routing, Target
+from mcm_passes.partitioning.fast_model import period
+from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.problem_files.pins import known_names, match_pins
+
+
+class PipelineModel:
+    """Units along a pipeline of devices; the busiest resource sets the period."""
+
+    def problem(
+        self,
+        model: ir.Model,
+        target: Target,
+        routing: Routing,
+        plan: FusionPlan,
+        pins: Sequence[tuple[str, int]],
+    ) -> PartitionProblem:
+        """As `build_problem`; costs come from the target alone, whatever the graph carries."""
+        wanted = match_pins(pins, known_names(model, plan)) if pins else {}
+        return build_problem(model, target, routing, plan, pins=wanted)
+
+    def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
+        """As `fast_model.period`."""
+        return period(problem, placement)
+
+
+PIPELINE_MODEL = PipelineModel()
