@@ -47,6 +47,54 @@ class ExpectedComparison:
 
 
 @dataclass(frozen=True)
+class UnprovenOp:
+    """An op of a chip that is not known to be one of the model.
+
+    Attributes:
+        chip: the chip.
+        node: its name.
+        op_type: its type.
+        origin: the op of the model that it says it comes from, or "".
+        what: how it differs.
+    """
+
+    chip: int
+    node: str
+    op_type: str
+    origin: str
+    what: str
+
+
+@dataclass(frozen=True)
+class StructureProof:
+    """What is proven without a run: each op, attribute, weight and wire against the source graph.
+
+    Attributes:
+        ops: ops on all chips, constants left out, clones and relays counted.
+        unproven: ops that are not the model's, in the order of the chips; an op behind one of them
+            is judged as if it were proven.
+        outputs: graph outputs to which wires bring something else than the model's value.
+        foreign_passes: passes of the pipeline that are not built in; only they may leave ops
+            unproven.
+    """
+
+    ops: int
+    unproven: tuple[UnprovenOp, ...] = ()
+    outputs: tuple[str, ...] = ()
+    foreign_passes: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> int:
+        """How many ops are proven."""
+        return self.ops - len(self.unproven)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to runs."""
+        return not self.unproven and not self.outputs
+
+
+@dataclass(frozen=True)
 class Verification:
     """The result of running the chips and the model on the same inputs in onnxruntime.
 
