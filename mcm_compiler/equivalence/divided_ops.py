@@ -175,4 +175,3 @@ class DividedOps:
         if number not in self._numbers.constant:
             return self._numbers.shapes.get(number)
         return constant_shape(self._numbers, number)
-

@@ -351,7 +351,9 @@ class GraphWalk:
         if plain and call in self._calls:
             return self._calls[call]
         attributes = {
-            a.name: a for a in function.attributes.values() if a.value is not None and not a.is_ref()
+            a.name: a
+            for a in function.attributes.values()
+            if a.value is not None and not a.is_ref()
         } | given
         known: Numbers = dict.fromkeys(function.inputs, ABSENT)
         known |= {

@@ -56,8 +56,18 @@ def number_source(
     *,
     placeholders: bool,
     compute: bool = True,
+    again: bool = False,
 ) -> SourceValues:
-    """Numbers a model until no more constants can be computed."""
+    """Numbers a model until no more constants can be computed.
+
+    Args:
+        numbers: the table.
+        model: the model.
+        identities: of ops that are like no other.
+        placeholders: whether `ConstantOfShape` stands for weights.
+        compute: whether constants are computed.
+        again: whether ops like no other are those of the model that was numbered before.
+    """
     given = input_numbers(model, numbers)
     known: Numbers = {}
     for _ in range(MAX_ROUNDS):
@@ -66,7 +76,10 @@ def number_source(
             for value, number in known.items():
                 if (shape := static_shape(value)) is not None:
                     numbers.shapes[number] = shape
-        identities.begin_source()
+        if again:
+            identities.begin_chips()
+        else:
+            identities.begin_source()
         walk = GraphWalk(
             numbers,
             model,
@@ -94,9 +107,7 @@ def number_source(
 
 def without_constants(key: OpKey, numbers: ValueNumbers) -> Hashable:
     """What an op is and reads, but for constants."""
-    inputs = tuple(
-        n if n is None or n not in numbers.constant else "constant" for n in key.inputs
-    )
+    inputs = tuple(n if n is None or n not in numbers.constant else "constant" for n in key.inputs)
     return (key.domain, key.op_type, key.version, key.attributes, inputs, key.outputs, key.bodies)
 
 

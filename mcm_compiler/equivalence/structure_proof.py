@@ -20,7 +20,7 @@ def prove_chips(
     wires: Sequence[Wire],
     *,
     placeholders: bool,
-    foreign_passes: Sequence[str] = (),
+    unfollowed_passes: Sequence[str] = (),
 ) -> StructureProof:
     """Holds every op of the chips against the model.
 
@@ -29,7 +29,7 @@ def prove_chips(
         chips: in the order in which they run.
         wires: all tensors that travel.
         placeholders: whether `ConstantOfShape` stands for weights that are known by name alone.
-        foreign_passes: passes that may have changed ops in ways of their own.
+        unfollowed_passes: passes that may have changed ops in ways that no rule covers.
 
     Raises:
         CompileError: MCM-V068 where functions expand beyond all bounds.
@@ -40,5 +40,5 @@ def prove_chips(
     outputs = [name for name, number in values.outputs if found.outputs.get(name) != number]
     numbers.contents.close()
     return StructureProof(
-        found.ops, tuple(found.unproven), tuple(dict.fromkeys(outputs)), tuple(foreign_passes)
+        found.ops, tuple(found.unproven), tuple(dict.fromkeys(outputs)), tuple(unfollowed_passes)
     )
