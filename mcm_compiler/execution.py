@@ -36,11 +36,24 @@ class RunStoppedError(CompileError):
     """A run was stopped because it took too long; other inputs may take as long."""
 
 
-def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
+SESSION_OPTIONS = {
+    "graph_optimization_level": "ORT_DISABLE_ALL",
+    "intra_op_num_threads": str(MAX_THREADS),
+    "inter_op_num_threads": "1",
+    "session.disable_prepacking": "1",
+    "enable_cpu_mem_arena": "false",
+    "execution_provider": "CPUExecutionProvider",
+}
+"""Under which a model and its chips are compared to the bit."""
+
+
+def open_session(model: onnx.ModelProto | bytes | Path, *, stock: bool = False) -> Any:
     """An `onnxruntime.InferenceSession` on the CPU with graph optimisations off.
 
     Args:
         model: a model, its serialised bytes, or a file. Only a file can have external data.
+        stock: take onnxruntime's own options instead, with all optimisations; the number of
+            threads alone stays, because it differs from machine to machine.
 
     Raises:
         CompileError: MCM-V001 with the runtime's reason if it refuses the model.
@@ -48,14 +61,15 @@ def open_session(model: onnx.ModelProto | bytes | Path) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = MAX_THREADS
-    options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    # Prepacking copies every weight; without it weights in external data stay memory-mapped.
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_cpu_mem_arena = False
+    options.intra_op_num_threads = MAX_THREADS
+    if not stock:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.inter_op_num_threads = 1
+        # Prepacking copies every weight; without it weights in external data stay memory-mapped.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.enable_cpu_mem_arena = False
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
     try:
@@ -149,13 +163,15 @@ def run_batches(
     model: onnx.ModelProto | bytes | Path,
     batches: Sequence[Mapping[str, Any]],
     outputs: Sequence[str] | None = None,
+    *,
+    stock: bool = False,
 ) -> list[dict[str, Any]]:
     """Opens a session, runs it once for each of `batches`, and releases its weights.
 
     Raises:
         CompileError: as `open_session` and `run_session`.
     """
-    session = open_session(model)
+    session = open_session(model, stock=stock)
     place = model.name if isinstance(model, Path) else None
     return [run_session(session, feeds, outputs, place=place) for feeds in batches]
 

@@ -50,6 +50,70 @@ class ExpectedComparison:
 
 
 @dataclass(frozen=True)
+class WeakOutput:
+    """An output whose comparison shows little.
+
+    Attributes:
+        output: its name.
+        why: what it is in every run: empty, NaN, infinite or one number.
+    """
+
+    output: str
+    why: str
+
+
+@dataclass(frozen=True)
+class UnprovenOp:
+    """An op of a chip that is not known to be one of the model.
+
+    Attributes:
+        chip: the chip.
+        node: its name.
+        op_type: its type.
+        origin: the op of the model that it says it comes from, or "".
+        what: how it differs.
+    """
+
+    chip: int
+    node: str
+    op_type: str
+    origin: str
+    what: str
+
+
+@dataclass(frozen=True)
+class StructureProof:
+    """What is proven without a run: each op, attribute, weight and wire against the source graph.
+
+    Attributes:
+        ops: ops on all chips, constants left out, clones and relays counted.
+        unproven: ops that are not the model's, in the order of the chips; an op behind one of them
+            is judged as if it were proven.
+        outputs: graph outputs to which wires bring something else than the model's value.
+        unfollowed_passes: passes of the pipeline for whose changes there is no rule; only they may
+            leave ops unproven.
+        model: name of the user's model that was read again, or None where `annotated.onnx` was
+            taken for the model.
+    """
+
+    ops: int
+    unproven: tuple[UnprovenOp, ...] = ()
+    outputs: tuple[str, ...] = ()
+    unfollowed_passes: tuple[str, ...] = ()
+    model: str | None = None
+
+    @property
+    def proven(self) -> int:
+        """How many ops are proven."""
+        return self.ops - len(self.unproven)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to runs."""
+        return not self.unproven and not self.outputs
+
+
+@dataclass(frozen=True)
 class Verification:
     """The result of running the chips and the model on the same inputs in onnxruntime.
 
@@ -64,6 +128,11 @@ class Verification:
         random_outputs: outputs that were not compared, because they depend on ops that draw
             random numbers.
         remedy: what would make a comparison possible that was skipped, or None.
+        structure: what is proven without a run, or None where nothing was looked at.
+        weak: outputs on which equality says nothing.
+        redraws: sizes of inputs that were drawn beside the standard normal ones, to do better.
+        stock: the same comparison under onnxruntime's own session options; empty where it was not
+            made.
     """
 
     seeds: tuple[int, ...]
@@ -74,6 +143,10 @@ class Verification:
     expected: tuple[ExpectedComparison, ...] = ()
     random_outputs: tuple[str, ...] = ()
     remedy: str | None = None
+    structure: StructureProof | None = None
+    weak: tuple[WeakOutput, ...] = ()
+    redraws: tuple[str, ...] = ()
+    stock: tuple[OutputComparison, ...] = ()
 
     @property
     def holds(self) -> bool:

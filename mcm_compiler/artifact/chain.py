@@ -18,6 +18,8 @@ def run_chain(
     wires: Sequence[Wire],
     outputs: Sequence[str],
     batches: Sequence[Mapping[str, Any]],
+    *,
+    stock: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs each chip's model for each batch of inputs, handing tensors on by the wires alone.
 
@@ -30,6 +32,7 @@ def run_chain(
         wires: all tensors that travel.
         outputs: graph outputs to return.
         batches: graph inputs by name, one mapping per inference.
+        stock: whether onnxruntime's own session options are taken.
 
     Returns:
         Graph outputs by name, one mapping per inference.
@@ -43,7 +46,7 @@ def run_chain(
         _deliver(HOST, feeds, wires, inbox)
     for chip in chips:
         received = [inbox.pop(chip, {}) for inbox in inboxes]
-        made = run_batches(folder / layout.chip_file(chip), received)
+        made = run_batches(folder / layout.chip_file(chip), received, stock=stock)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
     results: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ locations and its wiring hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -28,12 +28,20 @@ from mcm_compiler.artifact.manifest import damaged, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.run import input_faults
 from mcm_compiler.artifact.structure_check import check_structure
+from mcm_compiler.artifact.structure_step import (
+    describe_structure,
+    left_to_runs,
+    prove_folder,
+    structure_faults,
+)
 from mcm_compiler.artifact.user_data import DataSet, read_data_sets
+from mcm_compiler.artifact.user_model import read_user_model
+from mcm_compiler.artifact.witness import weakness_warnings
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.last_words import doing
 from mcm_compiler.units import count_text
-from mcm_compiler.verification import Verification
+from mcm_compiler.verification import StructureProof, Verification
 
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
@@ -69,11 +77,13 @@ class CheckReport:
         steps: what was checked; a step after one that failed may be missing.
         diagnostics: one or more for each step that failed or was skipped.
         verification: the comparison in onnxruntime, where it was reached.
+        structure: what is proven without a run, where it was reached.
     """
 
     steps: tuple[CheckStep, ...]
     diagnostics: tuple[Diagnostic, ...]
     verification: Verification | None
+    structure: StructureProof | None = None
 
     @property
     def complete(self) -> bool:
@@ -92,9 +102,10 @@ def check_folder(
     seeds: Sequence[int] = (0, 1),
     data: Sequence[DataSet] = (),
     test_data: Path | None = None,
+    model: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CheckReport:
-    """Checks hashes, structure, constraints, memory, simulation and equality.
+    """Checks hashes, structure, source, constraints, memory, simulation and equality.
 
     Args:
         folder: an output folder.
@@ -102,6 +113,8 @@ def check_folder(
         data: the user's data, compared as well.
         test_data: a `test_data_set_N` folder, or one that holds such folders, compared as well
             and with the outputs that it expects.
+        model: path or `zoo:NAME` of the model that the folder was compiled from, to be held
+            against it; None takes the word of `annotated.onnx`.
         progress: called with the name of each step as it begins.
 
     Raises:
@@ -110,6 +123,7 @@ def check_folder(
     opened = OpenedFolder(folder, read_manifest(folder))
     manifest = opened.manifest
     verdicts: list[Verification] = []
+    proofs: list[StructureProof] = []
     skips: dict[str, Diagnostic] = {}
 
     def certificate() -> str:
@@ -127,6 +141,14 @@ def check_folder(
             skips["bound"] = unproven
         return detail
 
+    def source() -> str:
+        user_model = None if model is None else read_user_model(model, manifest)
+        proof = prove_folder(folder, manifest, user_model)
+        proofs.append(proof)
+        if faults := structure_faults(proof):
+            raise CompileError(faults)
+        return describe_structure(proof)
+
     def equality() -> str:
         chips = [chip.chip for chip in manifest.chips]
         users = list(data)
@@ -135,8 +157,10 @@ def check_folder(
         if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
             raise CompileError(faults)
         verification = verify_folder(
-            folder, chips, manifest.wires, seeds, manifest.shape_only, users
+            folder, chips, manifest.wires, seeds, manifest.shape_only, users, stock=True
         )
+        proven = proofs[0] if proofs else None
+        verification = replace(verification, structure=proven)
         verdicts.append(verification)
         if (skipped := not_compared(verification)) is not None:
             skips["equality"] = skipped
@@ -148,6 +172,7 @@ def check_folder(
     steps: dict[str, Callable[[], str]] = {
         "files": lambda: check_files(folder, manifest),
         "structure": lambda: check_structure(folder, manifest),
+        "source": source,
         "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
         "memory": lambda: check_memory(opened.chips, manifest.wires, opened.target, opened.program),
         "simulation": lambda: _check_simulation(opened),
@@ -169,13 +194,31 @@ def check_folder(
             skipped = skips.get(name)
             done.append(CheckStep(name, True, detail, skipped is not None))
             found += [skipped] if skipped is not None else []
+            found += _notes(name, proofs, verdicts)
         except CompileError as error:
             # A file that several steps read is told once.
             found += [fault for fault in error.diagnostics if fault not in found]
             done.append(CheckStep(name, False, error.diagnostics[0].message))
             if name in ("files", "structure"):
                 break  # what follows would execute files that are not what the manifest says
-    return CheckReport(tuple(done), tuple(found), verdicts[0] if verdicts else None)
+    return CheckReport(
+        tuple(done),
+        tuple(found),
+        verdicts[0] if verdicts else None,
+        proofs[0] if proofs else None,
+    )
+
+
+def _notes(
+    step: str, proofs: Sequence[StructureProof], verdicts: Sequence[Verification]
+) -> list[Diagnostic]:
+    """What a step that holds leaves open."""
+    if step == "source" and proofs:
+        note = left_to_runs(proofs[0])
+        return [note] if note is not None else []
+    if step == "equality" and verdicts:
+        return weakness_warnings(verdicts[0].weak, verdicts[0].structure)
+    return []
 
 
 def _check_simulation(opened: OpenedFolder) -> str:
@@ -224,4 +267,9 @@ def _describe(verification: Verification) -> str:
     if verification.constant_outputs:
         constant = count_text(len(verification.constant_outputs), "output")
         text += f"; {constant} the same for every input"
+    if verification.stock:
+        worst_stock = max(o.max_abs_error for o in verification.stock)
+        equal = all(o.bit_equal for o in verification.stock)
+        how = "equal to the bit" if equal else f"differ by up to {worst_stock:g}"
+        text += f"; under stock session options {how}"
     return text

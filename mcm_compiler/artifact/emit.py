@@ -18,6 +18,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     write_manifest,
 )
+from mcm_compiler.equivalence.followed_passes import unfollowed_passes
 from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
@@ -76,6 +77,10 @@ def finish_folder(
         files=dict(zip(names, hashes, strict=True)),
         replicas=replication.replicas if replication else 1,
         chips_each=replication.chips_each if replication else target.limits.num_chips,
+        pipeline=options.passes,
+        unfollowed_passes=unfollowed_passes(options.passes),
+        dims=dict(sorted(options.dims.items())),
+        shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},
     )
     write_manifest(manifest, folder)
 

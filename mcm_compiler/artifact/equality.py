@@ -13,6 +13,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.reproducibility import unwritten_outputs
 from mcm_compiler.artifact.user_data import DataSet, compare_expected
+from mcm_compiler.artifact.witness import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.chips import PLANNED_PROPERTY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import (
@@ -20,10 +21,12 @@ from mcm_compiler.execution import (
     foreign_op,
     max_abs_error,
     open_session,
+    run_batches,
     run_session,
     same_bits,
 )
 from mcm_compiler.inputs import FILLS, random_inputs
+from mcm_compiler.ir.constants import constant_values
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.ir.random_ops import random_outputs
 from mcm_compiler.runtime_values import is_exotic
@@ -50,6 +53,9 @@ Partial sums are added in another order than in one sum; weights that are whole 
 equal bits.
 """
 
+MAX_STOCK_BYTES = 1 << 28
+"""Files of a folder whose models are compared under stock session options, too."""
+
 _FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings the op"
 
 
@@ -60,6 +66,8 @@ def verify_folder(
     seeds: Sequence[int],
     shape_only: bool,
     data: Sequence[DataSet] = (),
+    *,
+    stock: bool = False,
 ) -> Verification:
     """Compares `annotated.onnx`, which is the source model, with the chain of chips.
 
@@ -71,6 +79,7 @@ def verify_folder(
             then all 0; a seed with which it runs on none of these is left out.
         shape_only: skip the comparison, because the weights are placeholders.
         data: the user's data, which the model has to run on.
+        stock: compare once more under onnxruntime's own session options, where the model is small.
 
     Returns:
         The verdict; `skipped` where there is nothing that the model runs on, or an op of a
@@ -108,6 +117,8 @@ def verify_folder(
         used.append(seed)
         batches.append(feeds)
         expected.append(results)
+    seen = [name for name in outputs if name not in random]
+    redraws = _draw_again(session, reference, seen, batches, expected) if used else ()
     del session
     if not batches:
         reason = refusal.diagnostics[0].message if refusal is not None else "no inputs were given"
@@ -144,7 +155,69 @@ def verify_folder(
             if comparison.output not in random
         ),
         random_outputs=tuple(random),
+        weak=weak_outputs(_computed(reference, seen), expected),
+        redraws=redraws,
+        stock=_stock(folder, chips, wires, batches[0], seen) if stock else (),
     )
+
+
+def _draw_again(
+    session: Any,
+    reference: ir.Model,
+    outputs: Sequence[str],
+    batches: list[Mapping[str, Any]],
+    expected: list[dict[str, Any]],
+) -> tuple[str, ...]:
+    """Adds inputs of other sizes as long as some output shows nothing.
+
+    Returns:
+        The sizes that were taken.
+    """
+    outputs = _computed(reference, outputs)
+    drawn = batches[-1]
+    taken: list[str] = []
+    for name, factor in REDRAWS:
+        weak = weak_outputs(outputs, expected)
+        if not weak:
+            break
+        feeds = rescaled(drawn, factor)
+        if all(same_bits(feeds[key], drawn[key]) for key in feeds):
+            break  # there are no floats among the inputs
+        try:
+            results = run_session(session, feeds, list(expected[-1]))
+        except CompileError:
+            continue
+        if len(weak_outputs(outputs, [*expected, results])) < len(weak):
+            batches.append(feeds)
+            expected.append(results)
+            taken.append(name)
+    return tuple(taken)
+
+
+def _computed(reference: ir.Model, outputs: Sequence[str]) -> list[str]:
+    """Outputs that depend on an input; of the others there is nothing to see."""
+    constants = constant_values(reference.graph)
+    fixed = {value.name for value in reference.graph.outputs if value in constants}
+    return [name for name in outputs if name not in fixed]
+
+
+def _stock(
+    folder: Path,
+    chips: Sequence[int],
+    wires: Sequence[Wire],
+    feeds: Mapping[str, Any],
+    outputs: Sequence[str],
+) -> tuple[OutputComparison, ...]:
+    """The comparison under stock session options; empty for a large model, or one that fails."""
+    stored = sum(path.stat().st_size for path in folder.glob("*.onnx*"))
+    if stored > MAX_STOCK_BYTES:
+        return ()
+    try:
+        expected = run_batches(folder / layout.ANNOTATED, [feeds], outputs, stock=True)[0]
+        actual = run_chain(folder, chips, wires, outputs, [feeds], stock=True)[0]
+    except CompileError:
+        return ()
+    return tuple(_compare(name, [expected[name]], [actual[name]], 0.0) for name in outputs)
 
 
 def not_compared(verification: Verification) -> Diagnostic | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -64,7 +64,14 @@ MANIFEST_SHAPE = Record(
         ),
         "files": Table(Text()),
     },
-    {"replicas": Whole(1, 2**31 - 1), "chips_each": Whole(1, 2**31 - 1)},
+    {
+        "replicas": Whole(1, 2**31 - 1),
+        "chips_each": Whole(1, 2**31 - 1),
+        "pipeline": Text(),
+        "unfollowed_passes": _TEXTS,
+        "dims": Table(Whole(1)),
+        "shapes": Table(ListOf(Whole(0))),
+    },
 )
 """What `manifest.json` holds besides its version."""
 
@@ -142,6 +149,10 @@ class Manifest:
         replicas: pipelines side by side that run these chips' models.
         chips_each: chips of the package from one pipeline to the next: chip `r * chips_each + c`
             runs the model of chip `c`; 0 where one pipeline has all.
+        pipeline: the passes that made the folder.
+        unfollowed_passes: those of them whose changes no rule of the proof by structure covers.
+        dims: sizes of symbolic dimensions that the user gave.
+        shapes: shapes of inputs that the user gave.
     """
 
     model: str
@@ -158,6 +169,10 @@ class Manifest:
     files: dict[str, str]
     replicas: int = 1
     chips_each: int = 0
+    pipeline: str = ""
+    unfollowed_passes: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -275,6 +290,13 @@ def _from_dict(data: Mapping[str, Any]) -> Manifest:
         files={str(k): str(v) for k, v in data["files"].items()},
         replicas=int(data.get("replicas", 1)),
         chips_each=int(data.get("chips_each", 0)),
+        pipeline=str(data.get("pipeline", "")),
+        unfollowed_passes=tuple(data.get("unfollowed_passes", ())),
+        dims={str(name): int(size) for name, size in data.get("dims", {}).items()},
+        shapes={
+            str(name): tuple(int(size) for size in shape)
+            for name, shape in data.get("shapes", {}).items()
+        },
     )
 
 

@@ -29,6 +29,9 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
 @click.option("--test-data", type=FILE, default=None,
               help="A test_data_set_N folder, or the folder of a model that holds such folders; "
               "their outputs are compared too.")  # fmt: skip
+@click.option("--model", default=None,
+              help="The model that FOLDER was compiled from, a file or zoo:NAME: proves the chips "
+              "against it instead of against the folder's own copy.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 1 also where equality could not be checked.")  # fmt: skip
 @format_option()
@@ -40,10 +43,14 @@ def command(
     seed: int,
     inputs: tuple[Path, ...],
     test_data: Path | None,
+    model: str | None,
     strict: bool,
     output_format: str,
 ) -> None:
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
+
+    Every op, attribute, weight and wire of the chips is proven against the model, which the folder
+    holds a copy of; with --model, against your own.
 
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
     and with --strict also if equality could not be checked.
@@ -51,7 +58,7 @@ def command(
     from mcm_compiler.artifact.check import check_folder
     from mcm_compiler.artifact.user_data import DataSet
     from mcm_compiler.cli.npz_files import read_npz
-    from mcm_compiler.report.report_data import verification_data
+    from mcm_compiler.report.report_data import structure_data, verification_data
 
     own_data = bool(inputs) or test_data is not None
     if seeds is None:
@@ -66,6 +73,7 @@ def command(
             seeds=range(seed, seed + seeds),
             data=[DataSet(str(path), read_npz(path)) for path in inputs],
             test_data=test_data,
+            model=model,
             progress=progress,
         )
     if output_format == "json":
@@ -80,6 +88,7 @@ def command(
                 "verification": verification_data(found.verification)
                 if found.verification
                 else None,
+                "structure": structure_data(found.structure) if found.structure else None,
                 "diagnostics": [d.to_dict() for d in found.diagnostics],
             }
         )

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from mcm_compiler import zoo
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.execution import SESSION_OPTIONS
 from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
@@ -27,7 +28,7 @@ from mcm_compiler.report.versions import versions
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, AppliedPlan, ShardingPlan
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
-from mcm_compiler.verification import Verification
+from mcm_compiler.verification import StructureProof, Verification
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
@@ -133,7 +134,29 @@ def verification_data(verification: Verification) -> dict[str, Any]:
             }
             for e in verification.expected
         ],
+        "weak_outputs": [{"output": w.output, "why": w.why} for w in verification.weak],
+        "redraws": list(verification.redraws),
+        "session_options": dict(SESSION_OPTIONS),
+        "stock_equal": all(o.bit_equal for o in verification.stock) if verification.stock else None,
+        "structure": structure_data(verification.structure) if verification.structure else None,
     }
+
+
+def structure_data(proof: StructureProof) -> dict[str, Any]:
+    """What is proven by structure as JSON-able data."""
+    return {
+        "ops": proof.ops,
+        "proven": proof.proven,
+        "whole": proof.whole,
+        "unproven": [
+            {"chip": op.chip, "node": op.node, "op_type": op.op_type, "origin": op.origin,
+             "what": op.what}
+            for op in proof.unproven
+        ],
+        "outputs": list(proof.outputs),
+        "unfollowed_passes": list(proof.unfollowed_passes),
+        "model": proof.model,
+    }  # fmt: skip
 
 
 def _options(options: CompileOptions) -> dict[str, Any]:

@@ -7,21 +7,34 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import input_entries
 from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
 from mcm_compiler.artifact.sibling_data import sibling_data
+from mcm_compiler.artifact.structure_step import (
+    left_to_runs,
+    original_faults,
+    structure_faults,
+)
 from mcm_compiler.artifact.user_data import DataSet
+from mcm_compiler.artifact.user_model import read_raw
+from mcm_compiler.artifact.witness import weakness_warnings
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.equivalence.followed_passes import unfollowed_passes
+from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.ir.limits import check_run_size
+from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.ir.random_ops import random_outputs
 from mcm_compiler.ir.source import SOURCE, SourceModel
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.units import count_text
-from mcm_compiler.verification import EMITTED, VERIFICATION
+from mcm_compiler.verification import EMITTED, VERIFICATION, StructureProof
 
 MAX_NAMED = 5
 """Random ops that a diagnostic names."""
+
+_OUR_FAULT = "this is a fault of the compiler; please report the model"
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,8 @@ class Verify(Pass):
         """Sets `VERIFICATION`.
 
         Raises:
-            CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V004 if
+            CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V060 to
+                MCM-V062 where the chips are not the model by structure; MCM-V004 if
                 the runs would take too much memory; MCM-V005 if onnxruntime leaves an output
                 unwritten; MCM-V011 for test data beside the model that cannot be read, MCM-V022
                 for those that expect something else.
@@ -59,11 +73,12 @@ class Verify(Pass):
             source.shape_only,
             data,
         )
-        faults = differences(
-            verification, hint="this is a fault of the compiler; please report the model"
-        )
+        verification = replace(verification, structure=_structure(model, source, context))
+        faults = differences(verification, hint=_OUR_FAULT)
         if faults:
             raise CompileError([_with_switch(fault, "MCM-V022") for fault in faults])
+        for warning in weakness_warnings(verification.weak, verification.structure):
+            context.report(warning)
         if (unchecked := not_compared(verification)) is not None:
             context.report(unchecked)
         if verification.random_outputs:
@@ -81,6 +96,36 @@ class Verify(Pass):
             )
         VERIFICATION.set(model, verification)
         return False
+
+
+def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> StructureProof:
+    """Proves the emitted chips against the emitted model, and that against the user's file.
+
+    Raises:
+        CompileError: MCM-V060 to MCM-V062 where a built-in pass did what no rule covers.
+    """
+    folder = context.staging.path
+    annotated = load_model(folder / layout.ANNOTATED)
+    faults: list[Diagnostic] = []
+    if source.path is not None:
+        faults = original_faults(read_raw(source.path), annotated, source.name)
+    chips = CHIP_MODELS.get(model)
+    emitted = [
+        replace(chip, model=load_model(folder / layout.chip_file(chip.chip))) for chip in chips
+    ]
+    proof = prove_chips(
+        annotated,
+        emitted,
+        WIRES.get(model),
+        placeholders=source.shape_only,
+        unfollowed_passes=unfollowed_passes(context.options.passes),
+    )
+    faults += structure_faults(proof)
+    if faults:
+        raise CompileError([replace(fault, hint=_OUR_FAULT) for fault in faults])
+    if (note := left_to_runs(proof)) is not None:
+        context.report(note)
+    return proof
 
 
 def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:

@@ -1,0 +1,164 @@
+"""What a folder proves by structure: its chips, its annotated model, and the user's own file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.emit import tensor_entry
+from mcm_compiler.artifact.manifest import Manifest, read_manifest
+from mcm_compiler.artifact.structure_check import load_chips
+from mcm_compiler.artifact.user_model import UserModel
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.equivalence.same_model import model_differences
+from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.ir.map_types import load_model
+from mcm_compiler.units import count_text
+from mcm_compiler.verification import StructureProof
+
+MAX_NAMED = 5
+"""Ops that are told one by one."""
+
+
+def prove_folder(
+    folder: Path, manifest: Manifest | None = None, model: UserModel | None = None
+) -> StructureProof:
+    """Holds the chips of a folder against its annotated model, and both against the user's.
+
+    Args:
+        folder: an output folder.
+        manifest: of the folder, where it was read already.
+        model: the user's model; None takes the word of `annotated.onnx`.
+
+    Raises:
+        CompileError: MCM-V062 where `annotated.onnx` is not the user's model, MCM-V066 where the
+            manifest has another hash of it; MCM-A004, MCM-A005 and MCM-V068 as what it calls.
+    """
+    manifest = manifest or read_manifest(folder)
+    annotated = load_model(folder / layout.ANNOTATED)
+    source = annotated
+    if model is not None:
+        faults = _user_model_faults(manifest, annotated, model)
+        if faults:
+            raise CompileError(faults)
+        source = model.imported
+    proof = prove_chips(
+        source,
+        load_chips(folder, manifest),
+        manifest.wires,
+        placeholders=manifest.shape_only,
+        unfollowed_passes=manifest.unfollowed_passes,
+    )
+    return proof if model is None else replace(proof, model=Path(model.name).name)
+
+
+def original_faults(original: ir.Model, annotated: ir.Model, name: str) -> list[Diagnostic]:
+    """MCM-V062 where `annotated.onnx` is another model than the one in the user's file."""
+    return [
+        Diagnostic(
+            "MCM-V062",
+            f"{quote(layout.ANNOTATED)} is not the model {quote(Path(name).name)}: "
+            f"{found.place} {found.what}",
+            at=found.place,
+            hint="the folder was changed, or compiled from another model; compile again",
+        )
+        for found in model_differences(original, annotated)[:MAX_NAMED]
+    ]
+
+
+def structure_faults(proof: StructureProof) -> list[Diagnostic]:
+    """MCM-V060 for each op and MCM-V061 for each output that no pass without a rule explains."""
+    if proof.unfollowed_passes:
+        return []
+    ops = [
+        Diagnostic(
+            "MCM-V060",
+            f"op {quote(op.node)} of chip {op.chip} {op.what}",
+            at=f"chip {op.chip}, op {quote(op.node)} ({quote(op.op_type)[1:-1]})",
+            hint=_HINT,
+        )
+        for op in proof.unproven[:MAX_NAMED]
+    ]
+    if ops:
+        return ops
+    return [
+        Diagnostic(
+            "MCM-V061",
+            f"what arrives as output {quote(name)} is not what the model computes for it",
+            at=f"output {quote(name)}",
+            hint=_HINT,
+        )
+        for name in proof.outputs[:MAX_NAMED]
+    ]
+
+
+def left_to_runs(proof: StructureProof) -> Diagnostic | None:
+    """MCM-V063 where ops are not proven, because a pass changed them that no rule covers."""
+    if proof.whole or not proof.unfollowed_passes:
+        return None
+    named = ", ".join(
+        f"{quote(op.node)} of chip {op.chip} {op.what}" for op in proof.unproven[:MAX_NAMED]
+    )
+    return Diagnostic(
+        "MCM-V063",
+        f"{count_text(len(proof.unproven), 'op')} of {proof.ops:,} unproven by structure; runs "
+        "compare them",
+        at=named + (", ..." if len(proof.unproven) > MAX_NAMED else "")
+        or ", ".join(f"output {quote(name)}" for name in proof.outputs),
+        hint="changed by " + ", ".join(map(quote, proof.unfollowed_passes)) + ", for which the "
+        "proof by structure has no rule",
+        severity=Severity.NOTE,
+    )
+
+
+def describe_structure(proof: StructureProof) -> str:
+    """One line for a report or a check."""
+    text = f"{proof.proven:,} of {count_text(proof.ops, 'op')} proven"
+    if proof.model is not None:
+        return f"{text} against {quote(proof.model)}"
+    return f"{text} against {layout.ANNOTATED}; --model holds it against the original"
+
+
+_HINT = "the folder was changed; compile again"
+
+
+def _user_model_faults(
+    manifest: Manifest, annotated: ir.Model, model: UserModel
+) -> list[Diagnostic]:
+    if manifest.model_sha256 != model.sha256:
+        return [
+            Diagnostic(
+                "MCM-V066",
+                f"the folder was compiled from a model with the hash "
+                f"{manifest.model_sha256[:12]}..., that of {quote(Path(model.name).name)} is "
+                f"{model.sha256[:12]}...",
+                at=layout.MANIFEST,
+                hint="name the model that the folder was compiled from, or compile again",
+            )
+        ]
+    faults = original_faults(model.raw, annotated, model.name)
+    faults += original_faults(model.raw, model.imported, model.name) if not faults else []
+    return faults or _end_faults(manifest, model)
+
+
+def _end_faults(manifest: Manifest, model: UserModel) -> list[Diagnostic]:
+    """MCM-V067 where the manifest's inputs and outputs are not those of the imported model."""
+    said = {
+        "inputs": (manifest.inputs, map(tensor_entry, free_inputs(model.imported))),
+        "outputs": (manifest.outputs, map(tensor_entry, model.imported.graph.outputs)),
+    }
+    return [
+        Diagnostic(
+            "MCM-V067",
+            f"the {what} in the manifest are not those of {quote(Path(model.name).name)} for the "
+            "recorded sizes",
+            at=layout.MANIFEST,
+            hint=_HINT,
+        )
+        for what, (listed, found) in said.items()
+        if listed != tuple(found)
+    ]

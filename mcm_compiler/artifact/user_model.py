@@ -1,0 +1,73 @@
+"""The user's own model, read once more for `check --model`: nothing of the folder is trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from mcm_compiler import zoo
+from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.ir.map_types import model_from_proto
+from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.ir.sparse_weights import expand_sparse_weights
+
+
+@dataclass(frozen=True, eq=False)
+class UserModel:
+    """A model as a folder was compiled from it.
+
+    Attributes:
+        name: what the user called it.
+        sha256: as the manifest records it.
+        raw: what the file or the builder gives, before the importer touched it.
+        imported: with the recorded sizes bound, every shape found and functions inlined.
+    """
+
+    name: str
+    sha256: str
+    raw: ir.Model
+    imported: ir.Model
+
+
+def read_user_model(name: str, manifest: Manifest) -> UserModel:
+    """Reads a file, or builds a model of the zoo, with the sizes that the manifest records.
+
+    Raises:
+        CompileError: as a compile of the model.
+    """
+    from mcm_compiler.api import build_zoo_model, import_named
+
+    compiled, _ = import_named(name, manifest.dims, manifest.shapes)
+    source = SOURCE.get(compiled)
+    if name.startswith(zoo.PREFIX):
+        raw = build_zoo_model(name.removeprefix(zoo.PREFIX))
+    else:
+        raw = read_raw(Path(name))
+    return UserModel(name, source.sha256, raw, source.original)
+
+
+def read_raw(path: Path) -> ir.Model:
+    """A file as it is, but for sparse weights, which become dense, and the order of its nodes.
+
+    Raises:
+        CompileError: MCM-I003 for a file that is no model.
+    """
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(path.read_bytes())
+        expand_sparse_weights(proto)
+        model = model_from_proto(proto)
+        for graph in model.graphs():
+            graph.sort()
+    except (OSError, DecodeError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise CompileError(
+            Diagnostic("MCM-I003", f"the model cannot be read: {reason}", at=str(path))
+        ) from error
+    ir.external_data.set_base_dir(model.graph, path.absolute().parent)
+    return model

@@ -1,0 +1,165 @@
+"""The values of the chips, one chip after the other over the wires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import ORIGIN_PROPERTY
+from mcm_compiler.equivalence.constant_values import evaluate_pending
+from mcm_compiler.equivalence.differences import difference
+from mcm_compiler.equivalence.divided_ops import DividedOps
+from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers
+from mcm_compiler.equivalence.own_identities import OwnIdentities
+from mcm_compiler.equivalence.source_values import SourceValues, input_numbers
+from mcm_compiler.equivalence.value_numbers import ValueNumbers
+from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.verification import UnprovenOp
+
+MAX_ROUNDS = 4
+
+
+@dataclass(eq=False)
+class ChipValues:
+    """What was found.
+
+    Attributes:
+        ops: how many ops that are no constants the chips run.
+        unproven: those that are not the model's; after the first on a path the others are judged
+            as if it were.
+        outputs: number of what arrives at the host, by name.
+    """
+
+    ops: int = 0
+    unproven: list[UnprovenOp] = field(default_factory=list[UnprovenOp])
+    outputs: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def number_chips(
+    numbers: ValueNumbers,
+    source: SourceValues,
+    chips: Sequence[ChipModel],
+    wires: Sequence[Wire],
+    identities: OwnIdentities,
+    *,
+    placeholders: bool,
+) -> ChipValues:
+    """Numbers the chips' values and holds them against those of the model."""
+    for _ in range(MAX_ROUNDS):
+        chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
+        chain.run(chips)
+        if not numbers.pending or not evaluate_pending(numbers):
+            break
+    open_ops = chain.open_ops()
+    if open_ops:
+        chain = _Chain(numbers, source, wires, identities, placeholders, open_ops)
+        chain.run(chips)
+    return chain.result()
+
+
+Place = tuple[int, str]
+
+
+class _Chain:
+    """One walk over all chips.
+
+    Args:
+        assumed: ops whose results are taken for those of the op that they say they come from, so
+            that what follows them can be judged.
+    """
+
+    def __init__(
+        self,
+        numbers: ValueNumbers,
+        source: SourceValues,
+        wires: Sequence[Wire],
+        identities: OwnIdentities,
+        placeholders: bool,
+        assumed: frozenset[Place],
+    ) -> None:
+        self._numbers = numbers
+        self._source = source
+        self._wires = wires
+        self._identities = identities
+        self._placeholders = placeholders
+        self._assumed = assumed
+        self._divided = DividedOps(numbers, source)
+        self._arrived: dict[tuple[int, str], int] = {}
+        self._open: dict[Place, tuple[ir.Node, tuple[int, ...], str]] = {}
+        self._proven: set[int] = set()
+        self._ops = 0
+
+    def run(self, chips: Sequence[ChipModel]) -> None:
+        """See the class."""
+        self._identities.begin_chips()
+        self._deliver(HOST, input_numbers(self._source.model, self._numbers))
+        for chip in chips:
+            graph = chip.model.graph
+            known: Numbers = {}
+            for value in graph.inputs:
+                arrived = self._arrived.get((chip.chip, value.name or ""))
+                known[value] = self._numbers.unknown() if arrived is None else arrived
+            walk = GraphWalk(
+                self._numbers, chip.model, self._identities, placeholders=self._placeholders
+            )
+            walk.run(known, lambda node, k, chip=chip.chip: self._judge(chip, node, k))
+            sent = {v.name or "": known[v] for v in graph.outputs if v in known}
+            self._deliver(chip.chip, sent)
+
+    def open_ops(self) -> frozenset[Place]:
+        """Ops that no rule explains."""
+        explained = self._divided.explained
+        return frozenset(
+            place
+            for place, (_, outputs, _) in self._open.items()
+            if not all(number in explained for number in outputs)
+        )
+
+    def result(self) -> ChipValues:
+        """What was found."""
+        found = ChipValues(self._ops)
+        still = self.open_ops() | (self._assumed & self._open.keys())
+        for place, (node, _, what) in self._open.items():
+            if place in still:
+                origin = node.metadata_props.get(ORIGIN_PROPERTY, "")
+                found.unproven.append(
+                    UnprovenOp(place[0], node.name or "", node.op_type, origin, what)
+                )
+        found.outputs = {
+            name: number for (chip, name), number in self._arrived.items() if chip == HOST
+        }
+        return found
+
+    def _deliver(self, sender: int, sent: dict[str, int]) -> None:
+        for wire in self._wires:
+            if wire.source == sender and wire.tensor in sent:
+                for chip in wire.destinations:
+                    self._arrived[chip, wire.tensor] = sent[wire.tensor]
+
+    def _judge(self, chip: int, node: ir.Node, known: Numbers) -> None:
+        named = [value for value in node.outputs if value.name]
+        outputs = tuple(known[value] for value in named)
+        if all(number in self._numbers.constant for number in outputs) and outputs:
+            return
+        self._ops += 1
+        if all(number in self._source.names for number in outputs):
+            return
+        whole = self._divided.whole(node, known)
+        if whole is not None:
+            known[named[0]] = whole
+            return
+        place = (chip, node.name or "")
+        if place not in self._assumed:
+            self._open[place] = (node, outputs, "")
+            return
+        self._open[place] = (node, outputs, difference(node, known, self._numbers, self._source))
+        origin = self._source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
+        same_form = origin is not None and len(origin.outputs) == len(node.outputs)
+        for index, value in enumerate(node.outputs):
+            own = self._source.by_name.get(value.name) if value.name else None
+            if own is None and origin is not None and same_form:
+                own = self._source.known.get(origin.outputs[index])
+            if value.name and own is not None:
+                known[value] = own

@@ -1,0 +1,71 @@
+"""Ops that are like no other: they draw random numbers, or nobody knows what they do.
+
+Two draws are two values, however alike their ops are; so each such op of the model has an identity
+of its own, and one op of the chips may take it. Which of several draws that are alike stands for
+which makes no difference, as they are equally distributed and independent; names only tell where
+to begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from mcm_compiler.equivalence.value_numbers import OpKey, ValueNumbers
+from mcm_compiler.ir.constants import RANDOM_OPS
+
+_KNOWN_DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})
+
+
+def is_like_no_other(key: OpKey, numbers: ValueNumbers) -> bool:
+    """Whether an op may give another result than one that looks the same."""
+    if key.domain not in _KNOWN_DOMAINS:
+        return True
+    if key.domain:
+        return False
+    if key.op_type == "Dropout":
+        training = key.inputs[2] if len(key.inputs) > 2 else None
+        content = numbers.known_content(training)
+        return training is not None and (
+            content is None or bool(numbers.contents.array(content).any())
+        )
+    return key.op_type in RANDOM_OPS
+
+
+class OwnIdentities:
+    """Gives identities to the ops of a model, and hands them out to those of the chips.
+
+    Attributes:
+        given: how often an identity was asked for.
+        repeated: names of outputs of ops that took one that another op has.
+    """
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.repeated: list[str] = []
+        self._source: dict[OpKey, dict[str, int]] = {}
+        self._free: dict[OpKey, dict[str, int]] | None = None
+
+    def begin_source(self) -> None:
+        """The next ops are those of the model."""
+        self._source, self._free, self.given = {}, None, 0
+
+    def begin_chips(self) -> None:
+        """The next ops are those of the chips, which take the identities of the model's."""
+        self._free = {key: dict(names) for key, names in self._source.items()}
+        self.repeated = []
+
+    def of(self, key: OpKey, name: str) -> Hashable:
+        """The identity of an op whose first output has this name."""
+        self.given += 1
+        if self._free is None:
+            known = self._source.setdefault(key, {})
+            taken = name
+            while taken in known:
+                taken += "'"
+            known[taken] = self.given
+            return ("own", self.given)
+        free = self._free.get(key, {})
+        if not free:
+            self.repeated.append(name)
+            return ("more", self.given, name)
+        return ("own", free.pop(name if name in free else next(iter(free))))

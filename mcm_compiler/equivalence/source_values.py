@@ -1,0 +1,124 @@
+"""The values of the model that chips are compared with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from mcm_compiler.equivalence.constant_values import evaluate_pending
+from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers, static_shape
+from mcm_compiler.equivalence.own_identities import OwnIdentities
+from mcm_compiler.equivalence.value_numbers import InputKey, OpKey, ValueNumbers
+from mcm_compiler.ir.dimensions import free_inputs
+
+MAX_ROUNDS = 20
+"""Each computes what the one before it made constant; an If within an If within an If takes one."""
+
+
+@dataclass(eq=False)
+class SourceValues:
+    """All values of a model.
+
+    Attributes:
+        model: the model.
+        names: the first name of each number.
+        by_name: number of each value of the main graph by its name.
+        known: number of each value of the main graph.
+        nodes: nodes of the main graph by name.
+        outputs: `(name, number)` of the graph outputs.
+        alike: ops by what they are and read apart from constants.
+    """
+
+    model: ir.Model
+    names: dict[int, str]
+    by_name: dict[str, int]
+    known: Numbers
+    nodes: dict[str, ir.Node]
+    outputs: list[tuple[str, int]]
+    alike: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
+
+
+def input_numbers(model: ir.Model, numbers: ValueNumbers) -> dict[str, int]:
+    """Numbers of what the host gives, by name."""
+    return {
+        value.name or "": numbers.of(InputKey(value.name or "", _kind(value)))
+        for value in free_inputs(model)
+    }
+
+
+def number_source(
+    numbers: ValueNumbers,
+    model: ir.Model,
+    identities: OwnIdentities,
+    *,
+    placeholders: bool,
+    compute: bool = True,
+    again: bool = False,
+) -> SourceValues:
+    """Numbers a model until no more constants can be computed.
+
+    Args:
+        numbers: the table.
+        model: the model.
+        identities: of ops that are like no other.
+        placeholders: whether `ConstantOfShape` stands for weights.
+        compute: whether constants are computed.
+        again: whether ops like no other are those of the model that was numbered before.
+    """
+    given = input_numbers(model, numbers)
+    known: Numbers = {}
+    for _ in range(MAX_ROUNDS):
+        known = {v: given[v.name or ""] for v in free_inputs(model)}
+        if compute:
+            for value, number in known.items():
+                if (shape := static_shape(value)) is not None:
+                    numbers.shapes[number] = shape
+        if again:
+            identities.begin_chips()
+        else:
+            identities.begin_source()
+        walk = GraphWalk(
+            numbers,
+            model,
+            identities,
+            placeholders=placeholders,
+            trusted_shapes=compute,
+            compute=compute,
+        )
+        walk.run(known)
+        if not numbers.pending or not evaluate_pending(numbers):
+            break
+    names: dict[int, str] = {}
+    for value, number in known.items():
+        names.setdefault(number, value.name or "")
+    return SourceValues(
+        model,
+        names,
+        {v.name: known[v] for node in model.graph for v in node.outputs if v.name and v in known},
+        known,
+        {node.name or "": node for node in model.graph},
+        [(v.name or "", known.get(v, -1)) for v in model.graph.outputs],
+        _alike(numbers, names),
+    )
+
+
+def without_constants(key: OpKey, numbers: ValueNumbers) -> Hashable:
+    """What an op is and reads, but for constants."""
+    inputs = tuple(n if n is None or n not in numbers.constant else "constant" for n in key.inputs)
+    return (key.domain, key.op_type, key.version, key.attributes, inputs, key.outputs, key.bodies)
+
+
+def _alike(numbers: ValueNumbers, names: dict[int, str]) -> dict[Hashable, list[int]]:
+    found: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for number in names:
+        made = numbers.maker(number)
+        if made is not None and number not in numbers.constant:
+            found[without_constants(made[1], numbers)].append(number)
+    return dict(found)
+
+
+def _kind(value: ir.Value) -> str:
+    return str(value.type)

@@ -1,0 +1,136 @@
+"""Which tensors hold the same: type, shape and every byte.
+
+Files of weights are large, and most weights are stored once and read by several models. So a
+tensor is known by where it lies first, then by a sample of its bytes, and only tensors with equal
+samples are compared as a whole: byte by byte, which is stronger than any hash and costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mcm_compiler.ir.writer import release
+
+WHOLE_UP_TO_BYTES = 4096
+"""Tensors up to this size are their own key."""
+
+SAMPLES = 64
+"""Blocks of a large tensor that its sample is made of, first and last among them."""
+
+SAMPLE_BYTES = 16
+
+_CHUNK_BYTES = 1 << 24
+
+Bytes = NDArray[np.uint8]
+
+
+class WeightContents:
+    """Numbers contents of tensors, 0, 1, 2 and so on."""
+
+    def __init__(self) -> None:
+        self._contents: list[ir.TensorProtocol] = []
+        self._by_sample: dict[Hashable, list[int]] = {}
+        self._by_place: dict[Hashable, int] = {}
+        self._by_object: dict[int, tuple[ir.TensorProtocol, int]] = {}
+        self._files: dict[Path, Bytes] = {}
+        self.bytes_compared = 0
+
+    def content(self, tensor: ir.TensorProtocol) -> int:
+        """The number of what `tensor` holds; equal for two tensors if and only if they are equal.
+
+        Raises:
+            OSError, ValueError: if its data cannot be read.
+        """
+        known = self._by_object.get(id(tensor))
+        if known is not None:
+            return known[1]
+        found = self._find(tensor)
+        self._by_object[id(tensor)] = (tensor, found)
+        return found
+
+    def array(self, content: int) -> NDArray[np.generic]:
+        """A copy of the elements of a content."""
+        tensor = self._contents[content]
+        array = np.array(tensor.numpy())
+        release(tensor)
+        return array
+
+    def tensor(self, content: int) -> ir.TensorProtocol:
+        """A tensor of this content."""
+        return self._contents[content]
+
+    def shape(self, content: int) -> tuple[int, ...]:
+        """The shape of a content."""
+        return tuple(self._contents[content].shape.numpy())
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        self._files.clear()
+
+    def _find(self, tensor: ir.TensorProtocol) -> int:
+        shape = tuple(tensor.shape.numpy())
+        kind = (tensor.dtype, shape)
+        if tensor.dtype is ir.DataType.STRING:
+            words = tuple(np.asarray(tensor.numpy()).reshape(-1).tolist())
+            return self._first_of((*kind, words), tensor)
+        place = _place(tensor)
+        if place is not None and (*kind, place) in self._by_place:
+            return self._by_place[*kind, place]
+        data = self._bytes(tensor)
+        if data.size <= WHOLE_UP_TO_BYTES:
+            return self._first_of((*kind, data.tobytes()), tensor)
+        found = self._same(tensor, data, (*kind, data.size, _sample(data)))
+        if place is not None:
+            self._by_place[*kind, place] = found
+        return found
+
+    def _first_of(self, key: Hashable, tensor: ir.TensorProtocol) -> int:
+        numbers = self._by_sample.setdefault(key, [])
+        if not numbers:
+            numbers.append(self._add(tensor))
+        return numbers[0]
+
+    def _same(self, tensor: ir.TensorProtocol, data: Bytes, sample: Hashable) -> int:
+        alike = self._by_sample.setdefault(sample, [])
+        for number in alike:
+            if self._equal(data, self._bytes(self._contents[number])):
+                return number
+        alike.append(self._add(tensor))
+        return alike[-1]
+
+    def _add(self, tensor: ir.TensorProtocol) -> int:
+        self._contents.append(tensor)
+        return len(self._contents) - 1
+
+    def _equal(self, left: Bytes, right: Bytes) -> bool:
+        self.bytes_compared += left.size
+        return all(
+            np.array_equal(left[at : at + _CHUNK_BYTES], right[at : at + _CHUNK_BYTES])
+            for at in range(0, left.size, _CHUNK_BYTES)
+        )
+
+    def _bytes(self, tensor: ir.TensorProtocol) -> Bytes:
+        """The stored form; of a file the mapped part of it, and nothing is read yet."""
+        if isinstance(tensor, ir.ExternalTensor):
+            path = Path(tensor.path)
+            if path not in self._files:
+                self._files[path] = np.memmap(path, np.uint8, mode="r")
+            offset = tensor.offset or 0
+            return self._files[path][offset : offset + tensor.nbytes]
+        return np.frombuffer(tensor.tobytes(), np.uint8)
+
+
+def _place(tensor: ir.TensorProtocol) -> Hashable | None:
+    if not isinstance(tensor, ir.ExternalTensor):
+        return None
+    return (str(Path(tensor.path).resolve()), tensor.offset or 0, tensor.nbytes)
+
+
+def _sample(data: Bytes) -> bytes:
+    starts = np.linspace(0, data.size - SAMPLE_BYTES, SAMPLES).astype(np.int64)
+    return b"".join(data[start : start + SAMPLE_BYTES].tobytes() for start in starts.tolist())
