@@ -145,9 +145,12 @@ class PartitionProblem:
         rows = np.repeat(np.arange(self.weight_bytes.size), np.diff(self.weight_ptr))
         held = self.weight_touched
         counts = np.bincount(rows[held], minlength=self.weight_bytes.size)
+        kept = np.flatnonzero(counts)
         return replace(
             self,
-            weight_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            weight_names=tuple(self.weight_names[w] for w in kept.tolist()),
+            weight_bytes=self.weight_bytes[kept],
+            weight_ptr=np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int64),
             weight_users=self.weight_users[held],
             weight_touched=held[held],
             limits=replace(self.limits, activation_packing=1.0, stream_buffers=0),

@@ -187,8 +187,8 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     unit = int(need.argmax())
     buffers = int(need[unit] - own[unit])
     return (
-        f"along them {quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} of "
-        f"{bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for tensors "
+        f"along them {quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} on a "
+        f"chip of {bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for tensors "
         "that arrive and leave there"
     )
 

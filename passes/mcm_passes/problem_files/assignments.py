@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,10 +131,11 @@ def refuse_invalid(
         CompileError: MCM-F014, one diagnostic per broken rule, with the nearest valid assignment in
             the hint where one is found.
     """
-    violations = evaluate(problem, chip_of).violations
+    # Whether an assignment that any memory plan may fit does fit is for the planner to say.
+    violations = evaluate(problem.at_need(), chip_of).violations
     if not violations:
         return chip_of, []
-    nearest = nearest_valid(problem, chip_of, np.random.default_rng(seed))
+    nearest = _nearest_with_room(problem, chip_of, seed)
     if nearest.chip_of is not None and repair:
         message = (
             f"the assignment breaks {count_text(len(violations), 'rule')} "
@@ -159,6 +160,18 @@ def refuse_invalid(
             for k, violation in enumerate(violations[:MAX_FAULTS])
         ]
     )
+
+
+def _nearest_with_room(problem: PartitionProblem, chip_of: Ints, seed: int) -> Nearest:
+    """The nearest assignment, one with room for the gaps of memory plans where there is one.
+
+    What is proven holds for what every memory plan needs at least.
+    """
+    needed = nearest_valid(problem.at_need(), chip_of, np.random.default_rng(seed))
+    if needed.chip_of is None or evaluate(problem, needed.chip_of).valid:
+        return needed
+    roomy = nearest_valid(problem, chip_of, np.random.default_rng(seed))
+    return needed if roomy.chip_of is None else replace(roomy, proven=False)
 
 
 def _moves(problem: PartitionProblem, chip_of: Ints, nearest: Nearest) -> str:

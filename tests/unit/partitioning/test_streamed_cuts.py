@@ -12,7 +12,8 @@ from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Budget
 from mcm_compiler.sharding import SHARDING_PLAN
 from mcm_compiler.target_loading import load_target, target_from_text
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import STREAM_SLOTS, aligned, evaluate, period
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.rooms import weight_rooms
 from tests.property.test_partition_search import make_problem
 
 SRAM = 1280
@@ -58,5 +59,5 @@ def test_ops_are_sharded_so_that_chips_which_stream_have_buffers_for_them():
     problem, partition = PARTITION_PROBLEM.get(model), PARTITION.get(model)
     assert problem.weight_bytes.sum() > CHIPS * sram
     assert len(SHARDING_PLAN.get(model).operators) > 0
-    assert STREAM_SLOTS * aligned(problem.weight_bytes).max() <= sram
+    assert problem.limits.stream_buffers * weight_rooms(problem).max() <= sram
     assert evaluate(problem, partition.chip_of).stream_busy_s.max() > 0.0

@@ -1,0 +1,1 @@
+"""Proofs about memory against brute force over the memory planner."""
