@@ -16,7 +16,12 @@ import onnx_ir as ir
 
 from mcm_compiler import zoo
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.constants import (
+    body_weights,
+    constant_values,
+    consumed_values,
+    placeable_nodes,
+)
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
@@ -151,6 +156,7 @@ def _model_facts(source: SourceModel) -> dict[str, Any]:
     nodes = placeable_nodes(graph)
     constants = constant_values(graph)
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    weights |= {v: None for node in nodes for v in body_weights(node)}
     defaults = set(graph.initializers.values())
     return {
         "name": source.name if source.name.startswith(zoo.PREFIX) else PurePath(source.name).name,
