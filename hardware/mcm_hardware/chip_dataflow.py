@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.constants import (
+    body_weights,
+    constant_values,
+    consumed_values,
+    placeable_nodes,
+)
 from mcm_compiler.target import ChipModel
 from mcm_hardware.kernel_order import KernelNodes, order_kernels
 from mcm_hardware.kernel_work import is_view
@@ -23,7 +28,8 @@ class ChipDataflow:
     Attributes:
         kernels: in execution order.
         after: kernels that need what each kernel makes, views included; ascending.
-        weights: constants that kernels read, in order of first use in the chip's model.
+        weights: constants that kernels read, in order of first use in the chip's model; those in
+            bodies of control flow behind what the op itself reads.
         arriving: transfer that brings a root, for those that come over a wire.
         writer: kernel that writes a root, for those that are computed here, in the order of the
             chip's model.
@@ -124,6 +130,9 @@ def chip_dataflow(
                 readers.setdefault(source, {})[position] = None
                 if source in constants:
                     weights.setdefault(source)
+            for value in body_weights(node):
+                readers.setdefault(value, {})[position] = None
+                weights.setdefault(value)
             for value in node.outputs:
                 if value.name or value.uses():
                     writer[value] = position

@@ -8,6 +8,7 @@ from dataclasses import replace
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import ChipModel, Wire
 from mcm_hardware.activation_plan import order_for_memory, plan_activations
+from mcm_hardware.body_memory import with_body_memory
 from mcm_hardware.chip_dataflow import ChipDataflow, chip_dataflow
 from mcm_hardware.chip_spec import ChipSpec, RingSpec
 from mcm_hardware.cycle_model import copy_seconds, cycle_model, launch_seconds
@@ -48,7 +49,8 @@ def lower(
     planned: list[PlannedChip] = []
     for chip in chips:
         numbers = spec.chips[chip.chip]
-        flow = order_for_memory(chip_dataflow(chip, plan.arriving, plan.leaving), numbers)
+        tensors = chip_dataflow(chip, plan.arriving, plan.leaving)
+        flow = order_for_memory(with_body_memory(tensors, numbers), numbers)
         memory, stream = _memory(flow, plan.transfers, spec, numbers)
         planned.append(PlannedChip(chip.chip, flow, memory))
         streamed: Mapping[int, tuple[int, ...]] = {}

@@ -19,6 +19,7 @@ from mcm_compiler.artifact.manifest import (
     write_manifest,
 )
 from mcm_compiler.equivalence.followed_passes import unfollowed_passes
+from mcm_compiler.ir.constants import body_weights
 from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
@@ -107,7 +108,10 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
         sends=tuple((name, to) for name in chip.outputs for to in leaving.get(name, [])),
         weights=tuple(
             WeightEntry(v.name or "", v.const_value.nbytes if v.const_value is not None else 0)
-            for v in graph.initializers.values()
+            for v in (
+                *graph.initializers.values(),
+                *(weight for node in graph for weight in body_weights(node)),
+            )
         ),
         order=tuple(node.name or "" for node in graph),
     )

@@ -115,7 +115,7 @@ class ChipEntry:
         outputs: graph outputs of the file.
         receives: `(tensor, sending chip or -1)` for each input.
         sends: `(tensor, receiving chip or -1)` for each output and receiver.
-        weights: its initializers.
+        weights: its initializers, then those in bodies of control flow.
         order: names of its nodes in execution order.
     """
 

@@ -54,6 +54,22 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
     return list(seen)
 
 
+def body_weights(node: ir.Node) -> list[ir.Value]:
+    """Weights that lie in the bodies of `node`, at any depth: initializers and `Constant` outputs.
+
+    They are no values of the graph that `node` is in, and whoever runs it holds all of them, those
+    of each branch of an `If`.
+    """
+    found: list[ir.Value] = []
+    for graph in subgraphs(node) if node.attributes else ():
+        found += graph.initializers.values()
+        for inner in graph:
+            if inner.op_type == "Constant" and inner.domain in ("", "ai.onnx"):
+                found += inner.outputs
+            found += body_weights(inner)
+    return found
+
+
 def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir.Value]:
     """Values that do not depend on a graph input.
 

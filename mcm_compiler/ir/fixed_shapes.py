@@ -30,6 +30,10 @@ _SHAPED_BY_DATA = frozenset(
     {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
 )
 
+_MISJUDGED = frozenset({"STFT"})
+"""Ops whose output onnx's inference gives another shape than onnxruntime computes (of onnx 1.23's
+own node tests these: STFT without `onesided`, which is 1 by default and is taken for 0)."""
+
 _DOMAINS = frozenset({"", "ai.onnx"})
 
 
@@ -42,6 +46,35 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
     are taken for data-dependent.
     """
     return _fixed(model)[0]
+
+
+def doubtful_values(model: ir.Model) -> list[ir.Value]:
+    """Values with a static shape that the rules of their ops do not vouch for, in graph order.
+
+    It may be declared and false: of ops of other domains, of ops whose output shape follows from
+    data. It may be inferred and false: of `_MISJUDGED` ops, and of what comes out of bodies,
+    sequences and optionals, which inference follows loosely. Only values that something reads, or
+    that are outputs.
+    """
+    shapes, values = _fixed(model)
+    found: list[ir.Value] = []
+    for node in model.graph:
+        if all(v in values for v in node.outputs) and node.op_type not in _MISJUDGED:
+            continue
+        sure = (
+            node.op_type not in _MISJUDGED
+            and _regular(node)
+            and all(v in values for v in _shaping_inputs(node))
+            and all(v in shapes for v in consumed_values(node))
+        )
+        if not sure:
+            found += [v for v in node.outputs if _claimed(v) and (v.is_graph_output() or v.uses())]
+    return found
+
+
+def _claimed(value: ir.Value) -> bool:
+    """Whether a static shape is said of a tensor, or of the elements of a sequence or optional."""
+    return value.name is not None and value.shape is not None and value.shape.is_static()
 
 
 def open_ranks(model: ir.Model) -> set[ir.Value]:

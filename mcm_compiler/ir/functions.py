@@ -12,7 +12,9 @@ def inline_functions(model: ir.Model) -> int:
     Onnxruntime does the same when it loads a model, so that no bit changes. A function stays as
     it is, and each call of it one op, where its opsets are not those of the model, where it takes
     or is given a graph as attribute, and where an output of it is one of its inputs or given
-    twice. How far calls expand has to be checked before.
+    twice. The version of a *private* domain, of which the model's functions are all ops that it
+    uses, means nothing: calls find a function by domain, name and overload. How far calls expand
+    has to be checked before.
 
     Returns:
         The number of functions that were inlined.
@@ -20,6 +22,7 @@ def inline_functions(model: ir.Model) -> int:
     if not model.functions:
         return 0
     RemoveUnusedFunctionsPass()(model)
+    _agree_on_private_domains(model)
     opsets = dict(model.opset_imports)
     given_graphs = _called_with_graphs(model)
     wanted = {
@@ -31,6 +34,21 @@ def inline_functions(model: ir.Model) -> int:
     return len(wanted)
 
 
+def _agree_on_private_domains(model: ir.Model) -> None:
+    """Gives every function the model's version of each private domain, in place."""
+    defined = set(model.functions)
+    bodies = (model.graph, *model.functions.values())
+    used = {node.op_identifier() for body in bodies for node in body.all_nodes()}
+    foreign = {domain for domain, _, _ in used - defined}
+    private = {domain for domain, _, _ in defined} - foreign - _STANDARD
+    agreed = {d: version for d, version in model.opset_imports.items() if d in private}
+    for function in model.functions.values():
+        for domain, version in function.opset_imports.items():
+            if domain in private:
+                function.opset_imports[domain] = agreed.setdefault(domain, version)
+
+
+_STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 

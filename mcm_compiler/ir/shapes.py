@@ -6,13 +6,15 @@ where the one before leaves values open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.ir.contradictions import contradictions, drop_stale_shapes
+from mcm_compiler.ir.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
 from mcm_compiler.ir.estimated_dims import is_estimated
 from mcm_compiler.ir.fixed_shapes import fixed_shapes, open_ranks
 from mcm_compiler.ir.inferred_types import take_types
@@ -26,7 +28,7 @@ MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""
 
 
-def infer_shapes(model: ir.Model) -> list[Diagnostic]:
+def infer_shapes(model: ir.Model, given: Mapping[str, Any] | None = None) -> list[Diagnostic]:
     """Completes types and shapes of the main graph's values in place.
 
     Shapes of intermediate values that are not static are dropped first, because they may name
@@ -37,34 +39,46 @@ def infer_shapes(model: ir.Model) -> list[Diagnostic]:
     bound where one is known, or the size in this run. Where even the number of dimensions depends
     on data (`open_ranks`), no shape is learnt.
 
+    Static shapes that nothing vouches for are held against a run before anything is built on them
+    (`contradicted_by_run`): what onnxruntime computes counts.
+
+    Args:
+        model: completed in place.
+        given: runtime values by graph input to run with; random ones where None.
+
     Returns:
         Notes and warnings: MCM-I040 for values that stay unknown, MCM-I041 for shapes that come
-        from onnxruntime, MCM-I044 for declared shapes that contradict the inferred ones.
+        from onnxruntime, MCM-I044 for declared shapes that contradict the inferred ones, MCM-I050
+        for shapes that a run contradicts.
 
     Raises:
         CompileError: MCM-I032 where a declared element type contradicts the inferred one,
             MCM-I034 where a value is too large, MCM-I018 where onnx's inference crashes.
     """
-    given = {*model.graph.inputs, *model.graph.initializers.values()}
+    known = {*model.graph.inputs, *model.graph.initializers.values()}
     for value in _values(model):
-        if value not in given and value.shape is not None and not value.shape.is_static():
+        if value not in known and value.shape is not None and not value.shape.is_static():
             value.shape = None
     for value in model.graph.initializers.values():
         if value.const_value is not None:
             value.shape = ir.Shape(value.const_value.shape.numpy())
             value.dtype = value.const_value.dtype
+    forget_mapped_bodies(model)
     notes = _infer_with_onnx(model)
     _check_sizes(model)
     missing = open_values(model)
+    if missing:
+        infer_symbolically(model, missing)
+        _check_sizes(model)
+    notes += contradicted_by_run(model, given)
+    unrun = open_values(model)
+    missing = list(dict.fromkeys((*missing, *unrun)))
     if not missing:
         return notes
-    infer_symbolically(model, missing)
-    _check_sizes(model)
-    unrun = [v for v in missing if is_open(v)]
     reason = None
     if unrun:
         fixed = fixed_shapes(model)
-        reason = learn_from_run(model, unrun, fixed, open_ranks(model))
+        reason = learn_from_run(model, unrun, fixed, open_ranks(model), given)
         bound_shapes(unrun, fixed)
         _check_sizes(model)
     still = [v for v in unrun if is_open(v)]

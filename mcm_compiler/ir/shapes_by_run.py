@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -13,7 +14,7 @@ from mcm_compiler.execution import RunStoppedError, open_session, run_session
 from mcm_compiler.inputs import FILLS, Fill, random_inputs
 from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.estimated_dims import estimated_dim, upper_bound
-from mcm_compiler.ir.limits import run_bytes
+from mcm_compiler.ir.limits import known_bytes, run_bytes
 from mcm_compiler.ir.map_types import MapType
 from mcm_compiler.ir.writer import total_tensor_bytes, write_model
 from mcm_compiler.private_folders import private_folder
@@ -26,27 +27,38 @@ MAX_LIVE_BYTES = 512 << 20
 A file of few bytes can declare inputs of any size."""
 
 
-def learn_from_run(
-    model: ir.Model, missing: list[ir.Value], fixed: set[ir.Value], open_ranks: set[ir.Value]
-) -> str | None:
-    """Sets what one run tells; leaves the model as it is where onnxruntime refuses it.
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What one run of the original told.
 
-    Types are known even where the run itself fails.
+    Attributes:
+        told: by name what onnxruntime says of each value once the model is loaded.
+        results: runtime values by name; empty where no run succeeded.
+        reason: why nothing, or nothing but types, was learnt; None where a run succeeded.
+    """
+
+    told: Mapping[str, Any]
+    results: Mapping[str, Any]
+    reason: str | None
+
+
+def observe(
+    model: ir.Model, wanted: Sequence[ir.Value], given: Mapping[str, Any] | None = None
+) -> Observation:
+    """Runs a model once with `wanted` as outputs, within limits of memory and computing time.
 
     Args:
-        model: in topological order.
-        missing: values to learn about.
-        fixed: those whose shape is the same in every run.
-        open_ranks: those of which a run tells the type alone.
-
-    Returns:
-        Why there was no run, or None.
+        model: in topological order; left unchanged.
+        wanted: values of the main graph.
+        given: runtime values by graph input; random ones where None or where it lacks one.
     """
-    weights, live = total_tensor_bytes(model), run_bytes(model, 1)
+    weights = total_tensor_bytes(model)
+    live = run_bytes(model, 1) + sum(map(known_bytes, wanted))
     if weights > MAX_WEIGHT_BYTES or live > MAX_LIVE_BYTES:
-        return f"a run to learn it would take {bytes_text(weights + live)} of memory"
+        reason = f"a run to learn it would take {bytes_text(weights + live)} of memory"
+        return Observation({}, {}, reason)
     outputs = {v.name for v in model.graph.outputs}
-    names = [v.name or "" for v in missing]
+    names = [v.name or "" for v in wanted]
     with private_folder(None) as folder:
         path = folder / "model.onnx"
         write_model(model, path)
@@ -59,31 +71,54 @@ def learn_from_run(
         try:
             session = open_session(path)
         except CompileError as error:
-            return error.diagnostics[0].message
+            return Observation({}, {}, error.diagnostics[0].message)
         told = {o.name: o for o in session.get_outputs()}
-        results: dict[str, Any] = {}
         reason = None
         for fill in _fills(model):
+            feeds = random_inputs(model, 0, fill) | dict(given or {})
             try:
-                results = run_session(session, random_inputs(model, 0, fill), names)
-                reason = None
-                break
+                return Observation(told, run_session(session, feeds, names), None)
             except CompileError as error:
                 reason = reason or error.diagnostics[0].message
                 if isinstance(error, RunStoppedError):
                     break
-    for value in missing:
+    return Observation(told, {}, reason)
+
+
+def learn_from_run(
+    model: ir.Model,
+    missing: list[ir.Value],
+    fixed: set[ir.Value],
+    open_ranks: set[ir.Value],
+    given: Mapping[str, Any] | None = None,
+) -> str | None:
+    """Sets what one run tells; leaves the model as it is where onnxruntime refuses it.
+
+    Types are known even where the run itself fails.
+
+    Args:
+        model: in topological order.
+        missing: values to learn about.
+        fixed: those whose shape is the same in every run.
+        open_ranks: those of which a run tells the type alone.
+        given: the user's input, if there is one.
+
+    Returns:
+        Why there was no run, or None.
+    """
+    seen = observe(model, missing, given)
+    for value in missing if seen.told else ():
         name = value.name or ""
-        _learn_type(value, told[name].type)
+        _learn_type(value, seen.told[name].type)
         if not isinstance(value.type, ir.TensorType):
             continue
-        inferred = told[name].shape  # without a rank it is empty as well
-        shape = getattr(results.get(name), "shape", inferred or None)
+        inferred = seen.told[name].shape  # without a rank it is empty as well
+        shape = getattr(seen.results.get(name), "shape", inferred or None)
         if value in open_ranks and not inferred:
             continue
         if shape is not None and all(isinstance(size, int) and size >= 0 for size in shape):
-            _learn_shape(value, shape, value in fixed or list(shape) == inferred)
-    return reason
+            learn_shape(value, shape, value in fixed or list(shape) == inferred)
+    return seen.reason
 
 
 def _fills(model: ir.Model) -> tuple[Fill, ...]:
@@ -102,10 +137,11 @@ def bound_shapes(values: list[ir.Value], fixed: set[ir.Value]) -> None:
         if bound is not None and (value.shape is None or len(value.shape) == len(bound)):
             if value.type is None:
                 value.type = ir.TensorType(ir.DataType.INT64)
-            _learn_shape(value, bound, fixed=False)
+            learn_shape(value, bound, fixed=False)
 
 
-def _learn_shape(value: ir.Value, sizes: Sequence[int], fixed: bool) -> None:
+def learn_shape(value: ir.Value, sizes: Sequence[int], fixed: bool) -> None:
+    """Sets a shape; where it is not `fixed`, sizes that are not known are open but planned with."""
     old = value.shape
     value.shape = ir.Shape(
         [

@@ -17,7 +17,12 @@ import onnx_ir as ir
 from mcm_compiler import zoo
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution import SESSION_OPTIONS
-from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.constants import (
+    body_weights,
+    constant_values,
+    consumed_values,
+    placeable_nodes,
+)
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
@@ -184,6 +189,7 @@ def graph_facts(graph: ir.Graph) -> dict[str, Any]:
     nodes = placeable_nodes(graph)
     constants = constant_values(graph)
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    weights |= {v: None for node in nodes for v in body_weights(node)}
     defaults = set(graph.initializers.values())
     return {
         "ops": len(nodes),

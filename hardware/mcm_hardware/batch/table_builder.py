@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import constant_values, consumed_values
+from mcm_compiler.ir.constants import body_weights, constant_values, consumed_values
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_hardware.activation_plan import buffer_bytes
@@ -21,6 +21,7 @@ from mcm_hardware.batch.problem_tables import (
     UnitTables,
     ValueTables,
 )
+from mcm_hardware.body_memory import body_scratch
 from mcm_hardware.chip_spec import ChipSpec, RingSpec
 from mcm_hardware.cycle_model import copy_seconds, cycle_model
 from mcm_hardware.kernel_work import is_view
@@ -49,18 +50,28 @@ def build_tables(
     reads = [consumed_values(node) for node in ops]
     made = [_made(node, view) for node, view in zip(ops, views, strict=True)]
     tensors = _tensor_values(model.graph, ops, problem)
+    clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
+    times = kernel_times(cycles, kernels, reads, clonable)
     unit_of = {
         value: unit
         for kernel, unit in zip(kernels, kernel_unit, strict=True)
         for node in kernel
         for value in node.outputs
     }
+    for node, operands, results in zip(ops, reads, made, strict=True):
+        # What bodies hold, as `chip_dataflow` and `with_body_memory` find it.
+        if not node.attributes:
+            continue
+        inner = body_weights(node)
+        operands.extend(inner)
+        constants.update(inner)
+        if (scratch := body_scratch(node, chip)) is not None:
+            unit_of[scratch] = unit_of[node.outputs[0]]
+            results.append(scratch)
     outputs = [v for v in dict.fromkeys(model.graph.outputs) if v in unit_of or v in constants]
     values = list(dict.fromkeys(v for row in (*reads, *made, tensors, outputs) for v in row))
     number = {value: index for index, value in enumerate(values)}
     sizes = np.array([chip.storage.value_bytes(value) for value in values], np.int64)
-    clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
-    times = kernel_times(cycles, kernels, reads, clonable)
     early = _early(model.graph, kernels, constants)
     source, target = dependency_edges(problem)
     read_ptr, read_values = _rows(reads, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -11,10 +11,10 @@ import onnx_ir as ir
 from mcm_compiler.cost import NODE_COST, CostModel
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.ir.constants import (
+    body_weights,
     constant_values,
     is_deterministic,
     placeable_nodes,
-    subgraphs,
 )
 from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing, Target
@@ -126,17 +126,10 @@ class _Weights:
                 if value in constants:
                     users.setdefault(value, []).append(u)
             for node in unit.nodes:
-                for value in _inner_initializers(node):
+                for value in body_weights(node):
                     users.setdefault(value, []).append(u)
         self.values = list(users)
         self.users = list(users.values())
-
-
-def _inner_initializers(node: ir.Node) -> Iterator[ir.Value]:
-    for graph in subgraphs(node):
-        yield from graph.initializers.values()
-        for inner in graph:
-            yield from _inner_initializers(inner)
 
 
 def _bytes_of(value: ir.Value, cost_model: CostModel) -> int:

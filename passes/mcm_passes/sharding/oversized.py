@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
-from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.ir.constants import (
+    body_weights,
+    constant_values,
+    consumed_values,
+    placeable_nodes,
+)
 from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.sharding import OperatorSharding
 from mcm_compiler.target import PackageLimits
@@ -71,12 +76,15 @@ def weight_demand(
     """
     constants = constant_values(graph)
     nodes = placeable_nodes(graph)
+    weights_of = [
+        [*(v for v in consumed_values(node) if v in constants), *body_weights(node)]
+        for node in nodes
+    ]
     sizes: dict[ir.Value, int] = {}
-    for node in nodes:
-        for value in consumed_values(node):
-            if value in constants and value not in sizes:
+    for weights in weights_of:
+        for value in weights:
+            if value not in sizes:
                 sizes[value] = cost_model.storage_bytes(value)
-    weights_of = [[v for v in consumed_values(node) if v in constants] for node in nodes]
     # Slices of a weight that two operators read are stored for both.
     stored = sum(sizes[value] for weights in weights_of for value in weights)
     streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
