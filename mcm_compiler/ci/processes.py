@@ -52,8 +52,8 @@ def run_in_processes(
     """Applies `work` to all jobs.
 
     Processes are started afresh rather than forked, because a fork of a process with threads may
-    hang. They do not see an interrupt from the keyboard: this process does, and asks them to end,
-    upon which their `finally` blocks run.
+    hang. They do not see an interrupt or a hang-up of the terminal: this process does, and asks them to
+    end, upon which their `finally` blocks run.
 
     Args:
         jobs: they, `work`, `prepare` and the results are pickled.
@@ -114,8 +114,8 @@ def _start(work: Callable[[Any], Any], prepare: Callable[[], None]) -> _Worker:
     process = context.Process(target=_serve, args=arguments, daemon=True)
     # The first start of a process also starts a tracker, which resets the mask that follows.
     resource_tracker.ensure_running()
-    # The new process inherits the mask, so that it is deaf to an interrupt from its first moment.
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # The new process inherits the mask, so that it is deaf to a terminal from its first moment.
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         process.start()
     finally:
@@ -142,7 +142,8 @@ def _end(workers: list[_Worker]) -> None:
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join()
-            clean_up(_last_words(worker))
+        # Nothing is left to do after one that has cleaned up by itself.
+        clean_up(_last_words(worker))
         _hand_on(worker, None)
         worker.pipe.close()
 
