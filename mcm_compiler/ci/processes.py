@@ -52,8 +52,8 @@ def run_in_processes(
     """Applies `work` to all jobs.
 
     Processes are started afresh rather than forked, because a fork of a process with threads may
-    hang. They do not see an interrupt or a hang-up of the terminal: this process does, and asks them to
-    end, upon which their `finally` blocks run.
+    hang. They see neither an interrupt nor a hang-up of the terminal: this process does, and asks
+    them to end, upon which their `finally` blocks run.
 
     Args:
         jobs: they, `work`, `prepare` and the results are pickled.
