@@ -1,5 +1,5 @@
 """`python -m mcm_compiler`, the same as `mcmc`."""
 
-from mcm_compiler.cli.main import main
+from mcm_compiler.console import main
 
 main()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from mcm_compiler.interruption import stop_if_asked
+
 T = TypeVar("T")
 
 MAX_STEP_CHARACTERS = 300
@@ -60,14 +62,17 @@ class _Teller:
         self.steps: list[str] = []
         self.unfinished: list[str] = []
         self.displaced: list[tuple[str, str]] = []
+        self.of_others: dict[int, LastWords] = {}
 
     def tell(self, exit_code: int | None = None) -> None:
         # A fork has a copy of the state, and of the way to the listener, but is not meant.
         if self.listener is not None and self.pid == os.getpid():
+            unfinished, displaced = list(self.unfinished), list(self.displaced)
+            for words in self.of_others.values():
+                unfinished += words.unfinished
+                displaced += words.displaced
             self.listener(
-                LastWords(
-                    tuple(self.steps), tuple(self.unfinished), tuple(self.displaced), exit_code
-                )
+                LastWords(tuple(self.steps), tuple(unfinished), tuple(displaced), exit_code)
             )
 
 
@@ -87,7 +92,12 @@ def is_heard() -> bool:
 
 @contextmanager
 def doing(step: str) -> Generator[None]:
-    """Tells `step`, such as `pass 'verify'`, for the time of the block."""
+    """Tells `step`, such as `pass 'verify'`, for the time of the block.
+
+    Raises:
+        SystemExit: if a signal has asked this process to end.
+    """
+    stop_if_asked()
     yield from _told(_teller.steps, step[:MAX_STEP_CHARACTERS])
 
 
@@ -101,6 +111,20 @@ def unfinished(path: Path) -> Generator[None]:
 def displaced(kept: Path, home: Path) -> Generator[None]:
     """Tells that `kept` belongs at `home` if this process dies in the block and `home` is free."""
     yield from _told(_teller.displaced, (str(kept.absolute()), str(home.absolute())))
+
+
+def hand_on(process: int, words: LastWords | None) -> None:
+    """Tells what another process has half-written, for when both die.
+
+    Args:
+        process: its number.
+        words: its last; None when it has ended, or others have cleaned up after it.
+    """
+    if words is None:
+        _teller.of_others.pop(process, None)
+    else:
+        _teller.of_others[process] = words
+    _teller.tell()
 
 
 def finished(exit_code: int) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.interruption import becoming_visible, output_is_there
 from mcm_compiler.last_words import displaced, unfinished
 from mcm_compiler.private_folders import private_folder, remove_stale
 
@@ -147,8 +148,10 @@ _MAX_MOVES = 100
 
 def _move_into_place(path: Path, destination: Path, force: bool) -> None:
     path.chmod(0o777 & ~_umask())
-    if _renamed(path, destination):
-        return
+    with becoming_visible():
+        if _renamed(path, destination):
+            output_is_there()
+            return
     # Another compile may have been faster; what it wrote is treated like what was there before.
     _check_destination(destination, force)
     for _ in range(_MAX_MOVES):
@@ -160,8 +163,10 @@ def _move_into_place(path: Path, destination: Path, force: bool) -> None:
                 old.mkdir(mode=0o700)
                 with contextlib.suppress(FileNotFoundError):
                     destination.rename(kept)
-                if _renamed(path, destination):
-                    return
+                with becoming_visible():
+                    if _renamed(path, destination):
+                        output_is_there()
+                        return
             finally:
                 # Interrupted between the two: the old folder goes back.
                 if kept.exists() and not os.path.lexists(destination):

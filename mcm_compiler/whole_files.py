@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.interruption import becoming_visible
 from mcm_compiler.private_folders import private_folder
 from mcm_compiler.staging import cannot_write
 
@@ -66,7 +67,8 @@ def whole_file(path: Path) -> Generator[Path]:
             partial = folder / path.name
             yield partial
             refuse_irregular(path)
-            os.replace(partial, path)
+            with becoming_visible():
+                os.replace(partial, path)
     except OSError as error:
         raise cannot_write(error, path) from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +19,17 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from mcm_compiler.last_words import LastWords, tell_to
+from mcm_compiler.last_words import LastWords, hand_on, tell_to
 from mcm_compiler.parent_death import end_with_parent
 from mcm_compiler.private_folders import clean_up
 
 J = TypeVar("J")
 R = TypeVar("R")
 
-PATIENCE_S = 20.0
+EXIT_S = 20.0
+"""Time for a process that has closed its pipe to be gone."""
+
+PATIENCE_S = 1.0
 """Time for a process to remove what it has half-written before it is killed."""
 
 
@@ -48,8 +52,8 @@ def run_in_processes(
     """Applies `work` to all jobs.
 
     Processes are started afresh rather than forked, because a fork of a process with threads may
-    hang. They do not see an interrupt from the keyboard: this process does, and asks them to end,
-    upon which their `finally` blocks run.
+    hang. They see neither an interrupt nor a hang-up of the terminal: this process does, and asks
+    them to end, upon which their `finally` blocks run.
 
     Args:
         jobs: they, `work`, `prepare` and the results are pickled.
@@ -78,8 +82,9 @@ def run_in_processes(
                         message = worker.pipe.recv()
                     except (EOFError, OSError):
                         workers.remove(worker)
-                        worker.process.join(PATIENCE_S)
+                        worker.process.join(EXIT_S)
                         clean_up(worker.words)
+                        _hand_on(worker, None)
                         done[worker.index] = lost(
                             jobs[worker.index], worker.process.exitcode, worker.words
                         )
@@ -87,6 +92,7 @@ def run_in_processes(
                         continue
                     if isinstance(message, LastWords):
                         worker.words = message
+                        _hand_on(worker, message)
                         if told is not None:
                             told(worker.index, message)
                         continue
@@ -108,8 +114,8 @@ def _start(work: Callable[[Any], Any], prepare: Callable[[], None]) -> _Worker:
     process = context.Process(target=_serve, args=arguments, daemon=True)
     # The first start of a process also starts a tracker, which resets the mask that follows.
     resource_tracker.ensure_running()
-    # The new process inherits the mask, so that it is deaf to an interrupt from its first moment.
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # The new process inherits the mask, so that it is deaf to a terminal from its first moment.
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         process.start()
     finally:
@@ -130,13 +136,21 @@ def _give(worker: _Worker, waiting: deque[int], jobs: Sequence[Any]) -> None:
 def _end(workers: list[_Worker]) -> None:
     for worker in workers:
         worker.process.terminate()
+    deadline_s = time.monotonic() + PATIENCE_S
     for worker in workers:
-        worker.process.join(PATIENCE_S)
+        worker.process.join(max(0.0, deadline_s - time.monotonic()))
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join()
-            clean_up(_last_words(worker))
+        # Nothing is left to do after one that has cleaned up by itself.
+        clean_up(_last_words(worker))
+        _hand_on(worker, None)
         worker.pipe.close()
+
+
+def _hand_on(worker: _Worker, words: LastWords | None) -> None:
+    if worker.process.pid is not None:
+        hand_on(worker.process.pid, words)
 
 
 def _last_words(worker: _Worker) -> LastWords:

@@ -136,12 +136,15 @@ def _compile_one(
     from mcm_compiler.ci.batch import Job, failure, success
     from mcm_compiler.ci.comparison import change_text
     from mcm_compiler.cli.output_files import write_assignment
+    from mcm_compiler.interruption import expect_one_output
     from mcm_compiler.warm_up import WarmUp
 
     # The new output may replace the baseline.
     before = guard.before(None)
     after_pass = printer_after(print_after, settings.options)
     start = time.perf_counter()
+    # What is left then takes moments: a signal that comes later comes too late.
+    expect_one_output()
     try:
         with WarmUp(), progress_line(quiet=after_pass is not None) as progress:
             result = compile_model(

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import gc
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 import click
 
 from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
-from mcm_compiler.cli.supervision import supervise
-from mcm_compiler.last_words import finished
+from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
+from mcm_compiler.cli.supervision import may_leave_something, supervise
+from mcm_compiler.interruption import (
+    all_is_done,
+    end_at_once,
+    end_by_raising,
+    line_of,
+    received,
+    say,
+)
+from mcm_compiler.last_words import finished, is_heard
+
+INTERRUPTED_EXIT = 130
+"""128 and the number of SIGINT, as shells have it."""
 
 VERBS = {
     "compile": "Compile an ONNX model for a package of chips.",
@@ -79,7 +90,7 @@ class LazyGroup(click.Group):
             code = super().main(args, prog_name or "mcmc", **extra)
         except click.Abort:
             click.echo("interrupted", err=True)
-            sys.exit(130)
+            sys.exit(INTERRUPTED_EXIT)
         except click.ClickException as error:
             error.show()
             sys.exit(USAGE_EXIT)
@@ -102,32 +113,36 @@ def cli() -> None:
     """
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    """Leaves through all `finally` clauses, with the exit code of a process that was killed."""
-    sys.exit(128 + number)
-
-
 def main() -> None:
-    """The console script."""
-    # What ends a process from outside must not leave half an output folder behind.
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _stop)
+    """What the console script runs."""
+    end_at_once()
+    failed = guard_streams()
+    if failed is not None:
+        os._exit(failed)
     # Graphs are many small objects that all stay alive, so that most collections find nothing; with
     # Python's own thresholds they are 40 % of the time of a compile of 20,000 ops.
     gc.set_threshold(100_000, 20, 20)
-    # Names in foreign models may hold what the terminal's encoding does not.
-    for stream in (sys.stdout, sys.stderr):
-        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            reconfigure(errors="backslashreplace")
     supervise(sys.argv[1:])
+    if not is_heard() and may_leave_something(sys.argv[1:]):
+        end_by_raising(silent=False)
     exit_code = FAILURE_EXIT
     try:
         cli.main()
     except SystemExit as leaving:
         exit_code = leaving.code if isinstance(leaving.code, int) else FAILURE_EXIT
-        raise
-    finally:
-        with contextlib.suppress(OSError, ValueError):  # a reader may have gone away
-            sys.stdout.flush()
-        finished(exit_code)
+    except StreamFailedError:
+        exit_code = FAILURE_EXIT  # told below
+    except KeyboardInterrupt:  # amid what click does after a verb
+        exit_code = INTERRUPTED_EXIT
+        say(line_of(signal.SIGINT))
+    all_is_done()
+    asked = received()
+    if asked is not None and exit_code != 0:
+        exit_code = 128 + asked
+        if not is_heard() and exit_code != INTERRUPTED_EXIT:
+            say(line_of(asked))
+    failed = flushed()
+    if failed is not None and asked is None:
+        exit_code = failed
+    finished(exit_code)
+    sys.exit(exit_code)

@@ -3,7 +3,8 @@
 Kernels of a library can divide by zero, read out of bounds, or run out of memory in a thread of
 their own; the system can kill what takes too much. The parent is forked off before anything heavy
 is imported, waits, hands signals on, and exits as its child does. When the child dies, it says
-where, from what the child told ahead, and removes what is half-written.
+where, from what the child told ahead, and removes what is half-written. A signal that the child
+does not follow soon, because native code has it, ends the child all the same.
 """
 
 from __future__ import annotations
@@ -13,32 +14,42 @@ import itertools
 import json
 import mmap
 import os
+import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any
 
 import click
 
 from mcm_compiler.cli.failures import FAILURE_EXIT, show_diagnostics
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.interruption import ENDING, end_by_raising, heeded, line_of, say
 from mcm_compiler.last_words import LastWords, tell_to
+from mcm_compiler.orphans import adopt_orphans, end_orphans
 from mcm_compiler.parent_death import end_with_parent
 
-SUPERVISED_VERBS = frozenset({"compile", "check", "run", "simulate", "opt", "zoo"})
-"""The verbs that touch models."""
+SUPERVISED_VERBS = frozenset(
+    {
+        "compile",
+        "check",
+        "run",
+        "simulate",
+        "opt",
+        "zoo",
+        "parallelize",
+        "partition",
+        "train",
+    }
+)
+"""The verbs that may work for long, or touch models."""
 
 SUPERVISION_VARIABLE = "MCMC_SUPERVISE"
 """Environment variable; 0 does the work in the first process, for debuggers and profilers."""
 
-SAME_SIGNAL_S = 1.0
-"""A signal that comes again within this time is the same one on another way."""
-
-_FORWARDED = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+GRACE_S = 2.0
+"""Time for the child to clean up after a signal before it is killed, and this process does it."""
 
 
 class SharedWords:
@@ -88,7 +99,7 @@ def supervise(arguments: Sequence[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         child = os.fork()
     except OSError:
@@ -97,20 +108,63 @@ def supervise(arguments: Sequence[str]) -> None:
         return
     if child == 0:
         end_with_parent(parent)
-        _take_signals_once()
+        end_by_raising(silent=True)
         tell_to(words.write)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return
-    _forward_signals(child)
+    adopt_orphans()
+    events = _events()
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    _, status = os.waitpid(child, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
-    exit_code = _exit_code(os.waitstatus_to_exitcode(status), words.read(), arguments)
+    status, received = _watch(child, events)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    exit_code = _exit_code(os.waitstatus_to_exitcode(status), received, words.read(), arguments)
     with contextlib.suppress(OSError, ValueError):  # a reader may have gone away
         sys.stdout.flush()
         sys.stderr.flush()
     # Taking the interpreter down takes longer than all else that this process does.
     os._exit(exit_code)
+
+
+def _events() -> int:
+    """A descriptor from which the numbers of all signals come, those of children among them.
+
+    Written by the handler in C, so that none is lost between a look and a wait.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in (*heeded(), signal.SIGCHLD):
+        signal.signal(number, _note)
+    return reading
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    """What matters has been written to the descriptor."""
+
+
+def _watch(child: int, events: int) -> tuple[int, int | None]:
+    """Waits until the child has ended, hands signals on, and ends it if it does not follow.
+
+    Returns:
+        Its status, and the first signal that came.
+    """
+    received: int | None = None
+    deadline_s: float | None = None
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status, received
+        left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+        if not select.select([events], [], [], left_s)[0]:
+            os.kill(child, signal.SIGKILL)
+            deadline_s = None
+            continue
+        for number in os.read(events, 64):
+            if number not in ENDING:
+                continue
+            os.kill(child, number)
+            if received is None:
+                received, deadline_s = number, time.monotonic() + GRACE_S
 
 
 def crash(exit_code: int, words: LastWords, verb: str) -> Diagnostic:
@@ -143,64 +197,68 @@ def crash(exit_code: int, words: LastWords, verb: str) -> Diagnostic:
     return Diagnostic("MCM-U040", f"the process that worked on the model {how}", at, hint)
 
 
-def _is_supervised(arguments: Sequence[str]) -> bool:
-    if not hasattr(os, "fork") or os.environ.get(SUPERVISION_VARIABLE) == "0":
-        return False
+def may_leave_something(arguments: Sequence[str]) -> bool:
+    """Whether the verb may have something half-written when a signal comes."""
     if not arguments or arguments[0] not in SUPERVISED_VERBS:
         return False
     return not {"-h", "--help"} & set(arguments)
 
 
-def _forward_signals(child: int) -> None:
-    def forward(number: int, _frame: FrameType | None) -> None:
-        os.kill(child, number)
-
-    for number in _FORWARDED:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, forward)
+def _is_supervised(arguments: Sequence[str]) -> bool:
+    if not hasattr(os, "fork") or os.environ.get(SUPERVISION_VARIABLE) == "0":
+        return False
+    return may_leave_something(arguments)
 
 
-def _take_signals_once() -> None:
-    for number in _FORWARDED:
-        if callable(handler := signal.getsignal(number)):
-            signal.signal(number, _once(handler))
+def _exit_code(
+    exit_code: int, received: int | None, words: LastWords, arguments: Sequence[str]
+) -> int:
+    """The exit code of the command; tells the user what the child could not.
 
-
-def _once(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, Any], None]:
-    """A handler that ignores repetitions, which would interrupt the cleaning up.
-
-    A terminal signals the whole group of processes, of which one hands on what it got.
+    Args:
+        exit_code: of the child, negative for a signal.
+        received: the signal that asked this process to end, or None.
+        words: the last of the child.
+        arguments: the command line without the program.
     """
-    last = -SAME_SIGNAL_S
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal last
-        before, last = last, time.monotonic()
-        if last - before >= SAME_SIGNAL_S:
-            handler(number, frame)
-
-    return handle
-
-
-def _exit_code(exit_code: int, words: LastWords, arguments: Sequence[str]) -> int:
     if words.exit_code is not None:
         # What crashes when the interpreter ends comes after all work.
-        return words.exit_code if exit_code < 0 else exit_code
+        exit_code = words.exit_code if exit_code < 0 else exit_code
+        # Somebody else may have asked the child itself to end.
+        asked = exit_code - 128 if exit_code - 128 in ENDING else None
+        if asked is not None:
+            end_orphans()
+            _say_ended(received or asked)
+            return 128 + (received or asked)
+        return exit_code
     # A light process of few milliseconds is why this is not imported before.
     from mcm_compiler.private_folders import clean_up
 
+    end_orphans()
     clean_up(words)
-    if -exit_code in _FORWARDED:
-        return 128 - exit_code
+    asked = received or (-exit_code if -exit_code in ENDING else None)
+    if asked is not None:
+        _say_ended(asked)
+        return 128 + asked
     found = crash(exit_code, words, arguments[0])
     if _wants_json(arguments):
         click.echo(json.dumps({"diagnostics": [found.to_dict()]}, indent=2))
     else:
-        if sys.stderr.isatty():
-            # Of the status line that the child was showing.
-            sys.stderr.write("\r\x1b[2K\x1b[?25h")
+        _end_status_line()
         show_diagnostics([found])
     return FAILURE_EXIT
+
+
+def _say_ended(number: int) -> None:
+    _end_status_line()
+    say(line_of(number))
+
+
+def _end_status_line() -> None:
+    """Of the status line that the child was showing."""
+    with contextlib.suppress(OSError):
+        if os.isatty(2):
+            os.write(2, b"\r\x1b[2K\x1b[?25h")
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

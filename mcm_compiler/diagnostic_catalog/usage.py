@@ -149,16 +149,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-U051",
         "not proven",
         "With --strict, whatever was not verified or not proven is an error of its own, one for\n"
-        "each reason, and the command ends with exit code 3 if there is no other error. The output\n"
-        "folder is written all the same. Add verify to --passes, give data that the model runs on,\n"
-        "or leave --strict out where the reason is acceptable.",
+        "each reason, and the command ends with exit code 3 if there is no other error. The\n"
+        "output folder is written all the same. Add verify to --passes, give data that the model\n"
+        "runs on, or leave --strict out where the reason is acceptable.",
     ),
     CatalogEntry(
         "MCM-U052",
         "standard stream cannot be written",
         "Standard output or standard error is closed, its reader has gone away, or its disk is\n"
-        "full. The command stops at once with exit code 1, because nobody would see what it found.\n"
-        "Send what is not wanted to /dev/null instead of closing it.",
+        "full. The command stops at once with exit code 1, because nobody would see what it\n"
+        "found. Send what is not wanted to /dev/null instead of closing it.",
     ),
     CatalogEntry(
         "MCM-U099",

@@ -185,7 +185,7 @@ def test_an_interrupt_by_signal_shows_no_trace() -> None:
     assert done.stderr.split() == ["interrupted"]
 
 
-def test_a_reader_that_goes_away_is_quiet() -> None:
+def test_a_reader_that_goes_away_is_told_in_one_line() -> None:
     read, write = os.pipe()
     os.close(read)
     code = "import sys; from mcm_compiler.cli.main import main; sys.argv[1:] = ['explain']; main()"
@@ -193,8 +193,10 @@ def test_a_reader_that_goes_away_is_quiet() -> None:
         [sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, check=False
     )
     os.close(write)
-    assert done.stderr == ""
-    assert done.returncode != 0
+    assert done.stderr.splitlines() == [
+        "error[MCM-U052]: standard output cannot be written: Broken pipe"
+    ]
+    assert done.returncode == 1
 
 
 def test_names_that_the_terminal_cannot_encode_are_escaped() -> None:

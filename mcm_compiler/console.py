@@ -1,0 +1,13 @@
+"""The console script: first of all, signals end it with a line; only then is anything imported."""
+
+from __future__ import annotations
+
+from mcm_compiler.interruption import end_at_once
+
+
+def main() -> None:
+    """`mcmc`."""
+    end_at_once()
+    from mcm_compiler.cli.main import main as run
+
+    run()
