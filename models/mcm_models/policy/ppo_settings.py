@@ -12,7 +12,8 @@ class PpoSettings:
     Attributes:
         epochs: passes over the rollouts (MCM, section 5.1: 10).
         minibatches: parts that the rollouts are divided into (MCM, section 5.1: 4).
-        learning_rate: of Adam (Kingma and Ba 2015); ours, the paper names none.
+        learning_rate: of Adam (Kingma and Ba 2015); ours, the paper names none. At 0 nothing is
+            updated, and the policy stays as it is.
         clip: largest change of a node's probability ratio that earns anything (Schulman et al.
             2017, Eq. 7, with its value).
         entropy: weight of the mean entropy of p; ours.
@@ -36,9 +37,9 @@ class PpoSettings:
         for name in ("epochs", "minibatches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
-        for name in ("learning_rate", "clip", "max_gradient"):
+        for name in ("clip", "max_gradient"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
-        for name in ("entropy", "node_scores"):
+        for name in ("learning_rate", "entropy", "node_scores"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.judging import Verdict
+from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import (
     Budget,
     Evaluate,
@@ -40,11 +40,12 @@ class Portfolio:
 
     Each member gets all evaluations and deterministic effort of the budget, and the generator in
     its first state, so that it does what it would do alone; only what `dp` finds is not sought
-    again by members that begin with it. The answer is never worse than any member's, under the
-    judge where there is one and `slack` allows, else under the fast model. Time is shared. Once a
-    bound is met, only members that ask the judge still run. Each member is told of the answers of
-    those before it: members begin with them where `dp` finds nothing, and learned search starts
-    from what classical search found.
+    again by members that begin with it. The answer is never worse than any member's that has run,
+    under the judge where there is one and `slack` allows, else under the fast model. Time is
+    shared. Once a bound is met, the portfolio ends; where there is a judge, the next member that
+    asks it has a look first, and so does another after each that found what the judge likes
+    better. Each member is told of the answers of those before it: members begin with them where
+    `dp` finds nothing, and learned search starts from what classical search found.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -84,11 +85,13 @@ class Portfolio:
         answers: list[Ints] = []
         finders = _Finders(search)
         start: Start | None = None
+        judged = _JudgedAnswers(budget.judge)
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
             judges = budget.judge is not None and getattr(strategy, "asks_judge", False)
-            if not judges and _meets(search, budget.enough_s, bound):
+            met = _meets(search, budget.enough_s, bound)
+            if met and not (judges and judged.improving):
                 continue
             part = search.share(
                 budget.evaluations,
@@ -116,6 +119,8 @@ class Portfolio:
                 continue
             # A copy: what is offered below is what the judge gets, whoever changes the original.
             answers.append(np.array(outcome.chip_of, np.int32))
+            if met:
+                judged.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, search.period_of(chip_of))
         asked = any(getattr(strategy, "asks_judge", False) for strategy in strategies)
@@ -163,6 +168,28 @@ class Portfolio:
             runners_up=tuple(row for row in _rows(search) if not np.array_equal(row, best)),
             learned_gain=finders.learned_gain(judged),
         )
+
+
+class _JudgedAnswers:
+    """Whether the judge still likes new answers better, once a bound is met.
+
+    Args:
+        judge: the judge, or None.
+
+    Attributes:
+        improving: whether the last answer was better than all before, or there was none yet.
+    """
+
+    def __init__(self, judge: BatchJudge | None) -> None:
+        self.improving = True
+        self._judge = judge
+
+    def compare(self, answers: list[Ints]) -> None:
+        """Takes note of the last of the answers of all members so far."""
+        assert self._judge is not None
+        verdicts = self._judge.judge(np.stack(answers))
+        periods = np.where(verdicts.verdict == Verdict.RUNS, verdicts.period_s, np.inf)
+        self.improving = bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
 
 
 def _rows(search: Search) -> tuple[Ints, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_models.policy.padding import EDGES_PER_NODE
 from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.learning.frozen_policy import FrozenPolicy
 from mcm_passes.learning.improving_windows import may_improve
 from mcm_passes.learning.orders import order_of_partition, shortest_ways
 from mcm_passes.learning.recipes import RECIPES, Recipe, Sampler, transferring
@@ -171,12 +172,7 @@ class LearnedRun:
             return self.rewards.outcome("the budget allows no iteration")
         orders = shortest_ways(self.problem, graph_features(self.problem))
         task = self._task(recipe, self.rewards.best, orders[0])
-        # JAX takes a second to load, which only those pay who learn. On one thread its sums come
-        # out the same on every run.
-        use_one_thread()
-        from mcm_passes.learning.learner import PolicyLearner
-
-        learner = PolicyLearner(recipe, weights)
+        iterate = _iterations(recipe, weights)
         barren = stale = way = 0
         for _ in range(iterations):
             if not self.search.left or barren == BARREN:
@@ -184,9 +180,9 @@ class LearnedRun:
             if recipe.patience and (stale == recipe.patience or not task.sampler.improvable()):
                 stale, way = 0, way + 1
                 task = self._next_task(recipe, orders, way, rng)
-                learner = PolicyLearner(recipe, weights)
+                iterate = _iterations(recipe, weights)
             best_s = self.rewards.best_s
-            partitions = learner.iterate(task, rng).partitions
+            partitions = iterate(task, rng)
             barren = 0 if (partitions[:, 0] >= 0).any() else barren + 1
             # Until something runs there is nothing to start anew from.
             if self.rewards.best is not None:
@@ -276,6 +272,19 @@ class LearnedRun:
         return self.rewards.outcome(
             f"none of {self.search.evaluations} partitions of the policy runs"
         )
+
+
+def _iterations(recipe: Recipe, weights: Weights) -> Callable[[Task, np.random.Generator], Ints]:
+    """Iterations of one policy, each from a task to the partitions that it drew."""
+    if not recipe.ppo.learning_rate:
+        return FrozenPolicy(recipe, weights).iterate
+    # JAX takes a second to load, which only those pay who learn. On one thread its sums come
+    # out the same on every run.
+    use_one_thread()
+    from mcm_passes.learning.learner import PolicyLearner
+
+    learner = PolicyLearner(recipe, weights)
+    return lambda task, rng: learner.iterate(task, rng).partitions
 
 
 def _sampler_of(card: PolicyCard) -> Sampler:

@@ -253,7 +253,8 @@ def test_recipes_are_checked(changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"epochs": 0}, {"learning_rate": 0}, {"entropy": -1}, {"node_scores": float("nan")}]
+    "changes",
+    [{"epochs": 0}, {"learning_rate": -1}, {"entropy": -1}, {"node_scores": float("nan")}],
 )
 def test_settings_are_checked(changes):
     with pytest.raises(ValueError):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import Budget
+from mcm_compiler.judging import Verdict, Verdicts
+from mcm_compiler.partition import Budget, LowerBound, Outcome
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.strategies import portfolio
 from mcm_passes.strategies.corrected import Corrected
 from mcm_passes.strategies.judge_search import JudgeSearch
+from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL
 from mcm_passes.strategies.local_search import LocalSearch
+from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.portfolio import Portfolio
 
 
@@ -101,3 +104,112 @@ def test_a_proven_optimum_does_not_keep_the_judge_from_choosing(branches, true_t
     )
     assert judged(judge, outcome) <= judged(judge, run(Corrected("dp"), problem, judge))
     assert outcome.evaluations > run(ContiguousDp(), problem, None).evaluations + 2
+
+
+class Told:
+    """A strategy that answers what it is told, and counts how often it was run."""
+
+    name = "told"
+    asks_judge = True
+
+    def __init__(self, chip_of, bound=None):
+        self.chip_of, self.bound, self.runs = chip_of, bound, 0
+
+    def solve(self, problem, evaluate, rng, budget):
+        self.runs += 1
+        evaluate(self.chip_of)
+        return Outcome(self.chip_of, 1, bound=self.bound)
+
+
+class Preferring:
+    """A judge by which one partition takes 1 s and all others take 2 s."""
+
+    name = "preferring"
+
+    def __init__(self, best):
+        self.best = best
+
+    def judge(self, partitions):
+        period_s = np.where((partitions == self.best).all(axis=1), 1.0, 2.0)
+        chips = np.zeros((len(partitions), 1))
+        return Verdicts(
+            np.full(len(partitions), Verdict.RUNS),
+            period_s,
+            period_s,
+            chips.astype(np.int64),
+            chips,
+            chips,
+        )
+
+
+class TestAfterTheBoundIsMet:
+    """Members of a portfolio whose first one finds and proves an optimum of the fast model."""
+
+    @pytest.fixture
+    def run_members(self, monkeypatch):
+        def run_members(problem, judge, members):
+            names = [f"member{k}" for k in range(len(members))]
+            strategies = dict(zip(names, members, strict=True))
+            monkeypatch.setattr(portfolio, "strategy_of", strategies.__getitem__)
+            strategy = Portfolio(tuple(names), slack=1.0)
+            outcome = run(strategy, problem, judge)
+            return outcome, [member.runs for member in members]
+
+        return run_members
+
+    @pytest.fixture
+    def told(self, branches):
+        problem = branches()
+        best = run(ContiguousDp(), problem, None).chip_of
+        bound = LowerBound(FastPeriods(problem)(best), "told")
+        worse = np.zeros_like(best)
+        assert FastPeriods(problem)(worse) > bound.seconds
+        return problem, best, worse, bound
+
+    def test_no_member_runs_without_a_judge(self, told, run_members):
+        problem, best, worse, bound = told
+        members = [Told(worse), Told(best, bound), Told(worse), Told(worse)]
+        outcome, runs = run_members(problem, None, members)
+        assert runs == [1, 1, 0, 0]
+        assert outcome.evaluations == 2
+        assert outcome.chip_of.tolist() == best.tolist()
+
+    def test_one_member_that_asks_the_judge_has_a_look(self, told, run_members, true_times):
+        problem, best, worse, bound = told
+        members = [Told(best, bound), Told(worse), Told(best), Told(best)]
+        _, runs = run_members(problem, true_times(problem, np.ones(problem.num_units)), members)
+        assert runs == [1, 1, 0, 0]
+
+    def test_all_run_as_long_as_the_judge_likes_new_answers_better(self, told, run_members):
+        problem, best, worse, bound = told
+        members = [Told(best, bound), Told(worse), Told(best), Told(best)]
+        _, runs = run_members(problem, Preferring(worse), members)
+        assert runs == [1, 1, 1, 0]
+
+    def test_members_run_where_the_bound_is_not_met(self, told, run_members, true_times):
+        problem, best, worse, _ = told
+        members = [Told(best), Told(worse), Told(best), Told(worse)]
+        _, runs = run_members(problem, true_times(problem, np.ones(problem.num_units)), members)
+        assert runs == [1, 1, 1, 1]
+
+
+def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, monkeypatch):
+    problem = branches()
+    judge = true_times(problem, np.ones(problem.num_units))
+    ran = []
+
+    def counted(text):
+        strategy = strategy_of(text)
+
+        class Counted(type(strategy)):
+            def solve(self, *arguments):
+                ran.append(text)
+                return super().solve(*arguments)
+
+        object.__setattr__(strategy, "__class__", Counted)
+        return strategy
+
+    monkeypatch.setattr(portfolio, "strategy_of", counted)
+    outcome = run(strategy_of(STRATEGY_OF_LEVEL[3]), problem, judge)
+    assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
+    assert ran == ["dp", "cpsat{ideals=500000}", "corrected"]
