@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.certificate_check import (
@@ -23,7 +23,7 @@ from mcm_compiler.artifact.equality import differences, not_compared, verify_fol
 from mcm_compiler.artifact.figures_check import check_figures
 from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.json_shapes import Number, Whole
+from mcm_compiler.artifact.json_shapes import Number, Record, Whole
 from mcm_compiler.artifact.manifest import damaged, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.run import input_faults
@@ -183,12 +183,13 @@ def _check_simulation(opened: OpenedFolder) -> str:
     period = report.get("period_s")
     if period is None:
         return "nothing was simulated at compile time"
-    inferences = cast("int", report.get("inferences"))
+    options = cast("dict[str, Any]", report.get("options"))
     fault = Number().fault(period, "period_s")
-    fault = fault or Whole(1, MAX_INFERENCES).fault(inferences, "inferences")
+    fault = fault or Record({"inferences": Whole(1, MAX_INFERENCES)}).fault(options, "options")
     if fault is not None:
         raise damaged(path, fault)
-    period_s = opened.simulated(inferences).period_s / opened.manifest.replicas
+    asked = cast("int", options["inferences"])
+    period_s = opened.simulated(asked).period_s / opened.manifest.replicas
     if period_s != period:
         raise CompileError(
             Diagnostic(

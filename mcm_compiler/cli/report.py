@@ -19,13 +19,13 @@ _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, V
 @click.argument("folder", type=FILE)
 @format_option("markdown")
 def command(folder: Path, output_format: str) -> None:
-    """Show the report of FOLDER, or of a report.json file."""
+    """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
     from mcm_compiler.report.markdown import render_markdown
 
     path = folder / layout.REPORT if folder.is_dir() else folder
-    report = _read(path)
+    report = _read(folder)
     try:
         if output_format == "json":
             show_json(report)
@@ -40,11 +40,18 @@ def command(folder: Path, output_format: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from mcm_compiler.artifact.manifest import damaged, read_json
-    from mcm_compiler.report.report_data import SCHEMA_VERSION
+    """The report of a folder whose hashes and figures hold, or of a file, with a note."""
+    from mcm_compiler.artifact import layout
+    from mcm_compiler.artifact.figures_check import check_stored_figures
+    from mcm_compiler.artifact.gate import bare_report_note, open_folder, read_report
+    from mcm_compiler.cli.failures import show_diagnostics
 
-    report = dict(read_json(path))
-    version = report.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise damaged(path, f"its schema version is {version!r}, not {SCHEMA_VERSION}")
+    beside = path if path.is_dir() else path.parent
+    if path.is_dir() or (path.name == layout.REPORT and (beside / layout.MANIFEST).exists()):
+        opened = open_folder(beside, further=True)
+        if (note := check_stored_figures(opened)) is not None:
+            show_diagnostics([note])
+        return opened.report
+    report = read_report(path)
+    show_diagnostics([bare_report_note(path)])
     return report
