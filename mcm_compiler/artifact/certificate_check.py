@@ -83,8 +83,8 @@ def check_bound(folder: OpenedFolder, certificate: Certificate) -> tuple[str, Di
         reasons += _about_other_numbers(certificate, package, folder.target.limits)
     missing = [reason for reason in reasons if reason]
     if not missing:
-        gap = certificate.period_s / pipeline.seconds - 1.0 if pipeline.seconds > 0 else None
-        optimal = ", optimal under the cost model" if gap == 0.0 else ""
+        met = certificate.period_s / certificate.scope.pipelines == package.seconds
+        optimal = ", which the placement meets" if met else ""
         return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
     warning = Diagnostic(
         "MCM-V072",

@@ -6,7 +6,7 @@ locations and its wiring hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -93,6 +93,7 @@ def check_folder(
     data: Sequence[DataSet] = (),
     test_data: Path | None = None,
     progress: Callable[[str], None] | None = None,
+    without: Collection[str] = (),
 ) -> CheckReport:
     """Checks hashes, structure, constraints, memory, simulation and equality.
 
@@ -103,6 +104,7 @@ def check_folder(
         test_data: a `test_data_set_N` folder, or one that holds such folders, compared as well
             and with the outputs that it expects.
         progress: called with the name of each step as it begins.
+        without: names of steps to leave out.
 
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
@@ -159,7 +161,8 @@ def check_folder(
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in steps.items():
-        if name in _NEEDS and any(s.name == _NEEDS[name] and not s.holds for s in done):
+        failed = {step.name for step in done if not step.holds}
+        if name in without or _NEEDS.get(name) in failed:
             continue
         if progress is not None:
             progress(name)
