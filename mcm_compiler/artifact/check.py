@@ -39,9 +39,14 @@ MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
 
 
-_NEEDS = {"simulation": "memory", "bound": "certificate"}
-"""Steps that say nothing where another one fails: a program that is not that of the chips is not
-played, and a bound is one of the folder's problem."""
+_NEEDS = {
+    "simulation": {"memory"},
+    "certificate": {"memory"},
+    "bound": {"certificate"},
+    "figures": {"memory", "simulation", "certificate"},
+}
+"""Steps that say nothing new where another one fails: a program that is not that of the chips is
+not played, a bound is one of the folder's problem, and figures follow from all of these."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ def check_folder(
     found: list[Diagnostic] = []
     for name, step in steps.items():
         failed = {step.name for step in done if not step.holds}
-        if name in without or _NEEDS.get(name) in failed:
+        if name in without or _NEEDS.get(name, set()) & failed:
             continue
         if progress is not None:
             progress(name)
@@ -188,6 +193,7 @@ def _check_simulation(opened: OpenedFolder) -> str:
         return "nothing was simulated at compile time"
     options = cast("dict[str, Any]", report.get("options"))
     fault = Number().fault(period, "period_s")
+    fault = fault or Whole(1, MAX_INFERENCES).fault(report.get("inferences"), "inferences")
     fault = fault or Record({"inferences": Whole(1, MAX_INFERENCES)}).fault(options, "options")
     if fault is not None:
         raise damaged(path, fault)

@@ -19,7 +19,7 @@ from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.artifact.certificate_check import check_bound, check_certificate
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.gate import OpenedFolder, open_folder
-from mcm_compiler.certificate.claims import Certificate, Claim
+from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
 from mcm_compiler.certificate.problem_arrays import Array
 from mcm_compiler.certificate.writing import certificate_of
@@ -73,8 +73,7 @@ def assert_equal(left: Any, right: Any) -> None:
 def test_what_is_written_is_read(result: CompileResult, tmp_path: Path) -> None:
     certificate = certificate_of(result)
     assert certificate is not None
-    assert certificate.copies
-    assert certificate.forwards
+    assert certificate.copies or certificate.forwards
     write_certificate(tmp_path, certificate)
     assert_equal(read_certificate(tmp_path), certificate)
     first = (tmp_path / ARRAYS).read_bytes(), (tmp_path / HEAD).read_bytes()
@@ -160,7 +159,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         edit_arrays(lambda a: a.update({"unit.work_s": a["unit.work_s"][:-1]})), "unit.work_s"),
     "other channels": (set_at("channel.bytes_per_s", 0, 1.0), "channel.bytes_per_s"),
     "a cycle": (
-        edit_arrays(lambda a: a["tensor.producer"].__setitem__(slice(None), 7)), "after it"),
+        edit_arrays(lambda a: a["tensor.producer"].fill(a["unit.work_s"].size - 1)), "after it"),
 }  # fmt: skip
 
 
@@ -207,11 +206,14 @@ def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
     detail, warning = check_bound(found, claiming(certificate, low, proof))
     assert f"re-proved ({proof})" in detail
     assert warning is None
-    at_most = certificate.period_s
-    for seconds in (1.01 * at_most, at_most if proof != "ideals" else 1.01 * at_most):
-        with pytest.raises(CompileError) as caught:
-            check_bound(found, claiming(certificate, seconds, proof))
-        assert caught.value.diagnostics[0].code == "MCM-V071"
+    # Were the placement slow, no argument would show a bound that is far above the optimum.
+    slow = dataclasses.replace(certificate, period_s=20.0 * certificate.period_s)
+    with pytest.raises(CompileError) as caught:
+        check_bound(found, claiming(slow, 10.0 * certificate.period_s, proof))
+    assert caught.value.diagnostics[0].code == "MCM-V071"
+    with pytest.raises(CompileError) as caught:
+        check_bound(found, claiming(certificate, 1.01 * certificate.period_s, proof))
+    assert "its placement takes" in caught.value.diagnostics[0].message
 
 
 def test_a_solvers_word_is_no_proof(folder: Path) -> None:
@@ -284,18 +286,17 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
     detail, warning = check_bound(found, certificate)
     assert "re-proved" in detail
     assert warning is None
-    package, pipeline = certificate.claim("package"), certificate.claim("pipeline")
-    assert package is not None
-    assert pipeline is not None
-    own_s = pipeline.seconds / certificate.scope.pipelines
-    if package.seconds == own_s:
-        # A bound that only the chosen number keeps is none of all numbers.
-        fewer = dataclasses.replace(certificate.scope, pipelines=1, devices_each=16)
-        claims = (dataclasses.replace(pipeline, seconds=16 * own_s * 0.999), package)
-        raised = dataclasses.replace(certificate, scope=fewer, claims=claims)
-    else:
-        raised_claim = dataclasses.replace(package, seconds=own_s)
-        raised = dataclasses.replace(certificate, claims=(pipeline, raised_claim))
+    # One pipeline is as slow as its heaviest unit; as many as there are devices are faster.
+    heaviest_s = float(certificate.problem.compute_s.max())
+    limits = found.target.limits
+    alone = dataclasses.replace(
+        claiming(certificate, heaviest_s, "heaviest_unit"),
+        problem=dataclasses.replace(certificate.problem, limits=limits),
+        scope=Scope(limits.num_chips, 1, limits.num_chips, any_number=True),
+        period_s=heaviest_s,
+    )
     with pytest.raises(CompileError) as caught:
-        check_bound(found, raised)
-    assert caught.value.diagnostics[0].code == "MCM-V071"
+        check_bound(found, alone)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "MCM-V071"
+    assert "pipelines of" in diagnostic.message
