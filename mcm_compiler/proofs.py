@@ -37,9 +37,7 @@ class ProofChecker(Protocol):
 
     @property
     def effort(self) -> int:
-        """0 where `rules_out` is about linear in the problem, 1 where it is about quadratic, 2
-        where it searches.
-        """
+        """0 where `rules_out` is about linear in the problem, 1 about quadratic, 2 a search."""
         ...
 
     def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:

@@ -83,8 +83,8 @@ def check_bound(folder: OpenedFolder, certificate: Certificate) -> tuple[str, Di
         reasons += _about_other_numbers(certificate, package, folder.target.limits)
     missing = [reason for reason in reasons if reason]
     if not missing:
-        gap = certificate.period_s / pipeline.seconds - 1.0 if pipeline.seconds > 0 else None
-        optimal = ", optimal under the cost model" if gap == 0.0 else ""
+        met = certificate.period_s / certificate.scope.pipelines == package.seconds
+        optimal = ", which the placement meets" if met else ""
         return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
     warning = Diagnostic(
         "MCM-V072",
@@ -237,7 +237,7 @@ def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
     if checker is None:
         return f"no checker for proofs of the kind {quote(claim.proof)} is installed"
     shown = checker.rules_out(problem, claim.seconds * (1.0 - MARGIN))
-    if shown is False:
+    if shown is not None and not shown:  # a plug-in may answer with NumPy's False
         raise _not_shown(
             f"its proof {quote(claim.proof)} does not rule out a pipeline faster than "
             f"{claim.seconds!r} s"

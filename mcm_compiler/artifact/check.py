@@ -6,10 +6,10 @@ locations and its wiring hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.certificate_check import (
@@ -23,7 +23,7 @@ from mcm_compiler.artifact.equality import differences, not_compared, verify_fol
 from mcm_compiler.artifact.figures_check import check_figures
 from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.json_shapes import Number, Whole
+from mcm_compiler.artifact.json_shapes import Number, Record, Whole
 from mcm_compiler.artifact.manifest import damaged, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.run import input_faults
@@ -47,9 +47,14 @@ MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
 
 
-_NEEDS = {"simulation": "memory", "bound": "certificate"}
-"""Steps that say nothing where another one fails: a program that is not that of the chips is not
-played, and a bound is one of the folder's problem."""
+_NEEDS = {
+    "simulation": {"memory"},
+    "certificate": {"memory"},
+    "bound": {"certificate"},
+    "figures": {"memory", "simulation", "certificate"},
+}
+"""Steps that say nothing new where another one fails: a program that is not that of the chips is
+not played, a bound is one of the folder's problem, and figures follow from all of these."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ def check_folder(
     test_data: Path | None = None,
     model: str | None = None,
     progress: Callable[[str], None] | None = None,
+    without: Collection[str] = (),
 ) -> CheckReport:
     """Checks hashes, structure, source, constraints, memory, simulation and equality.
 
@@ -116,6 +122,7 @@ def check_folder(
         model: path or `zoo:NAME` of the model that the folder was compiled from, to be held
             against it; None takes the word of `annotated.onnx`.
         progress: called with the name of each step as it begins.
+        without: names of steps to leave out.
 
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
@@ -184,7 +191,8 @@ def check_folder(
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in steps.items():
-        if name in _NEEDS and any(s.name == _NEEDS[name] and not s.holds for s in done):
+        failed = {step.name for step in done if not step.holds}
+        if name in without or _NEEDS.get(name, set()) & failed:
             continue
         if progress is not None:
             progress(name)
@@ -226,12 +234,14 @@ def _check_simulation(opened: OpenedFolder) -> str:
     period = report.get("period_s")
     if period is None:
         return "nothing was simulated at compile time"
-    inferences = cast("int", report.get("inferences"))
+    options = cast("dict[str, Any]", report.get("options"))
     fault = Number().fault(period, "period_s")
-    fault = fault or Whole(1, MAX_INFERENCES).fault(inferences, "inferences")
+    fault = fault or Whole(1, MAX_INFERENCES).fault(report.get("inferences"), "inferences")
+    fault = fault or Record({"inferences": Whole(1, MAX_INFERENCES)}).fault(options, "options")
     if fault is not None:
         raise damaged(path, fault)
-    period_s = opened.simulated(inferences).period_s / opened.manifest.replicas
+    asked = cast("int", options["inferences"])
+    period_s = opened.simulated(asked).period_s / opened.manifest.replicas
     if period_s != period:
         raise CompileError(
             Diagnostic(

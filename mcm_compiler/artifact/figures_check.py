@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.report.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.sharded_operators import sharded_faults
+from mcm_compiler.report.versions import versions
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import Verification
@@ -74,13 +75,25 @@ def check_figures(opened: OpenedFolder, verification: Verification | None) -> st
     return f"{count_text(_count(derived), 'figure')} as the folder gives them"
 
 
-def check_stored_figures(opened: OpenedFolder) -> None:
+def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
     """The same for whoever only wants to read a report: without models, proofs and runs.
+
+    Returns:
+        MCM-A023 where the report is of other versions, which may count otherwise, so that its
+        figures were not derived again; None where they were.
 
     Raises:
         CompileError: as `check_figures`.
     """
     report = opened.report
+    if report.get("versions") != versions():
+        return Diagnostic(
+            "MCM-A023",
+            "the report was made by other versions, so that only its hash was checked",
+            at=str(opened.path / layout.REPORT),
+            hint="compile again to have its figures derived",
+            severity=Severity.NOTE,
+        )
     try:
         derived = derive_report(
             Sources(
@@ -99,6 +112,7 @@ def check_stored_figures(opened: OpenedFolder) -> None:
     if faults:
         raise _wrong(faults)
     _check_texts(opened, report)
+    return None
 
 
 def _program(opened: OpenedFolder) -> Any:
@@ -106,12 +120,12 @@ def _program(opened: OpenedFolder) -> Any:
 
 
 def _simulation(opened: OpenedFolder, report: Mapping[str, Any]) -> SimulationResult | None:
-    inferences = report["inferences"]
-    if inferences is None:
+    if report["inferences"] is None:
         return None
-    if not isinstance(inferences, int) or not 1 <= inferences <= MAX_INFERENCES:
-        raise ValueError(f"inferences is {inferences!r:.40}")
-    return opened.simulated(inferences)
+    asked = report["options"]["inferences"]
+    if not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= MAX_INFERENCES:
+        raise ValueError(f"options.inferences is {asked!r:.40}")
+    return opened.simulated(asked)
 
 
 def _differences(report: Mapping[str, Any], derived: Mapping[str, Any]) -> Iterator[str]:
@@ -190,11 +204,10 @@ def _of_verification(report: Mapping[str, Any], verification: Verification | Non
         yield f"verification.holds is {stored['holds']}, its outputs say otherwise"
     for index, output in enumerate(outputs):
         yield from _of_output(f"verification.outputs[{index}]", output)
-    if stored["skipped"] is not None or verification.skipped is not None:
-        if (stored["skipped"] is None) != (verification.skipped is None) and not stored[
-            "data_sets"
-        ]:
-            yield f"verification.skipped is {stored['skipped']}, now it is {verification.skipped}"
+    skipped = stored["skipped"], verification.skipped
+    if skipped != (None, None):
+        if None in skipped and not stored["data_sets"]:
+            yield f"verification.skipped is {skipped[0]}, now it is {skipped[1]}"
         return
     now = {o.output: o for o in verification.outputs}
     if [o["output"] for o in outputs] != list(now):

@@ -14,6 +14,10 @@ from mcm_compiler.units import count_text
 
 _HASHED_AT_ONCE = 2
 
+MAX_BYTES = 1 << 31
+"""Size of a file other than one with weights: protobuf writes no larger one. What is larger is not
+read for its hash."""
+
 
 def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> str:
     """Checks that every file of the manifest is there, with its hash.
@@ -60,6 +64,16 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
                     f"{quote(name)} is not a plain file",
                     at=str(path),
                     hint="put the file itself there, or compile again",
+                )
+            )
+        elif not name.endswith(".data") and (size := path.stat().st_size) > MAX_BYTES:
+            faults.append(
+                Diagnostic(
+                    "MCM-A008",
+                    f"the file {quote(name)} was changed: it has {size:,} bytes, the compiler "
+                    f"writes at most {MAX_BYTES:,}",
+                    at=str(path),
+                    hint="compile again",
                 )
             )
         else:

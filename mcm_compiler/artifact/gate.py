@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest
+from mcm_compiler.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -111,6 +112,17 @@ def open_folder(path: Path, *, further: bool = False) -> OpenedFolder:
     opened = OpenedFolder(path, read_manifest(path))
     check_files(path, opened.manifest, further=further)
     return opened
+
+
+def bare_report_note(path: Path) -> Diagnostic:
+    """MCM-A021 for a report that is read without the folder that it is about."""
+    return Diagnostic(
+        "MCM-A021",
+        "the report is read by itself: no folder proves its figures",
+        at=str(path),
+        hint="name the folder that mcmc compile wrote to have them checked",
+        severity=Severity.NOTE,
+    )
 
 
 def read_report(path: Path) -> dict[str, Any]:

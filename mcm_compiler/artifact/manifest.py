@@ -192,6 +192,8 @@ def read_manifest(folder: Path) -> Manifest:
             of another schema version, or names a file outside the folder.
     """
     path = folder / layout.MANIFEST
+    if path.is_symlink():
+        raise damaged(path, "it is a link")
     if not path.is_file():
         raise CompileError(
             Diagnostic(
@@ -228,7 +230,9 @@ def read_json(path: Path) -> Mapping[str, Any]:
             raise damaged(path, "it is not a plain file")
         if (size := path.stat().st_size) > MAX_JSON_BYTES:
             raise damaged(path, f"it has {size:,} bytes, more than {MAX_JSON_BYTES:,}")
-        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        data = json.loads(
+            path.read_bytes(), parse_constant=_refuse_constant, object_pairs_hook=_single_keys
+        )
     except RecursionError as error:
         raise damaged(path, "it is nested too deep") from error
     except OSError as error:
@@ -238,6 +242,14 @@ def read_json(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise damaged(path, "it does not hold a JSON object")
     return data
+
+
+def _single_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; two readers need not take the same of two values of one key."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
 
 
 def _refuse_constant(text: str) -> float:

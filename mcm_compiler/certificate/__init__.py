@@ -1,1 +1,1 @@
-"""Certificates: what was placed, where, and what is claimed of it, as data that anyone re-proves."""
+"""Certificates: what was placed, where, and what is claimed of it, as data to re-prove."""

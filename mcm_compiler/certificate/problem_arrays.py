@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -149,7 +150,7 @@ def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kin
         ptr = vector(arrays, f"{name}.ptr", np.int64)
         _check_ptr(f"{name}.ptr", ptr, len(flat))
         ends = ptr.tolist()
-        return tuple(flat[a:b] for a, b in zip(ends, ends[1:], strict=False))
+        return tuple(flat[a:b] for a, b in pairwise(ends))
     if name not in numbers:
         raise MalformedError(f"machine.{name} is missing")
     value = numbers[name]
@@ -204,10 +205,7 @@ def texts(arrays: Mapping[str, Array], name: str) -> tuple[str, ...]:
     _check_ptr(f"{name}.ends", np.concatenate([[0], ends]), len(content))
     starts = [0, *ends.tolist()]
     try:
-        return tuple(
-            content[a:b].decode("utf-8", "surrogatepass")
-            for a, b in zip(starts, starts[1:], strict=False)
-        )
+        return tuple(content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(starts))
     except UnicodeDecodeError as error:
         raise MalformedError(f"the array {name}.text is not UTF-8") from error
 

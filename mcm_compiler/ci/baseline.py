@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.gate import bare_report_note, open_folder
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -32,8 +34,15 @@ def report_path(baseline: Path, folder: PurePath | None) -> Path:
     return baseline
 
 
-def read_baseline(path: Path) -> Figures | None:
+def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None) -> Figures | None:
     """The figures of an earlier report, with the time of every op if `program.json` lies beside it.
+
+    In an output folder hashes and figures are checked first; a report that lies elsewhere is taken
+    at its word.
+
+    Args:
+        path: the report.
+        notice: told of MCM-A021 or MCM-A023, where figures were not proven by a folder.
 
     Returns:
         None if there is no such file: the model is new.
@@ -46,12 +55,20 @@ def read_baseline(path: Path) -> Figures | None:
 
     if not path.exists():
         return None
+    from mcm_compiler.artifact.figures_check import check_stored_figures
+
     program = path.with_name(layout.PROGRAM)
     current = path
     try:
         report = read_json(path)
         if (version := report.get("schema_version")) != SCHEMA_VERSION:
             raise _unusable(path, f"its schema version is {version!r}, not {SCHEMA_VERSION}")
+        if path.with_name(layout.MANIFEST).exists():
+            note = check_stored_figures(open_folder(path.parent, further=True))
+        else:
+            note = bare_report_note(path)
+        if note is not None and notice is not None:
+            notice(note)
         current = program
         times = stored_op_times(read_json(program)) if program.exists() else None
         current = path

@@ -14,6 +14,7 @@ from mcm_compiler.ci.baseline import read_baseline, report_path
 from mcm_compiler.ci.batch import Outcome, Settings, with_baseline
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.junit import junit_xml
+from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.output_files import diagnosed_writes
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.whole_files import refuse_irregular, write_whole
@@ -49,7 +50,7 @@ class Guard:
             return None
         path = report_path(self.baseline, folder)
         try:
-            return read_baseline(path)
+            return read_baseline(path, lambda note: show_diagnostics([note]))
         except CompileError as error:
             return error.diagnostics[0]
 

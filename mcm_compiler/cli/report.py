@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, format_option
 from mcm_compiler.cli.show import show_json, show_report
+from mcm_compiler.diagnostics import Diagnostic
 
 _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What rendering raises where a stored report is not of the published schema."""
@@ -19,13 +20,13 @@ _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, V
 @click.argument("folder", type=FILE)
 @format_option("markdown")
 def command(folder: Path, output_format: str) -> None:
-    """Show the report of FOLDER, or of a report.json file."""
+    """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
     from mcm_compiler.report.markdown import render_markdown
 
     path = folder / layout.REPORT if folder.is_dir() else folder
-    report = _read(path)
+    report, note = _read(folder)
     try:
         if output_format == "json":
             show_json(report)
@@ -37,14 +38,18 @@ def command(folder: Path, output_format: str) -> None:
     except _MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
         raise damaged(path, reason) from error
+    if note is not None:
+        show_diagnostics([note])
 
 
-def _read(path: Path) -> dict[str, Any]:
-    from mcm_compiler.artifact.manifest import damaged, read_json
-    from mcm_compiler.report.report_data import SCHEMA_VERSION
+def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None]:
+    """The report of a folder whose figures hold, or of a file; and what was not checked."""
+    from mcm_compiler.artifact import layout
+    from mcm_compiler.artifact.figures_check import check_stored_figures
+    from mcm_compiler.artifact.gate import bare_report_note, open_folder, read_report
 
-    report = dict(read_json(path))
-    version = report.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise damaged(path, f"its schema version is {version!r}, not {SCHEMA_VERSION}")
-    return report
+    beside = path if path.is_dir() else path.parent
+    if path.is_dir() or (path.name == layout.REPORT and (beside / layout.MANIFEST).exists()):
+        opened = open_folder(beside, further=True)
+        return opened.report, check_stored_figures(opened)
+    return read_report(path), bare_report_note(path)

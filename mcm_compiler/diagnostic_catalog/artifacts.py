@@ -93,4 +93,25 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "its transfers are not the wires of the manifest. Its simulation would say nothing about\n"
         "the models in the folder. Compile again.",
     ),
+    CatalogEntry(
+        "MCM-A020",
+        "certificate cannot be used",
+        "The certificate says what was placed, where, and which bound is claimed. Its head\n"
+        "(certificate.json) or its arrays (certificate.safetensors) are missing, cut off, too\n"
+        "large, of another schema version, or hold something else: another type, a number that\n"
+        "is not finite or negative, an index that names nothing. Or the report claims a bound\n"
+        "that no certificate stands for. Copy the whole folder, or compile again.",
+    ),
+    CatalogEntry(
+        "MCM-A021",
+        "report without its folder",
+        "A report.json that is read by itself is taken at its word. In the folder that it was\n"
+        "written to, its hash and its figures are checked before they are shown or compared.",
+    ),
+    CatalogEntry(
+        "MCM-A023",
+        "report of other versions",
+        "Simulators and cost models may count otherwise in another version, so that figures of\n"
+        "an earlier one are not derived again. The hashes of the folder were checked.",
+    ),
 )

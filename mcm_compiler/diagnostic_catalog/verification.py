@@ -115,4 +115,38 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "chip is skipped, and (under the strict rule) no direct wire runs beside a longer\n"
         "path.",
     ),
+    CatalogEntry(
+        "MCM-V070",
+        "certificate is not about the models",
+        "mcmc check joins the chips' models, takes out copies and ops that only pass tensors on,\n"
+        "asks the target's cost model about every op, and builds the placement problem again.\n"
+        "The certificate's problem, placement or period is another one: the field and both\n"
+        "values are named.",
+    ),
+    CatalogEntry(
+        "MCM-V071",
+        "bound does not hold as claimed",
+        "The kind of proof that the certificate names does not rule out every shorter period\n"
+        "when it is carried out again, or the claims contradict each other or the placement.",
+    ),
+    CatalogEntry(
+        "MCM-V072",
+        "bound is not re-proved",
+        "Nothing contradicts the bound, and nothing shows it: it is taken from a solver that\n"
+        "gives no proof, the problem is too large for the check, or no checker for this kind of\n"
+        "proof is installed (entry points mcm_compiler.proof_checkers). It counts as unproven.",
+    ),
+    CatalogEntry(
+        "MCM-V073",
+        "figure of the report is not so",
+        "mcmc check derives every figure of report.json from the other files of the folder:\n"
+        "manifest, chips' models, program, target, certificate, and a simulation. This one is\n"
+        "another. docs/output-folder.md lists the fields that a folder cannot tell.",
+    ),
+    CatalogEntry(
+        "MCM-V074",
+        "text of the report is another",
+        "report.md is rendered from report.json, which is spelled in one way. One of the files\n"
+        "says something else, or says it otherwise.",
+    ),
 )

@@ -1,7 +1,7 @@
 """The report once more, from what lies in a folder instead of from a compile's result.
 
-`NOT_DERIVED` lists what a folder cannot tell: what was asked for, who searched, and what was said on
-the way. Everything else has to come out as it is stored.
+`NOT_DERIVED` lists what a folder cannot tell: what was asked for, who searched, and what was said
+on the way. Everything else has to come out as it is stored.
 """
 
 from __future__ import annotations
@@ -125,8 +125,6 @@ def _model(sources: Sources) -> Derived:
 def _options(sources: Sources) -> Derived:
     """What was asked for, as far as the folder tells."""
     options: Derived = {"seed": sources.manifest.seed, "routing": sources.manifest.routing}
-    if sources.simulation is not None:
-        options["inferences"] = sources.simulation.inferences
     if sources.certificate is not None:
         options["pins"] = [list(pin) for pin in sources.certificate.pins]
     return options

@@ -36,7 +36,7 @@ class Argument:
 
     def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
         """See `ProofChecker`."""
-        shown = certificates.check_of(self.kind)(problem, period_s)
+        shown = bool(certificates.check_of(self.kind)(problem, period_s))
         too_large = self.most_units is not None and problem.num_units > self.most_units
         return None if too_large and not shown else shown
 

@@ -333,11 +333,13 @@ def stored(tmp_path: Path) -> Path:
 
 def test_a_stored_report_is_shown_as_when_it_was_made(stored: Path) -> None:
     report = build_report(example_result())
-    assert _invoke("report", str(stored)).stdout == report_text(report)
-    assert _invoke("report", str(stored / "report.json")).stdout == report_text(report)
-    markdown = _invoke("report", str(stored), "--format", "markdown").stdout
+    path = str(stored / "report.json")
+    shown = _invoke("report", path)
+    assert shown.stdout == report_text(report)
+    assert shown.stderr.startswith("note[MCM-A021]: ")
+    markdown = _invoke("report", path, "--format", "markdown").stdout
     assert markdown == render_markdown(report)
-    as_json = _invoke("report", str(stored), "--format", "json").stdout_bytes
+    as_json = _invoke("report", path, "--format", "json").stdout_bytes
     assert as_json == (stored / "report.json").read_bytes()
 
 
@@ -356,7 +358,7 @@ def test_a_stored_report_is_shown_as_when_it_was_made(stored: Path) -> None:
 def test_a_damaged_report_is_a_diagnostic(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
     for output_format in ("text", "markdown"):
-        result = _invoke("report", str(tmp_path), "--format", output_format)
+        result = _invoke("report", str(tmp_path / "report.json"), "--format", output_format)
         assert result.exit_code == 1
         assert result.stderr.startswith("error[MCM-A005]: report.json is damaged: ")
         assert result.stdout == ""

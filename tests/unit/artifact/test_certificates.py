@@ -1,0 +1,302 @@
+"""The certificate of a folder: there and back, damaged, re-proved, and not re-proved."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from mcm_compiler.api import CompileResult, compile_model
+from mcm_compiler.artifact.certificate_check import check_bound, check_certificate
+from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.artifact.gate import OpenedFolder, open_folder
+from mcm_compiler.certificate.claims import Certificate, Claim, Scope
+from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
+from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.certificate.writing import certificate_of
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.registry import PROOF_CHECKERS
+from tools.figure_mutations import rehash
+
+HEAD, ARRAYS = "certificate.json", "certificate.safetensors"
+
+
+def model() -> ir.Model:
+    rng = np.random.default_rng(0)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[64,128] x, float[64,1] m)'
+        " => (float[64,128] y) { n = Neg (m) a = MatMul (x, u) b = Add (a, n) c = MatMul (b, v)"
+        " d = Add (c, n) e = MatMul (d, w) f = Add (e, n) y = Mul (f, x) }"
+    )
+    for name in "uvw":
+        weight = rng.standard_normal((128, 128), dtype=np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    return ir.from_proto(proto)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> CompileResult:
+    options = CompileOptions(chips=3, replicas=1, inferences=8, partitioner="dp")
+    output = tmp_path_factory.mktemp("certificates") / "out"
+    return compile_model(model(), "mcm4", options, output=output)
+
+
+@pytest.fixture
+def folder(result: CompileResult, tmp_path: Path) -> Path:
+    assert result.folder is not None
+    return shutil.copytree(result.folder, tmp_path / "out")
+
+
+def assert_equal(left: Any, right: Any) -> None:
+    for field in dataclasses.fields(left):
+        a, b = getattr(left, field.name), getattr(right, field.name)
+        if isinstance(a, np.ndarray):
+            assert a.dtype == b.dtype
+            assert np.array_equal(a, b)
+        elif isinstance(a, PartitionProblem):
+            assert_equal(a, b)
+        else:
+            assert a == b, field.name
+
+
+def test_what_is_written_is_read(result: CompileResult, tmp_path: Path) -> None:
+    certificate = certificate_of(result)
+    assert certificate is not None
+    assert certificate.copies or certificate.forwards
+    write_certificate(tmp_path, certificate)
+    assert_equal(read_certificate(tmp_path), certificate)
+    first = (tmp_path / ARRAYS).read_bytes(), (tmp_path / HEAD).read_bytes()
+    write_certificate(tmp_path, certificate)
+    assert first == ((tmp_path / ARRAYS).read_bytes(), (tmp_path / HEAD).read_bytes())
+
+
+def test_names_of_the_format_speak_of_no_family(folder: Path) -> None:
+    words = f"{(folder / HEAD).read_text()} {' '.join(load_file(folder / ARRAYS))}".lower()
+    assert "ring" not in words.replace("string", "")
+    assert "chip" not in json.dumps(list(json.loads((folder / HEAD).read_text())))
+    assert {"device.memory_bytes", "channel.source", "unit.work_s"} <= load_file(
+        folder / ARRAYS
+    ).keys()
+
+
+def edit_arrays(edit: Callable[[dict[str, Array]], object]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        arrays = {name: array.copy() for name, array in load_file(folder / ARRAYS).items()}
+        edit(arrays)
+        save_file(arrays, folder / ARRAYS)
+
+    return change
+
+
+def edit_head(edit: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        data = json.loads((folder / HEAD).read_text())
+        edit(data)
+        (folder / HEAD).write_text(json.dumps(data))
+
+    return change
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes((folder / name).read_bytes()[:-7])
+
+    return change
+
+
+def enlarge(folder: Path) -> None:
+    with (folder / ARRAYS).open("r+b") as file:
+        file.truncate(MAX_ARRAY_BYTES + 1)  # sparse: nothing is written
+
+
+def set_at(name: str, index: int, value: float) -> Callable[[Path], None]:
+    return edit_arrays(lambda arrays: arrays[name].__setitem__(index, value))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no head": (lambda folder: (folder / HEAD).unlink(), "No such file"),
+    "no arrays": (lambda folder: (folder / ARRAYS).unlink(), "missing"),
+    "head cut off": (cut(HEAD), "not JSON"),
+    "arrays cut off": (cut(ARRAYS), "safetensors"),
+    "arrays of zeros": (lambda f: (f / ARRAYS).write_bytes(bytes(64)), "safetensors"),
+    "too large": (enlarge, "more than"),
+    "another version": (edit_head(lambda d: d.update(schema_version=9)), "schema version 9"),
+    "no claims": (edit_head(lambda d: d.pop("claims")), "claims is missing"),
+    "claims twice": (edit_head(lambda d: d["claims"].append(d["claims"][0])), "two claims"),
+    "a claim below 0": (edit_head(lambda d: d["claims"][0].update(seconds=-1.0)), "negative"),
+    "a machine that is no number": (
+        edit_head(lambda d: d["machine"].update(channel_bytes_per_s="fast")), "not of the type"),
+    "a machine below 0": (
+        edit_head(lambda d: d["machine"].update(channel_bytes_per_s=-1.0)), "is -1"),
+    "not a number": (set_at("unit.work_s", 0, np.nan), "not finite"),
+    "infinite": (set_at("tensor.forward_s", 0, np.inf), "not finite"),
+    "negative": (set_at("unit.work_s", 0, -1.0), "less than 0"),
+    "negative bytes": (set_at("tensor.bytes", 0, -1), "less than 0"),
+    "no such unit": (set_at("tensor.readers", 0, 99), "names no unit"),
+    "no such device": (set_at("placement.device", 0, 9), "placement.device"),
+    "rows that overlap": (set_at("tensor.reader_ptr", 1, 99), "does not divide"),
+    "a text beyond its end": (set_at("unit.name.ends", -1, 10**9), "does not divide"),
+    "no text": (set_at("unit.name.text", 0, 0xFF), "not UTF-8"),
+    "another type": (
+        edit_arrays(lambda a: a.update({"unit.work_s": a["unit.work_s"].astype(np.float32)})),
+        "float32"),
+    "another rank": (
+        edit_arrays(lambda a: a.update({"weight.bytes": a["weight.bytes"][None]})),
+        "2 dimensions"),
+    "an array less": (edit_arrays(lambda a: a.pop("weight.users")), "missing"),
+    "shorter": (
+        edit_arrays(lambda a: a.update({"unit.work_s": a["unit.work_s"][:-1]})), "unit.work_s"),
+    "other channels": (set_at("channel.bytes_per_s", 0, 1.0), "channel.bytes_per_s"),
+    "a cycle": (
+        edit_arrays(lambda a: a["tensor.producer"].fill(a["unit.work_s"].size - 1)), "after it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_certificate_is_one_diagnostic(folder: Path, damage: str) -> None:
+    change, said = DAMAGES[damage]
+    change(folder)
+    with pytest.raises(CompileError) as caught:
+        read_certificate(folder)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "MCM-A020"
+    assert said in diagnostic.message
+    assert diagnostic.hint
+
+
+def test_check_names_the_field_that_was_invented(folder: Path) -> None:
+    set_at("unit.work_s", 1, 1.0)(folder)
+    rehash(folder)
+    found = check_folder(folder, without={"equality", "figures"})
+    (step,) = [step for step in found.steps if not step.holds]
+    assert step.name == "certificate"
+    assert [d.code for d in found.diagnostics] == ["MCM-V070"]
+    assert "compute_s of" in step.detail
+    assert "is 1.0, the models give" in step.detail
+
+
+def opened(folder: Path) -> tuple[OpenedFolder, Certificate]:
+    found = open_folder(folder)
+    assert found.certificate is not None
+    return found, found.certificate
+
+
+def claiming(certificate: Certificate, seconds: float, proof: str) -> Certificate:
+    claims = tuple(Claim(about, seconds, proof, "so") for about in ("pipeline", "package"))
+    return dataclasses.replace(certificate, claims=claims)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("proof", ["total_work", "heaviest_unit", "windows", "ideals"])
+def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
+    found, certificate = opened(folder)
+    assert "units" in check_certificate(found, certificate)
+    work_s = float(certificate.problem.compute_s.sum()) / 3
+    low = 0.5 * min(work_s, float(certificate.problem.compute_s.max()))
+    detail, warning = check_bound(found, claiming(certificate, low, proof))
+    assert f"re-proved ({proof})" in detail
+    assert warning is None
+    # Were the placement slow, no argument would show a bound that is far above the optimum.
+    slow = dataclasses.replace(certificate, period_s=20.0 * certificate.period_s)
+    with pytest.raises(CompileError) as caught:
+        check_bound(found, claiming(slow, 10.0 * certificate.period_s, proof))
+    assert caught.value.diagnostics[0].code == "MCM-V071"
+    with pytest.raises(CompileError) as caught:
+        check_bound(found, claiming(certificate, 1.01 * certificate.period_s, proof))
+    assert "its placement takes" in caught.value.diagnostics[0].message
+
+
+def test_a_solvers_word_is_no_proof(folder: Path) -> None:
+    found, certificate = opened(folder)
+    checker = PROOF_CHECKERS.get("cpsat")
+    assert checker.rules_out(certificate.problem, 0.5 * float(certificate.problem.compute_s.max()))
+    large = dataclasses.replace(certificate, problem=certificate.problem)
+    detail, warning = check_bound(found, claiming(large, certificate.period_s, "unheard_of"))
+    assert warning is not None
+    assert (warning.code, warning.severity.value) == ("MCM-V072", "warning")
+    assert "no checker" in detail
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    summary: str = "a test's word"
+    undecided: str = "it is only a word"
+    effort: int = 2
+    says: bool | None = True
+
+    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
+        return self.says
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[[bool | None], None]]:
+    def register(says: bool | None) -> None:
+        PROOF_CHECKERS.add("word", _Word(says=says), "a test")
+
+    yield register
+    PROOF_CHECKERS.remove("word")
+
+
+@pytest.mark.parametrize("says", [True, False, None])
+def test_a_plug_ins_checker_is_asked(
+    folder: Path, registered: Callable[[bool | None], None], says: bool | None
+) -> None:
+    registered(says)
+    found, certificate = opened(folder)
+    claimed = claiming(certificate, certificate.period_s, "word")
+    if says is False:
+        with pytest.raises(CompileError) as caught:
+            check_bound(found, claimed)
+        assert caught.value.diagnostics[0].code == "MCM-V071"
+        return
+    detail, warning = check_bound(found, claimed)
+    assert ("not re-proved" in detail) is (says is None)
+    assert (warning is None) is bool(says)
+
+
+def test_what_is_not_re_proved_is_told_and_leaves_the_check_incomplete(folder: Path) -> None:
+    def rename(data: dict[str, Any]) -> None:
+        for claim in data["claims"]:
+            claim["proof"] = "unheard_of"
+
+    edit_head(rename)(folder)
+    rehash(folder)
+    found = check_folder(folder, without={"equality", "figures"})
+    assert found.holds
+    assert not found.complete
+    assert [d.code for d in found.diagnostics] == ["MCM-V072"]
+
+
+def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
+    options = CompileOptions(inferences=8, partitioner="dp")
+    result = compile_model(model(), "mcm16", options, output=tmp_path / "out")
+    assert result.replication is not None
+    found, certificate = opened(tmp_path / "out")
+    assert certificate.scope.any_number
+    detail, warning = check_bound(found, certificate)
+    assert "re-proved" in detail
+    assert warning is None
+    # One pipeline is as slow as its heaviest unit; as many as there are devices are faster.
+    heaviest_s = float(certificate.problem.compute_s.max())
+    limits = found.target.limits
+    alone = dataclasses.replace(
+        claiming(certificate, heaviest_s, "heaviest_unit"),
+        problem=dataclasses.replace(certificate.problem, limits=limits),
+        scope=Scope(limits.num_chips, 1, limits.num_chips, any_number=True),
+        period_s=heaviest_s,
+    )
+    with pytest.raises(CompileError) as caught:
+        check_bound(found, alone)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "MCM-V071"
+    assert "pipelines of" in diagnostic.message
