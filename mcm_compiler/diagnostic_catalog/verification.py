@@ -168,7 +168,6 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-V068",
         "too many ops to compare",
-        "Functions that call functions expand to more ops than the proof by structure looks\n"
-        "at.",
+        "Functions that call functions expand to more ops than the proof by structure looks\nat.",
     ),
 )
