@@ -116,6 +116,61 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "path.",
     ),
     CatalogEntry(
+        "MCM-V060",
+        "op is not the model's",
+        "The proof by structure numbers every value of the model and every value of the\n"
+        "chips, by the op that makes it, its attributes, the content of its weights and what\n"
+        "it reads. An op of a chip computes what no op of the model computes: its type, an\n"
+        "attribute, a weight or an edge is another one, and no built-in rewrite explains it.\n"
+        "In a folder this is tampering; in a compile, a fault of a pass. See\n"
+        "docs/verification.md.",
+    ),
+    CatalogEntry(
+        "MCM-V061",
+        "output is not the model's",
+        "Every op of the chips is one of the model, but what the wires bring to the host as a\n"
+        "graph output is another value than the model's, or nothing.",
+    ),
+    CatalogEntry(
+        "MCM-V062",
+        "annotated model is not the original",
+        "annotated.onnx, the folder's copy of the model, computes something else than the\n"
+        "file or zoo model that was named with --model: an op, an attribute, a weight or an\n"
+        "edge differs.",
+    ),
+    CatalogEntry(
+        "MCM-V063",
+        "ops unproven by structure",
+        "A pass that is not built in, or apply_plan, changed ops in ways for which the proof\n"
+        "by structure has no rule. Runs in onnxruntime compare their results; nothing else\n"
+        "does. The share of such ops stands in the report and in the output of mcmc check.",
+    ),
+    CatalogEntry(
+        "MCM-V064",
+        "comparison that says nothing",
+        "An output is empty, NaN, infinite or one number in all its elements, in every run.\n"
+        "Equal bits of such outputs would agree with many a wrong result. Inputs of other\n"
+        "sizes were drawn as well and did not help. Give data that the model was made for:\n"
+        "mcmc check FOLDER --input x.npz, or test_data_set_N folders beside the model.",
+    ),
+    CatalogEntry(
+        "MCM-V066",
+        "another model than the one compiled",
+        "The hash of the model named with --model is not the one in the manifest. The file\n"
+        "was changed since, or it is another one; the hash covers external data.",
+    ),
+    CatalogEntry(
+        "MCM-V067",
+        "ends are not the model's",
+        "The inputs or outputs in the manifest, with names, types and shapes, are not those\n"
+        "that the model named with --model has for the recorded sizes of its dimensions.",
+    ),
+    CatalogEntry(
+        "MCM-V068",
+        "too many ops to compare",
+        "Functions that call functions expand to more ops than the proof by structure looks\nat.",
+    ),
+    CatalogEntry(
         "MCM-V070",
         "certificate is not about the models",
         "mcmc check joins the chips' models, takes out copies and ops that only pass tensors on,\n"

@@ -19,6 +19,7 @@ from mcm_compiler.target import HOST, ChipModel, Wire
 from mcm_compiler.verification import UnprovenOp
 
 MAX_ROUNDS = 4
+"""Walks over the chips, while ops on constants that only they have turn out to be computable."""
 
 
 @dataclass(eq=False)
@@ -47,11 +48,13 @@ def number_chips(
     placeholders: bool,
 ) -> ChipValues:
     """Numbers the chips' values and holds them against those of the model."""
+    chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
+    chain.run(chips)
     for _ in range(MAX_ROUNDS):
-        chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
-        chain.run(chips)
         if not numbers.pending or not evaluate_pending(numbers):
             break
+        chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
+        chain.run(chips)
     open_ops = chain.open_ops()
     if open_ops:
         chain = _Chain(numbers, source, wires, identities, placeholders, open_ops)

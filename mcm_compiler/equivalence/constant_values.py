@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -60,6 +60,8 @@ def _within_limits(ops: Sequence[ConstantOp], numbers: ValueNumbers) -> list[Con
     total = 0
     for op in ops:
         result = _declared_bytes(op.node)
+        if result is None:
+            result = _bound(op, numbers, sizes)
         if result is None or result > MAX_VALUE_BYTES:
             continue
         operands = {n for n in op.key.inputs if n is not None}
@@ -78,6 +80,53 @@ def _within_limits(ops: Sequence[ConstantOp], numbers: ValueNumbers) -> list[Con
             for index in range(len(op.key.outputs)):
                 sizes[numbers.raw(OutputKey(op.number, index))] = result
     return kept
+
+
+_SHAPED_BY_VALUES = frozenset(
+    {"CenterCropPad", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Resize", "Tile",
+     "Upsample"}
+)  # fmt: skip
+"""Ops whose results may be of any size, whatever the size of their operands."""
+
+_WIDEST_ELEMENT = 8
+
+
+def _bound(op: ConstantOp, numbers: ValueNumbers, made: Mapping[int, int]) -> int | None:
+    """What the results of an op without a declared shape can take at most, or None.
+
+    Elements of operands multiply where an op broadcasts or multiplies them; few ops make more.
+
+    Args:
+        op: the op.
+        numbers: the table.
+        made: bytes of results of ops before it, by number.
+    """
+    inputs = [n for n in op.key.inputs if n is not None]
+    if op.key.op_type == "Range" and not op.key.domain:
+        return _range_bytes(inputs, numbers)
+    if op.key.op_type in _SHAPED_BY_VALUES or op.key.domain:
+        return None
+    elements = 1
+    for number in inputs:
+        content = numbers.known_content(number)
+        count = made.get(number) if content is None else numbers.contents.tensor(content).size
+        if count is None:
+            return None
+        elements *= max(1, count)
+    return elements * _WIDEST_ELEMENT
+
+
+def _range_bytes(inputs: Sequence[int], numbers: ValueNumbers) -> int | None:
+    ends: list[float] = []
+    for number in inputs:
+        content = numbers.known_content(number)
+        if content is None or numbers.contents.tensor(content).size != 1:
+            return None
+        ends.append(float(numbers.contents.array(content).reshape(-1)[0]))
+    if len(ends) < 3 or not all(map(math.isfinite, ends)) or ends[2] == 0.0:
+        return None
+    start, limit, step = ends
+    return max(0, math.ceil((limit - start) / step)) * _WIDEST_ELEMENT
 
 
 def _declared_bytes(node: ir.Node) -> int | None:

@@ -7,7 +7,7 @@ follows from their extents; what they hold is compared with the model's weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -134,7 +134,7 @@ class DividedOps:
             return None
         return _Law({1: 1}, rank - 1)
 
-    def _gemm(self, op: OpKey, attributes: dict[str, object]) -> _Law | None:
+    def _gemm(self, op: OpKey, attributes: Mapping[str, object]) -> _Law | None:
         """As a product; the bias is one of columns, or the same for all."""
         shape = self._shape(op, 1)
         if shape is None or len(shape) != 2:
@@ -151,7 +151,7 @@ class DividedOps:
                 return None
         return _Law(axes, 1)
 
-    def _gather(self, op: OpKey, attributes: dict[str, object]) -> _Law | None:
+    def _gather(self, op: OpKey, attributes: Mapping[str, object]) -> _Law | None:
         """Columns of a table of which rows are looked up."""
         shape = self._shape(op, 0)
         indices = None if op.inputs[1] is None else self._numbers.shapes.get(op.inputs[1])

@@ -64,6 +64,10 @@ class GraphWalk:
         trusted_shapes: whether the declared shapes of this model are facts. What a chip declares is
             none: there the shapes of the source's values count.
         compute: whether ops on constants are to be computed.
+
+    Attributes:
+        names: the first name of each number that is made, also within functions; of a model whose
+            shapes are trusted.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class GraphWalk:
         self._placeholders = placeholders
         self._trusted = trusted_shapes
         self._compute = compute
+        self.names: dict[int, str] = {}
         self._calls: dict[Call, tuple[int, ...]] = {}
         self._open: set[ir.OperatorIdentifier] = set()
         self._ops = 0
@@ -130,7 +135,7 @@ class GraphWalk:
             outputs = self._general(node, inputs, known, scope)
         known.update(zip(node.outputs, outputs, strict=False))
         if scope.depth == 0 and self._trusted:
-            self._keep_shapes(node, outputs)
+            self._keep(node, outputs)
 
     def _number(self, value: ir.Value, known: Numbers) -> int | None:
         """The number of what a node reads; a value that nobody gave is like no other."""
@@ -142,8 +147,9 @@ class GraphWalk:
     def _results(self, values: Sequence[ir.Value], known: Numbers) -> list[int]:
         return [n if (n := self._number(v, known)) is not None else ABSENT for v in values]
 
-    def _keep_shapes(self, node: ir.Node, outputs: Sequence[int]) -> None:
+    def _keep(self, node: ir.Node, outputs: Sequence[int]) -> None:
         for value, number in zip(node.outputs, outputs, strict=False):
+            self.names.setdefault(number, value.name or "")
             if number not in self._numbers.shapes and (shape := static_shape(value)) is not None:
                 self._numbers.shapes[number] = shape
 

@@ -42,7 +42,7 @@ def default_attributes(domain: str, op_type: str, version: int) -> Mapping[str, 
     found: dict[str, Hashable] = {}
     for name, attribute in schema.attributes.items():
         value = attribute.default_value
-        if value is not None and value.type != onnx.AttributeProto.UNDEFINED:
+        if value.type != onnx.AttributeProto.UNDEFINED:
             # The schema's own value has no name.
             named = onnx.AttributeProto()
             named.CopyFrom(value)

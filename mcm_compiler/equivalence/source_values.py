@@ -68,18 +68,13 @@ def number_source(
         compute: whether constants are computed.
         again: whether ops like no other are those of the model that was numbered before.
     """
-    given = input_numbers(model, numbers)
-    known: Numbers = {}
-    for _ in range(MAX_ROUNDS):
-        known = {v: given[v.name or ""] for v in free_inputs(model)}
-        if compute:
-            for value, number in known.items():
-                if (shape := static_shape(value)) is not None:
-                    numbers.shapes[number] = shape
+
+    def walked() -> tuple[GraphWalk, Numbers]:
         if again:
             identities.begin_chips()
         else:
             identities.begin_source()
+        known = {v: given[v.name or ""] for v in free_inputs(model)}
         walk = GraphWalk(
             numbers,
             model,
@@ -89,9 +84,19 @@ def number_source(
             compute=compute,
         )
         walk.run(known)
+        return walk, known
+
+    given = input_numbers(model, numbers)
+    if compute:
+        for value in free_inputs(model):
+            if (shape := static_shape(value)) is not None:
+                numbers.shapes[given[value.name or ""]] = shape
+    walk, known = walked()
+    for _ in range(MAX_ROUNDS):
         if not numbers.pending or not evaluate_pending(numbers):
             break
-    names: dict[int, str] = {}
+        walk, known = walked()
+    names = dict(walk.names)
     for value, number in known.items():
         names.setdefault(number, value.name or "")
     return SourceValues(

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from mcm_compiler.equivalence.weight_contents import WeightContents
 
@@ -48,11 +47,11 @@ class OutputKey(NamedTuple):
 
     Attributes:
         op: number of the op.
-        index: which output.
+        position: which output.
     """
 
     op: int
-    index: int
+    position: int
 
 
 class InputKey(NamedTuple):
@@ -62,13 +61,13 @@ class InputKey(NamedTuple):
         name: of an input of the model; "" within a body.
         kind: its type in words.
         depth: how deep the body lies.
-        index: which input of the body.
+        position: which input of the body.
     """
 
     name: str
     kind: str
     depth: int = 0
-    index: int = 0
+    position: int = 0
 
 
 class WeightKey(NamedTuple):
@@ -167,7 +166,7 @@ class ValueNumbers:
         self.constant.add(number)
         return number
 
-    def weight_of_array(self, array: NDArray[np.generic]) -> int:
+    def weight_of_array(self, array: np.ndarray) -> int:
         """The number of a constant with these elements."""
         held = np.ascontiguousarray(array).reshape(array.shape)
         return self.weight(ir.Tensor(held))
@@ -185,7 +184,7 @@ class ValueNumbers:
     def maker(self, number: int) -> tuple[int, OpKey] | None:
         """Number and key of the op that makes a value as its first output."""
         key = self._keys[number]
-        if not isinstance(key, OutputKey) or key.index:
+        if not isinstance(key, OutputKey) or key.position:
             return None
         op = self._keys[key.op]
         return (key.op, op) if isinstance(op, OpKey) else None

@@ -53,7 +53,7 @@ class WeightContents:
         self._by_object[id(tensor)] = (tensor, found)
         return found
 
-    def array(self, content: int) -> NDArray[np.generic]:
+    def array(self, content: int) -> np.ndarray:
         """A copy of the elements of a content."""
         tensor = self._contents[content]
         array = np.array(tensor.numpy())

@@ -122,7 +122,7 @@ def _listed(numbers: ValueNumbers, content: int) -> tuple[int, ...]:
 
 def _op(numbers: ValueNumbers, number: int) -> OpKey | None:
     key = numbers.key(number)
-    if not isinstance(key, OutputKey) or key.index:
+    if not isinstance(key, OutputKey) or key.position:
         return None
     op = numbers.key(key.op)
     return op if isinstance(op, OpKey) else None

@@ -70,8 +70,9 @@ def verification_sentence(verification: dict[str, Any] | None) -> str:
     """The verdict of onnxruntime."""
     if verification is None:
         return "not run"
+    proof = _structure(verification)
     if verification["skipped"] is not None:
-        return f"skipped: {verification['skipped']}"
+        return f"skipped: {verification['skipped']}{proof}"
     outputs = verification["outputs"]
     given = [count_text(n, "random input")] if (n := len(verification["seeds"])) else []
     if data := verification.get("data_sets"):  # reports of the first release lack it
@@ -96,7 +97,15 @@ def verification_sentence(verification: dict[str, Any] | None) -> str:
         text += f"; {len(verification['constant_outputs'])} did not change with the input"
     if random := verification.get("random_outputs"):  # reports of the first release lack it
         text += f"; {len(random)} not compared, because they are random"
-    return text
+    return text + proof
+
+
+def _structure(verification: dict[str, Any]) -> str:
+    """What is proven without a run; reports of the first release lack it."""
+    proof = verification.get("structure")
+    if proof is None:
+        return ""
+    return f"; structure: {proof['proven']:,} of {count_text(proof['ops'], 'op')} proven"
 
 
 def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:
