@@ -6,12 +6,13 @@ from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.passes import AnyKey
 from mcm_compiler.program import PROGRAM
-from mcm_compiler.replication import PACKAGE_PROBLEM
+from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM
 from mcm_compiler.simulation import SIMULATION
 from mcm_compiler.verification import EMITTED, VERIFICATION
 
 PLACEMENT_FACTS: tuple[AnyKey, ...] = (
     PACKAGE_PROBLEM,
+    PACKAGE_JUDGE,
     PARTITION_PROBLEM,
     PARTITION,
     CHIP,
