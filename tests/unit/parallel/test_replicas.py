@@ -100,7 +100,7 @@ def test_a_folder_with_more_pipelines_than_chips_does_not_hold(tmp_path: Path) -
     assert [role["chip"] for role in manifest["placement"]] == list(range(4))
     manifest["replicas"] = 100
     path.write_text(json.dumps(manifest))
-    with pytest.raises(CompileError, match="MCM-A005.*placement"):
+    with pytest.raises(CompileError, match=r"MCM-A005.*placement"):
         check_folder(folder, seeds=range(1))
     del manifest["placement"]  # as folders of the first releases
     path.write_text(json.dumps(manifest))
