@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
+from mcm_compiler.judging import BatchJudge
 from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_compiler.units import count_text
+
+
+@dataclass(frozen=True)
+class PipelineCount:
+    """A number of equal pipelines that was looked at.
+
+    Attributes:
+        replicas: the number.
+        chips_each: chips that each of them may use.
+        analytic_s: seconds between inferences of the package with a first partition of one
+            pipeline, under the fast model; None where none was found.
+        simulated_s: the same on the simulator; None where it was not asked, or where that
+            partition does not run.
+        bound: proven for one of the pipelines, on `chips_each` chips: seconds between its
+            inferences, not the package's; None where `ruled_out` says that there is none.
+        ruled_out: code of the diagnostic that proves that no pipeline fits `chips_each` chips;
+            empty where nothing does.
+    """
+
+    replicas: int
+    chips_each: int
+    analytic_s: float | None = None
+    simulated_s: float | None = None
+    bound: LowerBound | None = None
+    ruled_out: str = ""
+
+    @property
+    def bound_s(self) -> float | None:
+        """Seconds between inferences of the package that no partition can undercut."""
+        return None if self.bound is None else self.bound.seconds / self.replicas
+
+    @property
+    def seconds(self) -> float | None:
+        """The simulator's word where there is one, else the fast model's."""
+        return self.analytic_s if self.simulated_s is None else self.simulated_s
 
 
 @dataclass(frozen=True)
@@ -15,28 +53,48 @@ class Replication:
     """Equal pipelines, each on consecutive chips of its own, which take inferences in turn.
 
     Chip `r * chips_each + c` of the package runs what chip `c` of the one compiled pipeline runs.
-    All times are seconds under the fast model.
 
     Attributes:
         replicas: how many pipelines, at least 1.
         chips_each: chips that each of them may use.
-        others: what the package can at best come to per inference with any other number of
-            pipelines, or None where there is none.
-        considered: `(replicas, chips of each, seconds per inference or None where nothing fits)`
-            for each number that was looked at.
+        considered: all numbers that were looked at. Where it is not empty it is complete: every
+            other number leaves each pipeline as many chips as a larger one that is listed.
     """
 
     replicas: int
     chips_each: int
-    others: LowerBound | None = None
-    considered: tuple[tuple[int, int, float | None], ...] = field(default=())
+    considered: tuple[PipelineCount, ...] = field(default=())
+
+    @property
+    def others(self) -> LowerBound | None:
+        """The least that the package can come to per inference with any other number.
+
+        None where no other number was looked at, or all of them are ruled out.
+        """
+        best: PipelineCount | None = None
+        for one in self.considered:
+            if one.replicas == self.replicas or one.bound_s is None:
+                continue
+            if best is None or one.bound_s < (best.bound_s or 0.0):
+                best = one
+        if best is None or best.bound is None:
+            return None
+        each = count_text(best.chips_each, "chip")
+        argument = (
+            "the weakest of the bounds of all numbers of equal pipelines, that of "
+            f"{best.replicas} with {each} each: {best.bound.argument}"
+        )
+        return replace(best.bound, seconds=best.bound.seconds / best.replicas, argument=argument)
+
+    def with_count(self, one: PipelineCount) -> Replication:
+        """The same with another one of the numbers that were looked at."""
+        return replace(self, replicas=one.replicas, chips_each=one.chips_each)
 
     def fallbacks(self) -> tuple[Replication, ...]:
-        """What to try where nothing that runs is found with this many: the others, best first."""
-        known = [(s, count, each) for count, each, s in self.considered if s is not None]
-        rest = [(s, count, each) for s, count, each in sorted(known) if count < self.replicas]
-        # The bound of all numbers but one is no bound once that one is left behind.
-        return tuple(Replication(count, each, None, self.considered) for _, count, each in rest)
+        """What to try where nothing that runs is found with this many: fewer, best first."""
+        fewer = [one for one in self.considered if one.replicas < self.replicas]
+        known = [(one.seconds, one.replicas, one) for one in fewer if one.seconds is not None]
+        return tuple(self.with_count(one) for _, _, one in sorted(known, key=lambda row: row[:2]))
 
     def bound(self, pipeline: LowerBound) -> LowerBound:
         """Seconds per inference of the package that no number of equal pipelines can undercut.
@@ -46,11 +104,45 @@ class Replication:
         """
         own = pipeline
         if self.replicas > 1:
-            argument = f"{self.replicas} pipelines, each: {pipeline.argument}"
+            argument = f"{self.replicas} equal pipelines, each: {pipeline.argument}"
             own = LowerBound(pipeline.seconds / self.replicas, argument, pipeline.proof)
-        if self.others is None or self.others.seconds >= own.seconds:
+        others = self.others
+        if others is None or others.seconds >= own.seconds:
             return own
-        return self.others
+        return others
+
+    def places(self, chips: Iterable[int]) -> tuple[int, ...]:
+        """Chips of the package, ascending, that run what `chips` of one pipeline run."""
+        ascending = sorted(set(chips))
+        return tuple(r * self.chips_each + c for r in range(self.replicas) for c in ascending)
+
+
+@dataclass(frozen=True)
+class ChipRole:
+    """What one chip of the package does.
+
+    Attributes:
+        chip: its place in the package.
+        pipeline: the pipeline that it belongs to, from 0.
+        runs: the chip of one pipeline whose model it runs.
+    """
+
+    chip: int
+    pipeline: int
+    runs: int
+
+
+def chip_roles(replicas: int, chips_each: int, used: tuple[int, ...]) -> Iterator[ChipRole]:
+    """What each used chip of the package does, in ascending order of chips.
+
+    Args:
+        replicas: pipelines side by side.
+        chips_each: chips from one to the next.
+        used: chips of one pipeline that have a model, ascending.
+    """
+    for pipeline in range(replicas):
+        for chip in used:
+            yield ChipRole(pipeline * chips_each + chip, pipeline, chip)
 
 
 PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
@@ -62,3 +154,8 @@ REPLICATION: AnnotationKey[Replication] = AnnotationKey(
     "replication", derived_from=(PACKAGE_PROBLEM, "applied_plan")
 )
 """How many pipelines the package runs; absent means one on all chips."""
+
+PACKAGE_JUDGE: AnnotationKey[BatchJudge] = AnnotationKey(
+    "package_judge", derived_from=(PACKAGE_PROBLEM,)
+)
+"""The simulator for search of `PACKAGE_PROBLEM`; absent where the target has none."""

@@ -23,6 +23,7 @@ from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.ir.writer import DataLocation, write_with_data
 from mcm_compiler.partition import CHIP
+from mcm_compiler.replication import REPLICATION, Replication
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
 from mcm_compiler.sharding_specs import shard_value
 
@@ -31,6 +32,8 @@ MULTI_DEVICE_IR_VERSION = 11
 
 COST_PROPERTY = "mcm.cost_s"
 REMOVED_PROPERTY = "mcm.removed"
+REPLICAS_PROPERTY = "mcm.replicas"
+CHIPS_EACH_PROPERTY = "mcm.chips_each"
 
 
 @dataclass
@@ -51,12 +54,14 @@ def write_annotated(
 
     Args:
         source: the model as given.
-        compiled: the legalised graph, whose nodes carry `CHIP` and their origin.
+        compiled: the legalised graph, whose nodes carry `CHIP` and their origin, with
+            `REPLICATION` where pipelines share the package.
         num_chips: chips of the package.
         folder: where to write.
         shared: where the chips' data files hold which tensors (by `id`).
     """
     placements = _placements(compiled)
+    replication = REPLICATION.find(compiled) or Replication(1, num_chips)
     model = source.original.clone()
     model.ir_version = max(model.ir_version, MULTI_DEVICE_IR_VERSION)
     configuration = model.add_device_configuration(
@@ -70,16 +75,19 @@ def write_annotated(
             if node.name in placeable:
                 node.metadata_props[REMOVED_PROPERTY] = "true"
             continue
-        chips = sorted(placement.chips)
-        node.metadata_props[CHIP_PROPERTY] = ",".join(map(str, chips))
+        places = replication.places(placement.chips)
+        node.metadata_props[CHIP_PROPERTY] = ",".join(map(str, places))
         if placement.group is not None:
             node.metadata_props[GROUP_PROPERTY] = placement.group
         if placement.seconds is not None:
             node.metadata_props[COST_PROPERTY] = repr(placement.seconds)
-        node.set_pipeline_stage(configuration, chips[0])
+        node.set_pipeline_stage(configuration, min(placement.chips))
+    if replication.replicas > 1:
+        model.metadata_props[REPLICAS_PROPERTY] = str(replication.replicas)
+        model.metadata_props[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
     if APPLIED_PLAN.present(compiled):
         model.metadata_props[PLANNED_PROPERTY] = "true"
-    _add_shardings(model, configuration, divided_tensors(compiled), placements)
+    _add_shardings(model, configuration, divided_tensors(compiled), placements, replication)
     path = folder / layout.ANNOTATED
     write_with_data(model, path, layout.ANNOTATED_DATA, shared)
     _read_back(path, configuration.name)
@@ -102,10 +110,11 @@ def _add_shardings(
     configuration: ir.ModelConfiguration,
     tensors: Iterable[DividedTensor],
     placements: Mapping[str, _Placement],
+    replication: Replication,
 ) -> None:
     """ONNX's `ShardingSpec` on each op of the source model that has a divided tensor.
 
-    Its devices are the chips that run the op's shards; several may share a chip.
+    Its devices are the chips that run the op's shards, in all pipelines; several may share a chip.
     """
     nodes = {node.name: node for node in model.graph}
     for divided in tensors:
@@ -116,7 +125,7 @@ def _add_shardings(
         value = of_node.get(divided.tensor)
         if value is not None and not node.sharding_of(value):
             placed = placements.get(divided.node)
-            devices = sorted(placed.chips) if placed is not None else ()
+            devices = replication.places(placed.chips) if placed is not None else ()
             shard_value(
                 node,
                 value,

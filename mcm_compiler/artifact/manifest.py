@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -21,6 +21,7 @@ from mcm_compiler.artifact.json_shapes import (
     Whole,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.replication import ChipRole, chip_roles
 from mcm_compiler.target import HOST, Routing, Wire
 
 SCHEMA_VERSION = 1
@@ -71,6 +72,15 @@ MANIFEST_SHAPE = Record(
         "unfollowed_passes": _TEXTS,
         "dims": Table(Whole(1)),
         "shapes": Table(ListOf(Whole(0))),
+        "placement": ListOf(
+            Record(
+                {
+                    "chip": Whole(0, 2**31 - 1),
+                    "pipeline": Whole(0, 2**31 - 1),
+                    "runs": Whole(0, 2**31 - 1),
+                }
+            )
+        ),
     },
 )
 """What `manifest.json` holds besides its version."""
@@ -174,9 +184,16 @@ class Manifest:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
+    @property
+    def placement(self) -> Iterator[ChipRole]:
+        """What every used chip of the package runs, ascending; the file spells it out."""
+        used = tuple(sorted(chip.chip for chip in self.chips))
+        return chip_roles(self.replicas, self.chips_each, used)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        placement = [asdict(role) for role in self.placement]
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "placement": placement}
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
@@ -215,7 +232,20 @@ def read_manifest(folder: Path) -> Manifest:
     for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
         if PurePosixPath(name).name != name or name in ("", ".", ".."):
             raise damaged(path, f"{quote(name)} is not the name of a file in the folder")
+    if "placement" in data and not _is_placement(data["placement"], manifest):
+        raise damaged(
+            path,
+            "placement is not what chips, replicas and chips_each say: chip "
+            "pipeline * chips_each + runs runs the model of chip runs",
+        )
     return manifest
+
+
+def _is_placement(rows: Sequence[Mapping[str, int]], manifest: Manifest) -> bool:
+    # Lengths first: a number of replicas from strangers may be anything.
+    if len(rows) != manifest.replicas * len(manifest.chips):
+        return False
+    return all(row == asdict(role) for row, role in zip(rows, manifest.placement, strict=True))
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.constraint_check import refuse_overlap
 from mcm_compiler.artifact.gate import open_folder
 from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, Manifest, damaged, read_manifest
 from mcm_compiler.artifact.program_file import check_program_of
@@ -70,12 +71,14 @@ def read_compiled(folder: Path) -> CompiledFolder:
 
     Raises:
         CompileError: MCM-A004 to MCM-A013 for the files and what they hold, MCM-I### for faults
-            of a chip's model, MCM-T### for faults of the target's description.
+            of a chip's model, MCM-T### for faults of the target's description, MCM-V050 for
+            pipelines side by side that the package has no room for.
     """
     opened = open_folder(folder, further=True)
     manifest = opened.manifest
     check_structure(folder, manifest)
     target, program, chips = opened.target, opened.program, opened.chips
+    refuse_overlap(manifest, target)
     check_program_of(program, chips, manifest.wires)
     graphs = {chip.chip: chip.model.graph for chip in chips}
     limits = target.limits.first(manifest.chips_each or target.limits.num_chips)

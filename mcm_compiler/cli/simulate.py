@@ -46,7 +46,7 @@ def command(
     if trace is not None:
         timeline = simulator.timeline(compiled.program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
-            write_trace(timeline, file)
+            write_trace(timeline, file, compiled.replicas, compiled.limits.num_chips)
     data = simulation_data(
         simulation,
         compiled.program,

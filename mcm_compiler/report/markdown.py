@@ -14,6 +14,7 @@ from mcm_compiler.report.sentences import (
     learned_sentence,
     place_name,
     replication_phrase,
+    role_sentence,
     strategy_phrase,
     verification_sentence,
 )
@@ -58,6 +59,7 @@ def render_markdown(report: dict[str, Any]) -> str:
             ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
             [_chip(row) for row in report["chips"]],
         )
+    lines += _roles(report)
     if report["links"]:
         lines += ["", "## Links", ""]
         rows = [
@@ -85,6 +87,18 @@ def render_markdown(report: dict[str, Any]) -> str:
         ],
     )
     return "\n".join(lines) + "\n"
+
+
+def _roles(report: dict[str, Any]) -> list[str]:
+    """Every chip of the package with the model that it runs, where pipelines share it."""
+    if role_sentence(report) is None:
+        return []
+    places: dict[int, list[str]] = {}
+    for role in report["replication"]["chips"]:
+        places.setdefault(role["runs"], []).append(str(role["chip"]))
+    rows = [(str(chip), ", ".join(chips)) for chip, chips in sorted(places.items())]
+    heads = ("model of chip", "runs on chips")
+    return ["", "## Pipelines side by side", "", *_table(heads, rows)]
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Chips and links are tracks, kernels and hops are slices on them, a tensor's way from the kernel
 that makes it to the kernels that read it is a flow, and each chip has a counter of the SRAM that
-is taken. Timestamps are nanoseconds from when the first inference may enter. Names and arguments
+is taken. Pipelines side by side do the same at the same time, each for inferences of its own.
+Timestamps are nanoseconds from when the first inference may enter. Names and arguments
 are interned: written once, and referred to by number.
 """
 
@@ -76,10 +77,19 @@ def refuse_large_trace(program: LoweredProgram, inferences: int) -> None:
         )
 
 
-def write_trace(timeline: Timeline, file: IO[bytes]) -> None:
+def write_trace(
+    timeline: Timeline, file: IO[bytes], replicas: int = 1, chips_each: int = 0
+) -> None:
     """Writes `timeline` to `file`, which is open for writing bytes.
 
-    Equal timelines give equal bytes.
+    Equal arguments give equal bytes. Of pipelines side by side as many are drawn as there is room
+    for in `MAX_SLICES`; the chips of the others have tracks that name the chip that does the same.
+
+    Args:
+        timeline: of one pipeline.
+        file: what to write to.
+        replicas: pipelines side by side, which take inferences in turn.
+        chips_each: chips from one to the next.
 
     Raises:
         CompileError: MCM-A012 for more slices or more seconds than a trace can hold.
@@ -98,14 +108,20 @@ def write_trace(timeline: Timeline, file: IO[bytes]) -> None:
                 hint="simulate fewer inferences",
             )
         )
-    tracks, flows = tracks_of(timeline), flows_of(timeline)
+    drawn = min(replicas, max(MAX_SLICES // max(slices, 1), 1))
+    each = [tracks_of(timeline, pipeline * chips_each) for pipeline in range(drawn)]
+    tracks, flows = [track for one in each for track in one], flows_of(timeline)
     packets = _Packets(file)
     names = _Names()
-    events = _slice_events(timeline.program, timeline, names)
+    events = [
+        _slice_events(timeline.program, timeline, names, pipeline * chips_each)
+        for pipeline in range(drawn)
+    ]
     first = packets.add()
     first.sequence_flags = first.SEQ_INCREMENTAL_STATE_CLEARED
     names.write(first.interned_data)
-    counters = _describe_tracks(timeline.program, tracks, packets)
+    package = _Package(timeline.program, replicas, chips_each)
+    counters = _describe_tracks(package, each, packets)
     for time_ns, track, position in _in_order(tracks, counters):
         packet = packets.add()
         packet.timestamp = time_ns
@@ -116,18 +132,28 @@ def write_trace(timeline: Timeline, file: IO[bytes]) -> None:
             event.track_uuid = _FIRST_FREE + track
             event.counter_value = int(counters[track - len(tracks)][1][position])
             continue
-        row = tracks[track]
+        row, pipeline = tracks[track], track // len(each[0])
         index, ends = divmod(position, 2)
         if ends:
             event.type = event.TYPE_SLICE_END
             event.track_uuid = _FIRST_FREE + track
             continue
-        activity, inference = int(row.activity[index]), int(row.inference[index])
-        event.CopyFrom(events[activity])
+        activity = int(row.activity[index])
+        inference = int(row.inference[index]) * replicas + pipeline
+        event.CopyFrom(events[pipeline][activity])
         event.track_uuid = _FIRST_FREE + track
         event.debug_annotations.add(name_iid=names.arguments["inference"], uint_value=inference)
         _connect(event, flows, activity, inference)
     packets.flush()
+
+
+@dataclass(frozen=True, eq=False)
+class _Package:
+    """What runs: `program`, so many times side by side."""
+
+    program: LoweredProgram
+    replicas: int
+    chips_each: int
 
 
 class _Packets:
@@ -183,8 +209,10 @@ class _Names:
             data.debug_annotation_string_values.add(iid=iid, str=text.encode())
 
 
-def _slice_events(program: LoweredProgram, timeline: Timeline, names: _Names) -> list[TrackEvent]:
-    """The begin event of each activity, without what depends on the inference."""
+def _slice_events(
+    program: LoweredProgram, timeline: Timeline, names: _Names, first_chip: int
+) -> list[TrackEvent]:
+    """The begin event of each activity of a pipeline, without what depends on the inference."""
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
     def event(name: str, category: str, arguments: Mapping[str, str | int]) -> TrackEvent:
@@ -209,16 +237,26 @@ def _slice_events(program: LoweredProgram, timeline: Timeline, names: _Names) ->
     ]
     for hop in timeline.hops:
         transfer = program.transfers[hop.transfer]
-        ends = {"from": end_name(transfer.source), "to": end_name(transfer.destination)}
+        ends = {
+            "from": end_name(transfer.source, first_chip),
+            "to": end_name(transfer.destination, first_chip),
+        }
         size = {"bytes": transfer.size_bytes}
         made.append(event(transfer.tensor, "transfer", size | ends))
     return made
 
 
 def _describe_tracks(
-    program: LoweredProgram, tracks: Sequence[Track], packets: _Packets
+    package: _Package, pipelines: Sequence[Sequence[Track]], packets: _Packets
 ) -> list[tuple[Longs, Longs]]:
-    """Writes the tree of tracks; returns the memory counters, whose tracks follow `tracks`."""
+    """Writes the tree of tracks; returns the memory counters, whose tracks follow the others.
+
+    Args:
+        package: what runs.
+        pipelines: the tracks of each pipeline that is drawn.
+        packets: what to write to.
+    """
+    program, each = package.program, package.chips_each
 
     def describe(uuid: int, name: str, parent: int | None, rank: int) -> TrackDescriptor:
         track = packets.add().track_descriptor
@@ -233,19 +271,33 @@ def _describe_tracks(
         track = describe(uuid, name, parent, rank)
         track.child_ordering = track.EXPLICIT
 
-    describe_group(_ROOT, printable(program.target)[:MAX_TEXT], None, 0)
+    root = program.target
+    if package.replicas > len(pipelines):
+        root += f": the first {len(pipelines)} of {package.replicas} equal pipelines"
+    elif package.replicas > 1:
+        root += f": {package.replicas} equal pipelines"
+    describe_group(_ROOT, printable(root)[:MAX_TEXT], None, 0)
     describe_group(_CHIPS, "chips", _ROOT, 0)
     describe_group(_LINKS, "links", _ROOT, 1)
     describe_group(_MEMORY, "SRAM", _ROOT, 2)
+    tracks = [track for one in pipelines for track in one]
     for rank, track in enumerate(tracks):
         describe(_FIRST_FREE + rank, track.name, _LINKS if track.chip is None else _CHIPS, rank)
-    by_chip = {track.chip: track for track in tracks}
     counters: list[tuple[Longs, Longs]] = []
-    for chip in program.chips:
-        rank = len(tracks) + len(counters)
-        counter = describe(_FIRST_FREE + rank, f"chip {chip.chip} SRAM", _MEMORY, rank).counter
-        counter.unit = counter.UNIT_SIZE_BYTES
-        counters.append(memory_counter(chip, by_chip[chip.chip]))
+    for pipeline, own in enumerate(pipelines):
+        by_chip = {track.chip: track for track in own}
+        for chip in program.chips:
+            rank = len(tracks) + len(counters)
+            name = f"{end_name(chip.chip, pipeline * each)} SRAM"
+            counter = describe(_FIRST_FREE + rank, name, _MEMORY, rank).counter
+            counter.unit = counter.UNIT_SIZE_BYTES
+            counters.append(memory_counter(chip, by_chip[chip.chip]))
+    rank = len(tracks) + len(counters)
+    for pipeline in range(len(pipelines), package.replicas):
+        for chip in program.chips:
+            name = f"{end_name(chip.chip, pipeline * each)}: as {end_name(chip.chip)}"
+            describe(_FIRST_FREE + rank, name, _CHIPS, rank)
+            rank += 1
     return counters
 
 

@@ -26,7 +26,7 @@ from mcm_compiler.ir.constants import (
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
-from mcm_compiler.replication import REPLICATION, Replication
+from mcm_compiler.replication import REPLICATION, Replication, chip_roles
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.versions import versions
@@ -60,6 +60,7 @@ def build_report(result: CompileResult) -> Report:
     bound_s = bound.seconds if bound else None
     analytic_s = partition.period_s / replicas if partition else None
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
+    used = tuple(sorted(ops_of)) or tuple(range(partition.num_chips_used if partition else 0))
     legalization = LEGALIZATION.find(result.model)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -87,7 +88,7 @@ def build_report(result: CompileResult) -> Report:
         "steady_from": simulation.steady_from if simulation else None,
         "bottleneck": _bottleneck(result),
         "chips_used": _chips_used(result.chips is not None, ops_of, partition, replicas),
-        "replication": _replication(replication, simulation, partition),
+        "replication": _replication(replication, simulation, partition, used),
         "chips": chip_rows(simulation, result.program, ops_of, result.target.limits.sram_bytes),
         "links": link_rows(simulation) if simulation else None,
         "clones": _clones(legalization),
@@ -245,8 +246,9 @@ def _replication(
     replication: Replication | None,
     simulation: SimulationResult | None,
     partition: Partition | None,
+    used: tuple[int, ...],
 ) -> dict[str, Any] | None:
-    """What one of the pipelines does; chips and links of the report are those of the first."""
+    """What the pipelines do; chips and links of the report are those of the first."""
     if replication is None:
         return None
     return {
@@ -255,8 +257,20 @@ def _replication(
         "pipeline_period_s": _finite(simulation.period_s) if simulation else None,
         "pipeline_bound_s": _finite(partition.bound.seconds) if partition else None,
         "considered": [
-            {"replicas": count, "chips_each": each, "analytic_period_s": seconds}
-            for count, each, seconds in replication.considered
+            {
+                "replicas": one.replicas,
+                "chips_each": one.chips_each,
+                "analytic_period_s": _finite(one.analytic_s),
+                "simulated_period_s": _finite(one.simulated_s),
+                "lower_bound_s": _finite(one.bound_s),
+                "bound_proof": (one.bound.proof or None) if one.bound else None,
+                "ruled_out": one.ruled_out or None,
+            }
+            for one in replication.considered
+        ],
+        "chips": [
+            {"chip": role.chip, "pipeline": role.pipeline, "runs": role.runs}
+            for role in chip_roles(replication.replicas, replication.chips_each, used)
         ],
     }
 

@@ -7,15 +7,28 @@ from typing import Any
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_compiler.units import count_text, percent_text, seconds_text
 
+MODELS_NAMED = 4
+"""Models of one pipeline whose chips are listed in a sentence."""
+
+PLACES_NAMED = 4
+"""Chips that are named for each of them."""
+
 
 def gap_sentence(report: dict[str, Any]) -> str:
-    """How far the period is from the proven bound, under both models."""
+    """How far the period is above the proven bound, under both models.
+
+    The bound is proven under the fast model, so that only that model's distance from it limits what
+    better partitions could gain, and no partition need come that far.
+    """
     parts: list[str] = []
-    if report["gap"] is not None:
-        parts.append(f"{percent_text(report['gap'])} simulated")
     if report["analytic_gap"] is not None:
-        parts.append(f"{percent_text(report['analytic_gap'])} under the model of the bound")
-    return ", ".join(parts) or "-"
+        within = percent_text(report["analytic_gap"])
+        parts.append(f"within {within} of the optimum under the model of the bound")
+    if report["gap"] is not None:
+        gap = report["gap"]
+        side = "above" if gap >= 0 else "below"
+        parts.append(f"simulated {percent_text(abs(gap))} {side} the bound")
+    return "; ".join(parts) or "-"
 
 
 def learned_sentence(report: dict[str, Any]) -> str | None:
@@ -42,6 +55,32 @@ def replication_phrase(report: dict[str, Any]) -> str | None:
         return None
     chips = count_text(replication["chips_each"], "chip")
     return f"{replication['replicas']} equal pipelines of up to {chips} side by side"
+
+
+def role_sentence(report: dict[str, Any]) -> str | None:
+    """Which chips run what; None where one pipeline has all of them.
+
+    Every chip stands there while the models of one pipeline are few; `report.json` always has all.
+    """
+    replication = report.get("replication")
+    if replication is None or replication["replicas"] == 1:
+        return None
+    places: dict[int, list[int]] = {}
+    for role in replication.get("chips", []):  # reports of the first releases lack it
+        places.setdefault(role["runs"], []).append(role["chip"])
+    if not places:
+        return None
+    shown = sorted(places.items())[:MODELS_NAMED]
+    alike = "; ".join(f"chips {_some(chips)} run the model of chip {k}" for k, chips in shown)
+    rest = len(places) - len(shown)
+    return f"{alike}; likewise for {count_text(rest, 'further model')}" if rest else alike
+
+
+def _some(chips: list[int]) -> str:
+    """Chips, the first few and the last, such as `0, 2, 4, ..., 34`."""
+    if len(chips) <= PLACES_NAMED:
+        return ", ".join(map(str, chips))
+    return f"{', '.join(map(str, chips[: PLACES_NAMED - 1]))}, ..., {chips[-1]}"
 
 
 def bound_sentence(report: dict[str, Any]) -> str:

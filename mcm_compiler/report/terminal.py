@@ -21,6 +21,7 @@ from mcm_compiler.report.sentences import (
     judge_sentence,
     learned_sentence,
     replication_phrase,
+    role_sentence,
     strategy_phrase,
     verification_sentence,
 )
@@ -72,6 +73,8 @@ def report_view(
             parts.append(Text(" the first pipeline:", style="dim"))
         parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], style))
     parts += _link_lines(report["links"], report["bottleneck"])
+    if (roles := role_sentence(report)) is not None:
+        parts.append(Text(f" pipelines    {roles}", style="dim"))
     return Group(*parts)
 
 

@@ -40,11 +40,15 @@ class Track:
     inference: Longs
 
 
-def tracks_of(timeline: Timeline) -> list[Track]:
+def tracks_of(timeline: Timeline, first_chip: int = 0) -> list[Track]:
     """One track per chip and one per link that is used.
 
     They come in the order in which tensors go: links into the package, then each chip with the
     links that leave it. Where times are equal, this order is that of cause and effect.
+
+    Args:
+        timeline: of one pipeline.
+        first_chip: its place in the package, for the names.
     """
     chips = timeline.program.chips
     durations = np.array([k.duration_s for chip in chips for k in chip.kernels])
@@ -54,7 +58,9 @@ def tracks_of(timeline: Timeline) -> list[Track]:
         kernels = np.arange(first, first + len(chip.kernels))
         first += len(chip.kernels)
         start_s = timeline.kernel_start_s[:, kernels]
-        track = _track(f"chip {chip.chip}", chip.chip, start_s, durations[kernels], kernels)
+        track = _track(
+            end_name(chip.chip, first_chip), chip.chip, start_s, durations[kernels], kernels
+        )
         keyed.append(((chip.chip, 0, 0), track))
     on_link: dict[tuple[int, int], list[int]] = {}
     for index, hop in enumerate(timeline.hops):
@@ -62,17 +68,17 @@ def tracks_of(timeline: Timeline) -> list[Track]:
     busy_s = np.array([hop.busy_s for hop in timeline.hops])
     for (source, destination), indices in on_link.items():
         hops = np.array(indices, np.int64)
-        name = f"{end_name(source)} -> {end_name(destination)}"
+        name = f"{end_name(source, first_chip)} -> {end_name(destination, first_chip)}"
         track = _track(name, None, timeline.hop_start_s[:, hops], busy_s[hops], hops + first)
         keyed.append(((source if source >= 0 else HOST, 1, destination), track))
     return [track for _, track in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def end_name(place: int) -> str:
-    """An end of a transfer."""
+def end_name(place: int, first_chip: int = 0) -> str:
+    """An end of a transfer of a pipeline whose chip 0 is chip `first_chip` of the package."""
     if place == OFF_PACKAGE:
         return "off-package memory"
-    return "host" if place == HOST else f"chip {place}"
+    return "host" if place == HOST else f"chip {first_chip + place}"
 
 
 def _track(

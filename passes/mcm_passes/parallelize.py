@@ -10,16 +10,23 @@ import onnx_ir as ir
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.judging import BatchJudge
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.replication import PACKAGE_PROBLEM, REPLICATION, Replication
+from mcm_compiler.replication import (
+    PACKAGE_JUDGE,
+    PACKAGE_PROBLEM,
+    REPLICATION,
+    Replication,
+)
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_passes.parallel.replicas import choose_replicas, equal_chips, given_replicas
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import with_chips
 from mcm_passes.problem_files.wishes import Wishes
 from mcm_passes.shard_oversized import ShardOversized
+from mcm_passes.strategies.lazy_judge import judge_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Parallelize(Pass):
         ShardOversized(self.fraction)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM` and `REPLICATION`.
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `REPLICATION`; and `PACKAGE_JUDGE`, if any.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
@@ -55,22 +62,32 @@ class Parallelize(Pass):
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = Wishes.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
-        if options.chips is not None:
-            problem = with_chips(problem, options.chips)
-        PACKAGE_PROBLEM.set(model, problem)
+        obstacle = _obstacle(problem, options, context.target.name)
         applied = APPLIED_PLAN.find(model)
-        planned = applied.plan.degrees.data if applied is not None else None
-        REPLICATION.set(model, _replication(problem, options, context.target.name, planned))
+        wanted = options.replicas or (applied.plan.degrees.data if applied is not None else None)
+        if options.chips is not None:
+            pipelines = 1 if obstacle else wanted
+            problem = with_chips(problem, options.chips, pipelines)
+        judge = judge_of(model, problem, context.target)
+        PACKAGE_PROBLEM.set(model, problem)
+        if judge is not None:
+            PACKAGE_JUDGE.set(model, judge)
+        REPLICATION.set(model, _replication(problem, options, wanted, obstacle, judge))
         return divided
 
 
 def _replication(
-    problem: PartitionProblem, options: CompileOptions, target: str, planned: int | None
+    problem: PartitionProblem,
+    options: CompileOptions,
+    wanted: int | None,
+    obstacle: str,
+    judge: BatchJudge | None,
 ) -> Replication:
-    obstacle = _obstacle(problem, options, target)
-    wanted = options.replicas or planned
     if wanted is None:
-        return Replication(1, problem.num_chips) if obstacle else choose_replicas(problem)
+        if obstacle:
+            return Replication(1, problem.num_chips)
+        # The least effort knows the fast model alone.
+        return choose_replicas(problem, judge if options.level > 0 else None)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     if obstacle and wanted > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +10,6 @@ import onnx_ir as ir
 
 from mcm_compiler import spec_text
 from mcm_compiler.cost import NODE_COST
-from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.options import AUTO
 from mcm_compiler.partition import (
@@ -24,16 +22,21 @@ from mcm_compiler.partition import (
 )
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.replication import PACKAGE_PROBLEM, REPLICATION, Replication
-from mcm_compiler.target import Target
+from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION, Replication
 from mcm_compiler.units import seconds_text
-from mcm_passes.partitioning.planned_memory import overflows, solve_with_plans
+from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
+from mcm_passes.parallel.share_judge import ShareJudge
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
 from mcm_passes.problem_files.wishes import Wishes
-from mcm_passes.strategies.lazy_judge import LazyJudge
-from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
+from mcm_passes.strategies.lazy_judge import judge_of
+from mcm_passes.strategies.levels import (
+    EFFORT_S,
+    FURTHER_OF_LEVEL,
+    STRATEGY_OF_LEVEL,
+    evaluations_of_level,
+)
 
 
 @dataclass(frozen=True)
@@ -90,46 +93,32 @@ class PartitionPass(Pass):
             return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
         start_s = time.monotonic()
-        chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
-        choices = (chosen, *chosen.fallbacks())
-        for replication in choices:
-            shared = problem
-            if replication.chips_each < problem.num_chips:
-                limits = problem.limits.first(replication.chips_each)
-                shared = dataclasses.replace(problem, limits=limits)
+        judge = PACKAGE_JUDGE.find(model) or judge_of(model, problem, context.target)
+
+        def solve_share(shared: PartitionProblem, *, persist: bool) -> Solved:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
+            share_judge = judge
+            if judge is not None and shared is not problem:
+                share_judge = ShareJudge(judge, shared)
             budget = Budget(
                 evaluations=options.samples or evaluations_of_level(options.level, shared),
                 seconds=seconds,
                 effort_s=EFFORT_S[options.level],
-                judge=_judge(model, shared, context.target),
+                judge=share_judge,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
-            last = replication is choices[-1]
-            try:
-                partition = solve_with_plans(shared, solve_one, budget, persist=last)
-            except CompileError:
-                # More pipelines than memory was found for are no fault of the model.
-                if last:
-                    raise
-                continue
-            if last or not overflows(shared, partition, budget):
-                PARTITION_PROBLEM.set(model, shared)
-                PARTITION.set(model, partition)
-                REPLICATION.set(model, replication)
-                break
+            return solved(shared, solve_one, budget, persist=persist)
+
+        chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
+        # Under a limit in seconds all of them are for the number that seems best.
+        further = 0 if options.budget_s is not None else FURTHER_OF_LEVEL[options.level]
+        found = solve_replicas(problem, chosen, solve_share, further)
+        PARTITION_PROBLEM.set(model, found.problem)
+        PARTITION.set(model, found.partition)
+        REPLICATION.set(model, found.replication)
         return False
-
-
-def _judge(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:
-    """The target's batch judge; None for targets that have none."""
-    build = getattr(target, "batch_judge", None)
-    if build is None:
-        return None
-    groups = FUSION_PLAN.get(model).group_names
-    return LazyJudge(lambda: build(model, problem, groups))
 
 
 def _found(strategy: str, period_s: float) -> str:

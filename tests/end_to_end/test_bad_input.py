@@ -132,7 +132,7 @@ def test_unknown_target_offers_the_nearest(good):
 
 
 def test_more_chips_than_ops(good):
-    message = assert_refused(good, "MCM-P013", "--chips", "8")
+    message = assert_refused(good, "MCM-P013", "--chips", "8", "--replicas", "1")
     assert "8 chips" in message
 
 

@@ -8,27 +8,45 @@ inference: nothing has to be reduced between the replicas.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, LowerBound, PartitionProblem
-from mcm_compiler.replication import Replication
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.judging import BatchJudge, Verdict
+from mcm_compiler.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
+from mcm_compiler.replication import PipelineCount, Replication
 from mcm_compiler.target import PackageLimits
-from mcm_compiler.units import count_text
+from mcm_passes.exact.ideals import Ideals
+from mcm_passes.parallel.share_judge import ShareJudge
 from mcm_passes.partitioning.bounds import lower_bound, total_work
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import impossible
+from mcm_passes.partitioning.planned_memory import solve_with_plans
 
-LEAST_GAIN = 0.01
+LEAST_GAIN = 0.001
 """Share of throughput that more pipelines must add: each of them costs the memory of all weights,
 and fewer are easier to feed."""
 
 MAX_BOUND_UNITS = 4000
 """Units up to which every number of pipelines gets a bound of its own; above, all of them share
 that of the total work."""
+
+NEAR = 0.1
+"""Share by which a number may seem slower than the fastest under the fast model, at best, for a
+better partition of it to be sought: up to a tenth was seen between the simulator and the model."""
+
+ROOM = 0.005
+"""Distance between a partition and its bound below which no better one is sought."""
+
+EXACT = Ideals(ideals=2_000, windows=200_000)
+"""Finds partitions that are no cuts of one order: of parallel branches, which `dp` divides up to a
+third worse. Within these limits it takes some hundredths of a second."""
+
+JUDGED_UNITS = 100_000
+"""Units of all partitions together that are shown to the simulator, which takes some seconds for
+as many; of two numbers at least."""
 
 
 def equal_chips(limits: PackageLimits) -> bool:
@@ -40,32 +58,27 @@ def equal_chips(limits: PackageLimits) -> bool:
     )
 
 
-def choose_replicas(problem: PartitionProblem) -> Replication:
-    """The number of pipelines with the most throughput under the fast model.
+def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) -> Replication:
+    """The number of pipelines with the most throughput on the simulator.
 
     Every number is given the chips that an equal share leaves it, and the partition that `dp`
-    finds for them. Of numbers within `LEAST_GAIN` of the best the smallest is taken.
+    finds for them; where that leaves room to a bound that could win, exact search over order
+    ideals looks for a better one. The simulator then has the word. Of numbers within
+    `LEAST_GAIN` of the best the smallest is taken.
 
     Args:
         problem: on all chips that may be used, which are equal.
+        judge: the simulator for `problem`; without one the fast model has the word.
     """
     chips = problem.num_chips
-    work_s = total_work(problem).seconds
-    one_s = _period_s(problem)
-    considered: list[tuple[int, int, float | None]] = [(1, chips, one_s)]
-    # No number of pipelines does more work per second than all chips together.
-    if one_s is None or one_s > work_s * (1.0 + LEAST_GAIN):
-        for count, each in _shares(problem):
-            found_s = _period_s(_on(problem, each))
-            considered.append((count, each, None if found_s is None else found_s / count))
-    known = [(seconds, count, each) for count, each, seconds in considered if seconds is not None]
-    if not known:
-        return Replication(1, chips, None, tuple(considered))
-    fastest_s = min(known)[0]
-    count, each = next(
-        (count, each) for seconds, count, each in known if seconds <= fastest_s * (1.0 + LEAST_GAIN)
-    )
-    return Replication(count, each, _others(problem, count), tuple(considered))
+    shares = [_share(problem, chips // each, each) for each in _chips_each(chips)]
+    _refine(shares)
+    if judge is not None:
+        _simulate(shares, judge)
+    considered = tuple(share.count() for share in shares)
+    chosen = _fastest(considered)
+    whole = Replication(1, chips, considered)
+    return whole if chosen is None else whole.with_count(chosen)
 
 
 def given_replicas(problem: PartitionProblem, count: int) -> Replication:
@@ -73,38 +86,136 @@ def given_replicas(problem: PartitionProblem, count: int) -> Replication:
     return Replication(count, problem.num_chips // count)
 
 
-def _shares(problem: PartitionProblem) -> Iterator[tuple[int, int]]:
-    """Numbers of pipelines from 2 on, and the chips of each, where nothing rules them out.
+def on_share(problem: PartitionProblem, chips_each: int) -> PartitionProblem:
+    """The problem of one of the pipelines that have so many chips each."""
+    if chips_each == problem.num_chips:
+        return problem
+    return replace(problem, limits=problem.limits.first(chips_each))
 
-    Of the numbers that leave each the same chips only the largest counts.
+
+def _chips_each(chips: int) -> list[int]:
+    """Chips of each pipeline, descending: one entry for each number of pipelines that counts.
+
+    Of the numbers that leave each the same chips only the largest does.
     """
-    chips = problem.num_chips
-    for each in sorted({chips // count for count in range(2, chips + 1)}, reverse=True):
-        if not impossible(_on(problem, each)):
-            yield chips // each, each
+    return sorted({chips // count for count in range(1, chips + 1)}, reverse=True)
 
 
-def _on(problem: PartitionProblem, chips: int) -> PartitionProblem:
-    return replace(problem, limits=problem.limits.first(chips))
+@dataclass
+class _Share:
+    """A number of pipelines while it is looked at.
+
+    Attributes:
+        first: what is known of it without its partitions.
+        problem: of one of the pipelines.
+        rows: partitions of it with their period under the fast model, best first.
+        pipeline_s: period of one pipeline on the simulator; None where nothing is known to run.
+        judged: whether the simulator was asked.
+    """
+
+    first: PipelineCount
+    problem: PartitionProblem
+    rows: list[tuple[float, Ints]] = field(default_factory=list[tuple[float, Ints]])
+    pipeline_s: float | None = None
+    judged: bool = False
+
+    @property
+    def analytic_s(self) -> float:
+        """Seconds per inference of the package under the fast model; infinite where unknown."""
+        return self.rows[0][0] / self.first.replicas if self.rows else float("inf")
+
+    def offer(self, chip_of: Ints | None, periods: FastPeriods) -> None:
+        """Keeps a partition, if it is valid and faster than those that are known."""
+        if chip_of is None:
+            return
+        period_s = periods(chip_of)
+        if np.isfinite(period_s) and (not self.rows or period_s < self.rows[0][0]):
+            self.rows.insert(0, (period_s, np.array(chip_of, np.int32)))
+
+    def count(self) -> PipelineCount:
+        """What was found; nothing that runs counts as no partition once the simulator said so."""
+        if not self.rows or (self.judged and self.pipeline_s is None):
+            return self.first
+        simulated_s = None if self.pipeline_s is None else self.pipeline_s / self.first.replicas
+        return replace(self.first, analytic_s=self.analytic_s, simulated_s=simulated_s)
 
 
-def _period_s(problem: PartitionProblem) -> float | None:
-    if impossible(problem):
-        return None
-    found = ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget())
-    return None if found.chip_of is None else FastPeriods(problem)(found.chip_of)
+def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
+    """A number with its bound and what `dp` finds, or with what rules it out."""
+    shared = on_share(problem, each)
+    first = PipelineCount(replicas, each)
+    if faults := impossible(shared):
+        return _Share(replace(first, ruled_out=faults[0].code), shared)
+    small = problem.num_units <= MAX_BOUND_UNITS
+    bound = lower_bound(shared) if small else total_work(shared)
+    share = _Share(replace(first, bound=bound), shared)
+    periods = FastPeriods(shared)
+    found = ContiguousDp().solve(shared, periods, np.random.default_rng(0), Budget())
+    share.offer(found.chip_of, periods)
+    return share
 
 
-def _others(problem: PartitionProblem, chosen: int) -> LowerBound | None:
-    """The best that any other number of pipelines can come to, per inference."""
-    best: LowerBound | None = None
-    for count, each in ((1, problem.num_chips), *_shares(problem)):
-        if count == chosen:
+def _refine(shares: list[_Share]) -> None:
+    """Better partitions for numbers that could win with one, the most promising first."""
+    for share in sorted(shares, key=lambda one: (one.analytic_s, one.first.replicas)):
+        fastest_s = min(one.analytic_s for one in shares)
+        bound_s = share.first.bound_s
+        if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
             continue
-        shared = _on(problem, each)
-        small = problem.num_units <= MAX_BOUND_UNITS
-        bound = lower_bound(shared) if small else total_work(shared)
-        if best is None or bound.seconds / count < best.seconds:
-            argument = f"{count_text(count, 'pipeline')} instead: {bound.argument}"
-            best = replace(bound, seconds=bound.seconds / count, argument=argument)
-    return best
+        if share.analytic_s <= bound_s * (1.0 + ROOM):
+            continue
+        periods = FastPeriods(share.problem)
+        rng = np.random.default_rng(0)
+        share.offer(EXACT.solve(share.problem, periods, rng, Budget()).chip_of, periods)
+
+
+def _simulate(shares: list[_Share], judge: BatchJudge) -> None:
+    """Asks the simulator about the best partition of each number, or of those that seem best."""
+    known = sorted(
+        (share for share in shares if share.rows),
+        key=lambda one: (one.analytic_s, one.first.replicas),
+    )
+    if not known:
+        return
+    most = max(JUDGED_UNITS // max(known[0].problem.num_units, 1), 2)
+    for share in shares:
+        share.judged = True
+    for share in known[:most]:
+        share.pipeline_s = _simulated_s(share, ShareJudge(judge, share.problem))
+
+
+def _simulated_s(share: _Share, judge: ShareJudge) -> float | None:
+    """Seconds between inferences of one pipeline; None where no memory plan fits."""
+    verdicts = judge.judge(np.stack([row for _, row in share.rows]))
+    if not (verdicts.verdict == Verdict.RUNS).any():
+        # The estimate of the memory was too low for `dp`: once more within smaller limits.
+        tried = solve_with_plans(share.problem, _dp_partition, Budget(judge=judge))
+        verdicts = judge.judge(tried.chip_of[None])
+        share.rows = [(tried.period_s, tried.chip_of)]
+    period_s = float(verdicts.period_s.min())
+    return period_s if np.isfinite(period_s) else None
+
+
+def _dp_partition(problem: PartitionProblem, budget: Budget) -> Partition:
+    """What `dp` finds, without a bound of its own.
+
+    Raises:
+        CompileError: MCM-P008 if it finds nothing.
+    """
+    rng = np.random.default_rng(0)
+    found = ContiguousDp().solve(problem, FastPeriods(problem), rng, budget)
+    if found.chip_of is None:
+        raise CompileError(Diagnostic("MCM-P008", found.reason))
+    period_s = FastPeriods(problem)(found.chip_of)
+    none = LowerBound(0.0, "none is sought")
+    return Partition(found.chip_of, period_s, none, "dp", problem.routing, "")
+
+
+def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:
+    """The smallest number within `LEAST_GAIN` of the fastest; None where nothing is known."""
+    known = [(one.seconds, one) for one in considered if one.seconds is not None]
+    if not known:
+        return None
+    fastest_s = min(seconds for seconds, _ in known)
+    near = [one for seconds, one in known if seconds <= fastest_s * (1.0 + LEAST_GAIN)]
+    return min(near, key=lambda one: one.replicas)

@@ -131,9 +131,13 @@ def _with_partition(
     )
     estimates = tuple(
         PlanEstimate(
-            count, draft.degrees.operator, each, seconds, chosen=count == replication.replicas
+            one.replicas,
+            draft.degrees.operator,
+            one.chips_each,
+            one.analytic_s,
+            chosen=one.replicas == replication.replicas,
         )
-        for count, each, seconds in replication.considered
+        for one in replication.considered
     )
     if not estimates:
         seconds = partition.period_s / replication.replicas

@@ -114,18 +114,29 @@ def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> Pa
     return dataclasses.replace(problem, limits=limits)
 
 
-def with_chips(problem: PartitionProblem, num_chips: int) -> PartitionProblem:
+def with_chips(
+    problem: PartitionProblem, num_chips: int, pipelines: int | None = 1
+) -> PartitionProblem:
     """The same problem on the first `num_chips` chips of the package.
 
+    Args:
+        problem: the problem.
+        num_chips: chips that may be used.
+        pipelines: how many share them; None where that is still to be chosen.
+
     Raises:
-        CompileError: MCM-P013 if the package has fewer chips, or the model fewer units to place.
+        CompileError: MCM-P013 if the package has fewer chips, or all pipelines together have
+            fewer units to place.
     """
     limits = problem.limits
     units = int((~problem.clonable).sum())
+    useful = units * (num_chips if pipelines is None else pipelines)
     if num_chips > limits.num_chips:
         have = f"the target has {limits.num_chips}"
-    elif num_chips > units:
-        have = f"the model has {units} unit{'s' if units != 1 else ''} of ops to place"
+    elif num_chips > useful:
+        have = f"the model has {count_text(units, 'unit')} of ops to place"
+        if pipelines != 1:
+            have += f" in each of {count_text(pipelines, 'pipeline')}"
     else:
         return dataclasses.replace(problem, limits=limits.first(num_chips))
     raise CompileError(

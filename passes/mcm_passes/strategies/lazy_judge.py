@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import onnx_ir as ir
+
+from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge, Verdicts
-from mcm_compiler.partition import Ints
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.target import Target
 
 
 class LazyJudge:
@@ -32,3 +36,18 @@ class LazyJudge:
     def judge(self, partitions: Ints) -> Verdicts:
         """The judge's verdicts on `partitions[B, N]`."""
         return self._built().judge(partitions)
+
+
+def judge_of(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:
+    """The target's batch judge for a problem of `model`; None for targets that have none.
+
+    Args:
+        model: with its fusion plan; must not change as long as the judge is used.
+        problem: the problem.
+        target: the package.
+    """
+    build = getattr(target, "batch_judge", None)
+    if build is None:
+        return None
+    groups = FUSION_PLAN.get(model).group_names
+    return LazyJudge(lambda: build(model, problem, groups))

@@ -17,6 +17,9 @@ STRATEGY_OF_LEVEL = (
 EFFORT_S = (1.0, 1.0, 5.0, 60.0)
 """Deterministic seconds of exact solvers, by level."""
 
+FURTHER_OF_LEVEL = (0, 0, 1, 1)
+"""Further numbers of pipelines that may be searched in full besides the best, by level."""
+
 _UNIT_EVALUATIONS = (10**8, 10**8, 2 * 10**7, 6 * 10**7)
 """Units that may be looked at, over all evaluations, by level; one takes some 40 ns."""
 

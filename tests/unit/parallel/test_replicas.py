@@ -40,10 +40,15 @@ def test_the_bound_holds_for_every_number_of_pipelines() -> None:
     replication, partition = REPLICATION.get(model), PARTITION.get(model)
     bound = replication.bound(partition.bound).seconds
     assert bound <= partition.period_s / replication.replicas * (1 + 1e-9)
-    known = [seconds for _, _, seconds in replication.considered if seconds is not None]
+    considered = replication.considered
+    known = [one.analytic_s for one in considered if one.analytic_s is not None]
     assert len(known) > 5
     assert all(bound <= seconds * (1 + 1e-9) for seconds in known)
-    assert partition.period_s / replication.replicas <= 1.02 * min(known)
+    assert partition.period_s / replication.replicas <= 1.1 * min(known)
+    for one in considered:
+        assert one.bound is not None
+        assert one.bound.proof
+        assert one.bound_s <= one.analytic_s * (1 + 1e-9)
 
 
 def test_every_share_of_the_chips_is_looked_at_also_if_there_are_fewer_ops() -> None:
@@ -51,7 +56,7 @@ def test_every_share_of_the_chips_is_looked_at_also_if_there_are_fewer_ops() -> 
     tiny = "zoo:plain-cnn{stages=1,blocks=4,shape_only=true}"
     model, _, _ = run_passes(tiny, "mcm36", CompileOptions(passes=SEARCHED, level=0))
     assert PARTITION.get(model).chip_of.size < 12
-    shares = {each for _, each, _ in REPLICATION.get(model).considered}
+    shares = {one.chips_each for one in REPLICATION.get(model).considered}
     assert shares == {36 // count for count in range(1, 37)}
 
 
@@ -92,7 +97,12 @@ def test_a_folder_with_more_pipelines_than_chips_does_not_hold(tmp_path: Path) -
     path = folder / layout.MANIFEST
     manifest = json.loads(path.read_text())
     assert manifest["replicas"] > 1
+    assert [role["chip"] for role in manifest["placement"]] == list(range(4))
     manifest["replicas"] = 100
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CompileError, match=r"MCM-A005.*placement"):
+        check_folder(folder, seeds=range(1))
+    del manifest["placement"]  # as folders of the first releases
     path.write_text(json.dumps(manifest))
     faults = check_folder(folder, seeds=range(1)).diagnostics
     assert "MCM-V050" in {fault.code for fault in faults}

@@ -49,6 +49,32 @@ def test_the_tree_of_tracks() -> None:
     assert {parents[name] for name in ("chips", "links", "SRAM")} == {"example"}
 
 
+def test_pipelines_side_by_side_have_tracks_and_inferences_of_their_own() -> None:
+    one, trace = read(written(example_timeline(2))), read(written(example_timeline(2), 3, 4))
+    assert trace.parents["chips"] == "example: 3 equal pipelines"
+    for chip in (0, 2):
+        for pipeline in range(3):
+            alike = trace.slices[f"chip {4 * pipeline + chip}"]
+            shown = [(piece.name, piece.begin, piece.end) for piece in alike]
+            assert shown == [(p.name, p.begin, p.end) for p in one.slices[f"chip {chip}"]]
+            assert {piece.arguments["inference"] for piece in alike} == {pipeline, 3 + pipeline}
+            name = f"chip {4 * pipeline + chip} SRAM"
+            assert trace.counters[name] == one.counters[f"chip {chip} SRAM"]
+    hop = trace.slices["chip 9 -> chip 10"][0]
+    assert (hop.arguments["from"], hop.arguments["to"]) == ("chip 8", "chip 10")
+    for pieces in flow_slices(trace).values():
+        assert len({piece.arguments["inference"] for piece in pieces}) == 1
+
+
+def test_pipelines_without_room_for_slices_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = sum(len(found) for found in read(written(example_timeline(2))).slices.values())
+    monkeypatch.setattr(perfetto_trace, "MAX_SLICES", 2 * slices + 1)
+    trace = read(written(example_timeline(2), 3, 4))
+    assert trace.parents["chips"] == "example: the first 2 of 3 equal pipelines"
+    assert {"chip 4", "chip 6"} <= trace.slices.keys()
+    assert trace.parents["chip 8: as chip 0"] == trace.parents["chip 10: as chip 2"] == "chips"
+
+
 def test_flows_go_from_the_maker_over_all_hops_to_every_reader() -> None:
     trace = read(written(example_timeline(3)))
     flows = flow_slices(trace)

@@ -1,0 +1,190 @@
+"""The partition of the chosen number of pipelines, and of the next if that may be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import Budget, Partition, PartitionProblem
+from mcm_compiler.replication import PipelineCount, Replication
+from mcm_passes.parallel.replicas import on_share
+from mcm_passes.partitioning.planned_memory import overflows, solve_with_plans
+
+CLOSE = 0.06
+"""Share by which a number may be slower than the fastest with its first partition for a full search
+to be spent on it as well: about as much as a search gains on top of exact search over ideals."""
+
+LEAST_PROMISE = 0.01
+"""Share by which it could win at best, if simulator and fast model differ as for its first
+partition."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A partition of one pipeline.
+
+    Attributes:
+        partition: with its certificate.
+        fits: whether its memory plan is not known to overflow.
+        simulated_s: seconds between inferences of the pipeline on the simulator, or under the fast
+            model where there is no simulator; a function, since few callers need it.
+    """
+
+    partition: Partition
+    fits: bool
+    simulated_s: Callable[[], float]
+
+
+class SolveShare(Protocol):
+    """Solves the problem of one pipeline."""
+
+    def __call__(self, problem: PartitionProblem, /, *, persist: bool) -> Solved:
+        """What is found; `persist` says whether to go on where estimates of memory leave nothing.
+
+        Raises:
+            CompileError: where nothing is found.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pipelines:
+    """Pipelines side by side.
+
+    Attributes:
+        problem: of one of them.
+        partition: of one of them.
+        replication: how many there are.
+    """
+
+    problem: PartitionProblem
+    partition: Partition
+    replication: Replication
+
+
+def solved(
+    problem: PartitionProblem,
+    solve: Callable[[PartitionProblem, Budget], Partition],
+    budget: Budget,
+    *,
+    persist: bool,
+) -> Solved:
+    """What `solve` finds for one pipeline; see `solve_with_plans`.
+
+    Raises:
+        CompileError: as `solve` does.
+    """
+    partition = solve_with_plans(problem, solve, budget, persist=persist)
+
+    def simulated_s() -> float:
+        if budget.judge is None:
+            return partition.period_s
+        verdicts = budget.judge.judge(partition.chip_of[None])
+        runs = verdicts.verdict[0] == Verdict.RUNS
+        return float(verdicts.period_s[0]) if runs else float("inf")
+
+    return Solved(partition, not overflows(problem, partition, budget), simulated_s)
+
+
+def solve_replicas(
+    problem: PartitionProblem,
+    chosen: Replication,
+    solve: SolveShare,
+    further: int,
+) -> Pipelines:
+    """The pipelines with the most throughput.
+
+    The number that was chosen is solved first. Where nothing that runs is found for it, smaller
+    ones follow. Then come the numbers that may still be faster by their first partition and their
+    bound.
+
+    Args:
+        problem: on all chips.
+        chosen: the number that seems best, with the others that were looked at.
+        solve: solves the problem of one pipeline.
+        further: how many other numbers may be solved besides one that runs.
+
+    Raises:
+        CompileError: as `solve` does, where it finds nothing for any number.
+    """
+    choices = (chosen, *chosen.fallbacks())
+    best, tried = _first_that_runs(problem, choices, solve)
+    if not further or not chosen.considered:
+        return best.pipelines
+    for one in _promising(best.pipelines.replication, tried):
+        if not further:
+            break
+        if not _may_win(one, best.seconds()):
+            continue
+        further -= 1
+        shared = on_share(problem, one.chips_each)
+        try:
+            found = solve(shared, persist=False)
+        except CompileError:
+            continue
+        if not found.fits:
+            continue
+        candidate = _Candidate(Pipelines(shared, found.partition, chosen.with_count(one)), found)
+        if candidate.seconds() < best.seconds():
+            best = candidate
+    return best.pipelines
+
+
+@dataclass(eq=False)
+class _Candidate:
+    """Pipelines that run, with seconds per inference of the package."""
+
+    pipelines: Pipelines
+    solved: Solved
+    known_s: float | None = None
+
+    def seconds(self) -> float:
+        """On the simulator, asked once."""
+        if self.known_s is None:
+            self.known_s = self.solved.simulated_s() / self.pipelines.replication.replicas
+        return self.known_s
+
+
+def _first_that_runs(
+    problem: PartitionProblem,
+    choices: tuple[Replication, ...],
+    solve: SolveShare,
+) -> tuple[_Candidate, set[int]]:
+    """The first of the choices that runs, or the last; and all numbers that were tried."""
+    tried: set[int] = set()
+    for replication in choices:
+        last = replication is choices[-1]
+        shared = on_share(problem, replication.chips_each)
+        tried.add(replication.replicas)
+        try:
+            found = solve(shared, persist=last)
+        except CompileError:
+            # More pipelines than memory was found for are no fault of the model.
+            if last:
+                raise
+            continue
+        if last or found.fits:
+            return _Candidate(Pipelines(shared, found.partition, replication), found), tried
+    raise AssertionError("there is always a last choice")
+
+
+def _promising(replication: Replication, tried: set[int]) -> list[PipelineCount]:
+    """Other numbers with a partition, fastest first."""
+    rest = [one for one in replication.considered if one.replicas not in tried]
+    known = [(one.seconds, one.replicas, one) for one in rest if one.seconds is not None]
+    return [one for _, _, one in sorted(known, key=lambda row: row[:2])]
+
+
+def _may_win(one: PipelineCount, best_s: float) -> bool:
+    """Whether a search may well find something faster than `best_s` per inference."""
+    seconds, analytic_s, bound_s = one.seconds, one.analytic_s, one.bound_s
+    if seconds is None or analytic_s is None or bound_s is None:
+        return False
+    promise_s = bound_s * seconds / analytic_s
+    close = seconds <= best_s * (1.0 + CLOSE)
+    return bool(np.isfinite(best_s)) and close and promise_s < best_s * (1.0 - LEAST_PROMISE)

@@ -1,0 +1,44 @@
+"""The judge of a package for pipelines that have a part of its chips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.judging import BatchJudge, Verdict, Verdicts
+from mcm_compiler.partition import Bools, Ints, PartitionProblem
+
+
+class ShareJudge:
+    """Implements `mcm_compiler.judging.BatchJudge` for the first chips of a package.
+
+    Tables of a judge say nothing of the number of chips, so that one of all chips serves each
+    share of them, where the host reaches every chip and chips are equal.
+
+    Args:
+        judge: of the package, where chips are equal and each has a way to the host.
+        problem: of a pipeline on the share.
+    """
+
+    def __init__(self, judge: BatchJudge, problem: PartitionProblem) -> None:
+        self._judge = judge
+        self._chips = problem.num_chips
+        self._fixed = ~problem.clonable
+
+    @property
+    def name(self) -> str:
+        """Of the judge of the package."""
+        return self._judge.name
+
+    def judge(self, partitions: Ints) -> Verdicts:
+        """Verdicts on `partitions[B, N]` for the chips of the share alone."""
+        found, chips = self._judge.judge(partitions), self._chips
+        # Chips beyond the share belong to the next pipeline.
+        outside: Bools = np.any(partitions[:, self._fixed] >= chips, axis=1)
+        return Verdicts(
+            verdict=np.where(outside, int(Verdict.BREAKS_RULE), found.verdict).astype(np.int32),
+            period_s=np.where(outside, np.inf, found.period_s),
+            latency_s=np.where(outside, np.inf, found.latency_s),
+            high_water_bytes=np.where(outside[:, None], 0, found.high_water_bytes[:, :chips]),
+            chip_busy_s=np.where(outside[:, None], 0.0, found.chip_busy_s[:, :chips]),
+            link_busy_s=np.where(outside[:, None], 0.0, found.link_busy_s[:, :chips]),
+        )
