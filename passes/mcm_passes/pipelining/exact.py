@@ -1,10 +1,15 @@
-"""The best pipeline, by dynamic programming over labels.
+"""The best of all pipelines: every cut of the chain with every cut of the devices, coarse to fine.
 
-A state is a stage with its first part and its device range; it has one label for every way to go
-on to the end that no other way dominates. A label holds the longest slot so far, the sum of times,
-and the sum with the reduction of gradients: the length of an iteration is monotone in each, so
-that dropping dominated labels is exact. Labels whose length cannot fall below that of a known
-pipeline are dropped too.
+Cuts are first gathered into a few intervals. Dynamic programming over these, with lower bounds for
+what a stage between two intervals takes, tells which stages may belong to a pipeline that is
+shorter than the best one known (`stage_labels`). Intervals that none of those begins in are
+dropped, the others divided, and what has been learned of an interval bounds its parts. Where each
+interval holds one cut, nothing is bounded any more, and the shortest label is the optimum.
+
+Why nothing is lost: a pipeline with its cuts in given intervals takes at least what the intervals
+say (`cut_intervals`), its length is monotone in these numbers, and a stage is dropped only if all
+pipelines with that stage are longer than a known one. A label is dropped only for another one that
+is as good in every number, whatever lies before it.
 """
 
 from __future__ import annotations
@@ -12,253 +17,228 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from mcm_models.pipelines.kernels import (
-    backward_s,
-    fits,
-    forward_s,
-    memory_bytes,
-    reduction_s,
-    transfer_s,
-)
+from mcm_models.pipelines.balanced import descend
+from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats, Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
-from mcm_passes.pipelining.baselines import descended
+from mcm_passes.pipelining.baselines import descended, pipeline_of
+from mcm_passes.pipelining.cut_intervals import CutIntervals, cut_intervals
+from mcm_passes.pipelining.least_memory import least_memory, roomiest_pipeline
+from mcm_passes.pipelining.stage_labels import (
+    StageLabels,
+    StageStates,
+    bounds_before,
+    labels_behind,
+    least_behind,
+    least_label,
+)
 
-Ints = NDArray[np.int64]
+__all__ = ["best_pipeline", "least_memory"]
+
+FIRST_INTERVALS = 24
+"""Intervals of cuts that the search begins with, of equal work."""
+
+DIVISION = 4
+"""Intervals that one is divided into."""
 
 FIRST_SLACK, SLACK_GROWTH = 0.02, 4.0
-"""The search first looks at most so far above the lower bound, and that much further each time."""
+"""How far above the bound of all work on all devices the search looks, at first and each time."""
+
+FIRST_STEP, STEP_GROWTH = 0.005, 2.0
+"""Of that, how far above what the first intervals say, and how much further each time."""
 
 _TOLERANCE = 1e-12
-"""Relative; labels that equal the known pipeline must survive rounding."""
+"""Relative; pipelines that equal the known one must survive rounding."""
 
 
-def best_pipeline(problem: PipelineProblem) -> Pipeline | None:
+def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeline | None:
     """The pipeline with the shortest iteration, or None if none fits into memory.
 
-    Exact for the formula of `mcm_models.pipelines.length`. Takes
-    O(stages * parts^2 * devices^3) steps at most times the labels of a state; in practice bounds
-    leave few of them.
-    """
-    stages, parts, devices = problem.stages, problem.num_parts, problem.devices.num_devices
-    if stages > min(parts, devices) or least_memory(problem) > problem.devices.memory_bytes:
-        return None
-    tables = pipeline_tables(problem)
-    known = descended(problem, tables).length_s * (1.0 + _TOLERANCE)
-    bound = float(
-        (tables.forward[-1] + tables.backward[-1]) * tables.micro_batches / tables.speed[0, -1]
-    )
-    slack = FIRST_SLACK
-    while True:
-        limit = min(known, bound * (1.0 + slack))
-        cuts, places, length = _search(tables, stages, limit)
-        if np.isfinite(length):
-            return Pipeline(tuple(map(int, cuts)), tuple(map(int, places)), float(length))
-        if limit == known:
-            return None
-        slack *= SLACK_GROWTH
+    Exact for the formula of `mcm_models.pipelines.length`, over all cuts of the problem.
 
-
-def least_memory(problem: PipelineProblem) -> float:
-    """Bytes on the fullest device of the pipeline that needs least; infinite where none is valid.
-
-    By dynamic programming over the stages from the last to the first.
+    Args:
+        problem: what is decided.
+        below_s: seconds; where no pipeline is shorter, the search may end with None.
     """
     stages, parts, devices = problem.stages, problem.num_parts, problem.devices.num_devices
     if stages > min(parts, devices):
-        return math.inf
-    return float(_least_memory(pipeline_tables(problem), stages))
+        return None
+    tables = pipeline_tables(problem)
+    known = descended(problem, tables)
+    if math.isinf(known.length_s):
+        found = roomiest_pipeline(tables, stages)
+        if found is None:
+            return None
+        known = _settled(tables, *found)
+    if stages == 1:
+        return known if known.length_s < below_s else None
+    allowed = _distinct_cuts(tables)
+    work = float(tables.forward[-1] + tables.backward[-1])
+    bound = work * tables.micro_batches / float(tables.speed[0, -1])
+    allowed, floor = _distinct_cuts(tables), 0.0
+    wide, close = FIRST_SLACK, FIRST_STEP
+    while True:
+        most = min(known.length_s, below_s)
+        limit = min(most, bound * (1.0 + wide))
+        known, floor, bounded = _search(tables, stages, allowed, known, limit, floor, close)
+        if floor >= min(known.length_s, below_s):
+            return known if known.length_s < below_s else None
+        if bounded:
+            close *= STEP_GROWTH
+        else:
+            wide *= SLACK_GROWTH
 
 
-@njit(cache=True)
-def _least_memory(t: PipelineTables, stages: int) -> float:
-    parts, devices = len(t.forward) - 1, t.speed.shape[0] - 1
-    least = np.full((parts + 1, devices + 1), np.inf)
-    least[parts, devices] = 0.0
-    for k in range(stages - 1, -1, -1):
-        left = stages - k
-        before = least.copy()
-        least[:] = np.inf
-        for i in range(k, 1 if k == 0 else parts - left + 1):
-            for a in range(k, 1 if k == 0 else devices - left + 1):
-                for b in range(devices if left == 1 else a + 1, devices - left + 2):
-                    for j in range(parts if left == 1 else i + 1, parts - left + 2):
-                        if t.weights[j] - t.weights[i] <= 0.0:
-                            continue
-                        bytes_of_stage = memory_bytes(t, i, j, a, b, left)
-                        if bytes_of_stage >= least[i, a]:
-                            break
-                        least[i, a] = min(least[i, a], max(bytes_of_stage, before[j, b]))
-    return least[0, 0]
+def _distinct_cuts(t: PipelineTables) -> Ints:
+    """Cuts with both ends, without those that are equal in every number to the one before."""
+    numbers = np.stack([t.forward, t.backward, t.weights, t.state, t.kept, t.cut])
+    differs = np.any(np.diff(numbers, axis=1) != 0.0, axis=0)
+    differs[-1] = True
+    return np.concatenate([[0], np.flatnonzero(differs) + 1]).astype(np.int64)
 
 
-@njit(cache=True)
-def _prefix_bounds(t: PipelineTables, stages: int, limit: float) -> tuple[Floats, Floats]:
-    """`[S, parts, D]` each: least longest slot, and least time forward, of the stages before k.
+def _search(
+    t: PipelineTables,
+    stages: int,
+    allowed: Ints,
+    known: Pipeline,
+    limit: float,
+    floor: float,
+    close: float,
+) -> tuple[Pipeline, float, bool]:
+    """Looks for a pipeline of at most `limit` seconds, or of little more than is proven.
 
-    Part i and device a are the first of stage k; infinite where no stages before it fit into
-    memory. Transfers are left out, so that these are lower bounds.
+    Args:
+        t: the tables.
+        stages: of the pipeline.
+        allowed: cuts in order, with both ends.
+        known: the best pipeline so far.
+        limit: seconds.
+        floor: seconds that no pipeline is shorter than.
+        close: how far above the floor to look, as a share of it.
+
+    Returns:
+        The best pipeline known now, seconds that none is shorter than, and whether intervals that
+        are not divided yet bounded the limit.
     """
-    parts, devices = len(t.forward) - 1, t.speed.shape[0] - 1
-    repeats = t.micro_batches - 1.0
-    slots = np.full((stages, parts, devices), np.inf)
-    aheads = np.full((stages, parts, devices), np.inf)
-    slots[0, 0, 0] = aheads[0, 0, 0] = 0.0
-    for k in range(stages - 1):
+    low, high = _first_intervals(t, allowed)
+    states = _all_states(t, stages, len(low))
+    bounded = False
+    while True:
+        g = cut_intervals(t, low, high, allowed)
+        most = limit * (1.0 + _TOLERANCE)
+        before = bounds_before(t, g, states, most)
+        labels = labels_behind(t, g, states, before, most)
+        length, state, label = least_label(states, labels, t.micro_batches - 1.0)
+        if state < 0:
+            return known, max(limit, floor), bounded
+        found = _settled(t, *_read_back(g, states, labels, state, label, t))
+        if found.length_s < known.length_s:
+            known = found
+        limit = min(limit, known.length_s)
+        if np.array_equal(low, high):
+            return known, known.length_s, bounded
+        if not bounded:
+            bounded, limit = True, min(limit, max(length, floor) * (1.0 + close))
+        low, high, states = _divided(t, stages, low, high, states, labels)
+
+
+def _first_intervals(t: PipelineTables, allowed: Ints) -> tuple[Ints, Ints]:
+    """First and last of each interval, as indices into `allowed`; the ends stand alone."""
+    inner = len(allowed) - 2
+    done = (t.forward + t.backward)[allowed[1:-1]]
+    share = np.floor(done / max(float(t.forward[-1] + t.backward[-1]), 1e-300) * FIRST_INTERVALS)
+    first = 1 + np.concatenate([[0], np.flatnonzero(np.diff(share)) + 1]).astype(np.int64)
+    last = np.concatenate([first[1:] - 1, [inner]])
+    return np.concatenate([[0], first, [inner + 1]]), np.concatenate([[0], last, [inner + 1]])
+
+
+def _all_states(t: PipelineTables, stages: int, intervals: int) -> StageStates:
+    devices = t.speed.shape[0] - 1
+    rows: list[Ints] = []
+    for k in range(stages):
         left = stages - k
-        for i in range(k, 1 if k == 0 else parts - left + 1):
-            for a in range(k, 1 if k == 0 else devices - left + 1):
-                if slots[k, i, a] == np.inf:
-                    continue
-                for b in range(a + 1, devices - left + 2):
-                    for j in range(i + 1, parts - left + 2):
-                        if not fits(t, i, j, a, b, left):
-                            if t.weights[j] - t.weights[i] > 0.0:
-                                break
-                            continue
-                        ahead = forward_s(t, i, j, a, b)
-                        slot = ahead + backward_s(t, i, j, a, b)
-                        if repeats * slot > limit:
-                            break
-                        longest = max(slots[k, i, a], slot)
-                        slots[k + 1, j, b] = min(slots[k + 1, j, b], longest)
-                        total = aheads[k, i, a] + ahead
-                        aheads[k + 1, j, b] = min(aheads[k + 1, j, b], total)
-    return slots, aheads
+        first = np.arange(k, 1 if k == 0 else devices - left + 1)
+        where = np.arange(1) if k == 0 else np.arange(1, intervals - 1)
+        ends = np.arange(devices if left == 1 else k + 1, devices - left + 2)
+        grid = np.stack(np.meshgrid(first, where, ends, indexing="ij"), axis=-1).reshape(-1, 3)
+        grid = grid[grid[:, 0] < grid[:, 2]]
+        rows.append(np.column_stack([np.full(len(grid), k), grid]))
+    table = np.concatenate(rows)
+    return _states(stages, devices, table, np.zeros((len(table), 4)))
 
 
-@njit(cache=True)
-def _search(t: PipelineTables, stages: int, limit: float) -> tuple[Ints, Ints, float]:
-    """Cuts, device cuts and length of the best pipeline of at most `limit` seconds."""
-    parts, devices = len(t.forward) - 1, t.speed.shape[0] - 1
-    repeats = t.micro_batches - 1.0
-    # Labels of all stages in one store: slot forward (or both), slot backward, sum, sum with end.
-    store = np.empty((1 << 14, 4))
-    links = np.empty((1 << 14, 3), np.int64)
-    used = 0
-    first = np.zeros((stages, parts, devices, devices + 1), np.int64)
-    count = np.zeros((stages, parts, devices, devices + 1), np.int64)
-    front = np.empty((1 << 12, 4))
-    front_links = np.empty((1 << 12, 3), np.int64)
-    whole = t.forward[parts] + t.backward[parts]
-    slots, aheads = _prefix_bounds(t, stages, limit)
-    for k in range(stages - 1, -1, -1):
-        left = stages - k
-        last = k == stages - 1
-        for i in range(k, 1 if k == 0 else parts - left + 1):
-            for a in range(k, 1 if k == 0 else devices - left + 1):
-                slot_before, ahead_before = slots[k, i, a], aheads[k, i, a]
-                if repeats * slot_before + ahead_before > limit:
-                    continue
-                for b in range(devices if last else a + 1, devices - left + 2):
-                    size = 0
-                    for j in range(parts if last else i + 1, parts - left + 2):
-                        if not fits(t, i, j, a, b, left):
-                            if t.weights[j] - t.weights[i] > 0.0:
-                                break
-                            continue
-                        ahead, back = forward_s(t, i, j, a, b), backward_s(t, i, j, a, b)
-                        if repeats * (ahead + back) > limit * (1.0 + 1e-9):
-                            break
-                        reduced = reduction_s(t, i, j, a, b)
-                        if last:
-                            x, y = (ahead, back) if t.gpipe > 0.0 else (ahead + back, 0.0)
-                            label = (x, y, ahead + back, ahead + back + reduced)
-                            size = _offer(front, front_links, 0, label, (j, devices, -1))
-                            continue
-                        rest = whole - t.forward[j] - t.backward[j]
-                        if repeats * rest / t.speed[b, devices] > limit:
-                            continue
-                        for c in range(devices if k == stages - 2 else b + 1, devices - left + 3):
-                            if count[k + 1, j, b, c] == 0:
-                                continue
-                            over = transfer_s(t, j, a, b, c)
-                            over_back = over * t.both_ways
-                            base = first[k + 1, j, b, c]
-                            for e in range(base, base + count[k + 1, j, b, c]):
-                                total = ahead + back + over + over_back + store[e, 2]
-                                ending = max(total + reduced, ahead + over + store[e, 3])
-                                if t.gpipe > 0.0:
-                                    x = max(ahead, over, store[e, 0])
-                                    y = max(back, over_back, store[e, 1])
-                                else:
-                                    x = max(ahead + back, over + over_back, store[e, 0])
-                                    y = 0.0
-                                slot = max(x + y, slot_before)
-                                if repeats * slot + ending + ahead_before > limit:
-                                    continue
-                                if size == len(front):
-                                    front, front_links = _grown(front, front_links)
-                                label = (x, y, total, ending)
-                                size = _offer(front, front_links, size, label, (j, c, e))
-                    if size == 0:
-                        continue
-                    while used + size > len(store):
-                        store, links = _grown(store, links)
-                    store[used : used + size] = front[:size]
-                    links[used : used + size] = front_links[:size]
-                    first[k, i, a, b] = used
-                    count[k, i, a, b] = size
-                    used += size
-    return _read_back(store, links, first, count, stages, repeats)
+def _states(stages: int, devices: int, rows: Ints, behind: Floats) -> StageStates:
+    """States of rows of stage, first device, interval and end, sorted."""
+    order = np.lexsort((rows[:, 3], rows[:, 2], rows[:, 1], rows[:, 0]))
+    stage, first, interval, end = (np.ascontiguousarray(c) for c in rows[order].T)
+    begin = np.searchsorted(stage * devices + first, np.arange(stages * devices + 1))
+    return StageStates(stage, first, interval, end, behind[order], begin.astype(np.int64))
 
 
-@njit(cache=True)
-def _offer(
-    front: Floats,
-    links: Ints,
-    size: int,
-    label: tuple[float, float, float, float],
-    link: tuple[int, int, int],
-) -> int:
-    """Adds a label to a front unless one of it is as good; drops those that it is as good as."""
-    kept = 0
-    for e in range(size):
-        better = worse = True
-        for field in range(4):
-            better = better and front[e, field] <= label[field]
-            worse = worse and front[e, field] >= label[field]
-        if better:
-            return size
-        if not worse:
-            if kept < e:
-                front[kept] = front[e]
-                links[kept] = links[e]
-            kept += 1
-    for field in range(4):
-        front[kept, field] = label[field]
-    for field in range(3):
-        links[kept, field] = link[field]
-    return kept + 1
+def _divided(
+    t: PipelineTables,
+    stages: int,
+    low: Ints,
+    high: Ints,
+    states: StageStates,
+    labels: StageLabels,
+) -> tuple[Ints, Ints, StageStates]:
+    """Intervals that a state is left in, divided, and their states."""
+    left = np.flatnonzero(labels.count)
+    used = np.zeros(len(low), np.bool_)
+    used[states.interval[left]] = True
+    used[[0, -1]] = True
+    size = np.where(used, np.minimum(high - low + 1, DIVISION), 0)
+    parent = np.repeat(np.arange(len(low)), size)
+    number = np.arange(len(parent)) - np.repeat(np.cumsum(size) - size, size)
+    width, pieces = (high - low + 1)[parent], size[parent]
+    first = low[parent] + width * number // pieces
+    last = low[parent] + width * (number + 1) // pieces - 1
+    begin = np.cumsum(size) - size
+    each = size[states.interval[left]]
+    owner = np.repeat(left, each)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(each) - each, each)
+    rows = np.column_stack(
+        [
+            states.stage[owner],
+            states.first[owner],
+            begin[states.interval[owner]] + offset,
+            states.end[owner],
+        ]
+    )
+    behind = least_behind(labels)[owner]
+    return first, last, _states(stages, t.speed.shape[0] - 1, rows, behind)
 
 
-@njit(cache=True)
-def _grown(labels: Floats, links: Ints) -> tuple[Floats, Ints]:
-    size = len(labels)
-    more, more_links = np.empty((2 * size, 4)), np.empty((2 * size, 3), np.int64)
-    more[:size] = labels
-    more_links[:size] = links
-    return more, more_links
-
-
-@njit(cache=True)
 def _read_back(
-    store: Floats, links: Ints, first: Ints, count: Ints, stages: int, repeats: float
-) -> tuple[Ints, Ints, float]:
-    """The pipeline of the best label of the first stage."""
-    best, label, second = np.inf, -1, 0
-    for b in range(count.shape[3]):
-        for e in range(first[0, 0, 0, b], first[0, 0, 0, b] + count[0, 0, 0, b]):
-            length = repeats * (store[e, 0] + store[e, 1]) + store[e, 3]
-            if length < best:
-                best, label, second = length, e, b
-    cuts, places = np.empty(stages - 1, np.int64), np.empty(stages - 1, np.int64)
-    for k in range(stages - 1):
-        if label < 0:
+    g: CutIntervals,
+    states: StageStates,
+    labels: StageLabels,
+    state: int,
+    label: int,
+    t: PipelineTables,
+) -> tuple[Ints, Ints]:
+    """Cuts and device cuts with both ends: of each interval of a label the cheapest cut."""
+    cuts, places = [0], [0]
+    while True:
+        places.append(int(states.end[state]))
+        state, label = map(int, labels.links[label])
+        if state < 0:
             break
-        cuts[k], places[k] = links[label, 0], second
-        second, label = links[label, 1], links[label, 2]
-    return cuts, places, best
+        cuts.append(int(g.cheapest[states.interval[state]]))
+    cuts.append(len(t.forward) - 1)
+    return np.array(cuts, np.int64), np.array(places, np.int64)
+
+
+def _settled(t: PipelineTables, parts: Ints, places: Ints) -> Pipeline:
+    """A pipeline after passes of descent, until none makes it shorter."""
+    if (np.diff(parts) <= 0).any():
+        return pipeline_of(t, parts, places)
+    length = float(length_s(t, parts, places))
+    while True:
+        shorter = float(descend(t, parts, places))
+        if not shorter < length:
+            return pipeline_of(t, parts, places)
+        length = shorter
