@@ -46,6 +46,7 @@ def summary(found: list[Found], first: int) -> dict[str, object]:
 
 
 def main() -> int:
+    """The command line; 1 where a claim is contradicted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
