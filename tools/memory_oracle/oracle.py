@@ -92,12 +92,15 @@ def examine(case: Case) -> Found:
     _hold(
         found, "lower_bound", infeasible=False, bound_s=lower_bound(problem).seconds, best_s=best_s
     )
-    for strategy in (CpSat(), CpSat(ideals=0), Ideals()):
-        for one in (problem, problem.at_need()):
-            outcome = _solved(strategy, one)
-            name = f"{strategy.name} on the {one.memory}"
-            seconds = outcome.bound.seconds if outcome.bound is not None else 0.0
-            _hold(found, name, infeasible=outcome.infeasible, bound_s=seconds, best_s=best_s)
+    for strategy, one in (
+        (CpSat(ideals=0), problem),
+        (Ideals(), problem),
+        (Ideals(), problem.at_need()),
+    ):
+        outcome = _solved(strategy, one)
+        name = f"{strategy.name} on the {one.memory}"
+        seconds = outcome.bound.seconds if outcome.bound is not None else 0.0
+        _hold(found, name, infeasible=outcome.infeasible, bound_s=seconds, best_s=best_s)
     if np.isfinite(best_s):
         _check_checkers(found, problem, best_s)
     _compile(found, case, sram, best_s, judge)
