@@ -84,6 +84,7 @@ def solved(strategy, problem):
 @given(connected_problems())
 @settings(max_examples=60, deadline=None)
 def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
+    problem = problem.at_need()
     best = best_period(problem)
     for strategy in (CpSat(ideals=0, tolerance=1e-6), CpSat()):
         outcome, found = solved(strategy, problem)
@@ -105,9 +106,26 @@ def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
         assert best == float("inf")
 
 
+@given(connected_problems())
+@settings(max_examples=25, deadline=None)
+def test_what_is_proven_while_room_is_kept_holds_without_it(problem):
+    """Partitions are to leave room for gaps; bounds and refusals speak of all that may fit."""
+    best, least = best_period(problem), best_period(problem.at_need())
+    assert least <= best
+    for strategy in (Ideals(), CpSat(), CpSat(ideals=0)):
+        outcome, found = solved(strategy, problem)
+        assert found >= best * (1 - 1e-9)
+        if isinstance(strategy, Ideals) and problem.routing == "relay":
+            assert (found == best) or found == pytest.approx(best, rel=1e-9)
+        if outcome.bound is not None:
+            assert outcome.bound.seconds <= least * (1 + 1e-9)
+        assert not outcome.infeasible or least == float("inf")
+
+
 @given(connected_problems(), st.integers(1, 60))
 @settings(max_examples=60, deadline=None)
 def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, windows):
+    problem = problem.at_need()
     best = best_period(problem)
     outcome, found = solved(Ideals(windows=windows), problem)
     assert found >= best * (1 - 1e-9)
@@ -121,6 +139,7 @@ def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, win
 @given(connected_problems())
 @settings(max_examples=25, deadline=None)
 def test_bounds_hold_and_their_certificates_are_checked(problem):
+    problem = problem.at_need()
     best = best_period(problem)
     graph = rule_graph(problem)
     known = bounds.heaviest_unit(problem).seconds

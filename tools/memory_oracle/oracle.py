@@ -88,16 +88,19 @@ def examine(case: Case) -> Found:
     if streams and np.isfinite(best_s):
         # What is streamed takes time as well, which only the simulator knows here.
         best_s = max(best_s, float(verdicts.period_s[runs].min()))
-    _hold(found, "impossible", infeasible=bool(impossible(problem)), bound_s=0.0, best_s=best_s)
-    _hold(
+    hold(found, "impossible", infeasible=bool(impossible(problem)), bound_s=0.0, best_s=best_s)
+    hold(
         found, "lower_bound", infeasible=False, bound_s=lower_bound(problem).seconds, best_s=best_s
     )
-    for strategy in (CpSat(), CpSat(ideals=0), Ideals()):
-        for one in (problem, problem.at_need()):
-            outcome = _solved(strategy, one)
-            name = f"{strategy.name} on the {one.memory}"
-            seconds = outcome.bound.seconds if outcome.bound is not None else 0.0
-            _hold(found, name, infeasible=outcome.infeasible, bound_s=seconds, best_s=best_s)
+    for strategy, one in (
+        (CpSat(ideals=0), problem),
+        (Ideals(), problem),
+        (Ideals(), problem.at_need()),
+    ):
+        outcome = _solved(strategy, one)
+        name = f"{strategy.name} on the {one.memory}"
+        seconds = outcome.bound.seconds if outcome.bound is not None else 0.0
+        hold(found, name, infeasible=outcome.infeasible, bound_s=seconds, best_s=best_s)
     if np.isfinite(best_s):
         _check_checkers(found, problem, best_s)
     _compile(found, case, sram, best_s, judge)
@@ -134,7 +137,8 @@ def _solved(strategy: CpSat | Ideals, problem: PartitionProblem) -> Outcome:
     return strategy.solve(problem, FastPeriods(problem), rng, budget)
 
 
-def _hold(found: Found, who: str, *, infeasible: bool, bound_s: float, best_s: float) -> None:
+def hold(found: Found, who: str, *, infeasible: bool, bound_s: float, best_s: float) -> None:
+    """Notes a claim that what fits contradicts; `best_s` is infinite where nothing fits."""
     if infeasible and np.isfinite(best_s):
         found.contradictions.append(f"{who}: none exists, and {found.fit} fit")
     if bound_s > best_s * (1.0 + ROOM):
@@ -155,11 +159,11 @@ def _compile(found: Found, case: Case, sram_bytes: int, best_s: float, judge: Ba
     except CompileError as error:
         found.refused = error.diagnostics[0].code
         no = found.refused in REFUSALS
-        _hold(found, f"compile, {found.refused}", infeasible=no, bound_s=0.0, best_s=best_s)
+        hold(found, f"compile, {found.refused}", infeasible=no, bound_s=0.0, best_s=best_s)
         return
     partition = PARTITION.get(model)
     found.proven = partition.period_s <= partition.bound.seconds * (1.0 + ROOM)
-    _hold(found, "compile", infeasible=False, bound_s=partition.bound.seconds, best_s=best_s)
+    hold(found, "compile", infeasible=False, bound_s=partition.bound.seconds, best_s=best_s)
     if judge.judge(partition.chip_of[None]).verdict[0] != Verdict.RUNS:
         # Lowering refuses it, with the numbers of its plan.
         found.refused, found.proven = "MCM-P020", False

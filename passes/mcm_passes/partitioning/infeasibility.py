@@ -188,8 +188,8 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     buffers = int(need[unit] - own[unit])
     return (
         f"along them {quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} on a "
-        f"chip of {bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for tensors "
-        "that arrive and leave there"
+        f"chip of {bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for "
+        "tensors that arrive and leave there"
     )
 
 

@@ -1,0 +1,156 @@
+"""Models whose memory is tight, and the way that they are compiled as far as their plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import run_passes
+from mcm_compiler.program import PROGRAM
+from mcm_hardware.ring_target import RingTarget
+
+PACKAGE = """
+family = "ring"
+[package]
+num_chips = 4
+host_io = "any"
+channel_slots = 2
+[chip]
+sram_mib = {sram_mib}
+sram_bandwidth_gb_per_s = 256
+buffer_alignment_bytes = {alignment}
+launch_overhead_ns = 150
+[chip.mac_array]
+rows = 64
+cols = 64
+clock_mhz = 500
+[chip.vector_unit]
+lanes = 128
+clock_mhz = 500
+[link]
+bandwidth_gb_per_s = 32
+hop_latency_us = 1.0
+[host]
+bandwidth_gb_per_s = 32
+latency_us = 1.0
+[storage_bits]
+FLOAT = 16
+INT64 = 32
+"""
+
+PASSES = "{fuse},annotate_cost,parallelize,partition,legalize,split,lower"
+
+
+def weight(name, *shape):
+    numbers = np.random.default_rng(0).standard_normal(shape) * 0.05
+    return numpy_helper.from_array(numbers.astype(np.float32), name)
+
+
+def shape_weight(name, *shape):
+    return numpy_helper.from_array(np.array(shape, np.int64), name)
+
+
+def onnx_model(nodes, inputs, outputs, weights):
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "tight",
+        [info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        weights,
+    )
+    imports = [helper.make_opsetid("", 17)]
+    return ir.from_proto(helper.make_model(graph, opset_imports=imports, ir_version=8))
+
+
+@pytest.fixture
+def package():
+    def make(sram_mib, alignment):
+        text = PACKAGE.format(sram_mib=sram_mib, alignment=alignment)
+        return RingTarget.from_text("tight", text)
+
+    return make
+
+
+@pytest.fixture
+def planned():
+    """Compiles a model up to its memory plans; returns the model with all facts."""
+
+    def run(model, target, *, fuse="fuse", **options):
+        chosen = CompileOptions(passes=PASSES.format(fuse=fuse), **options)
+        model, _, _ = run_passes(model, target, chosen)
+        assert not PROGRAM.get(model).overflows
+        return model
+
+    return run
+
+
+@pytest.fixture
+def coarse():
+    """Two large and nine small products."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "wa"], ["a"], name="big0"),
+        helper.make_node("MatMul", ["a", "wb"], ["m"], name="big1"),
+    ]
+    weights, last = [weight("wa", 64, 1024), weight("wb", 1024, 64)], "m"
+    for i in range(9):
+        weights.append(weight(f"w{i}", 64, 64))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], name=f"mm{i}"))
+        last = f"m{i}"
+    return onnx_model(nodes, {"x": [64, 64]}, {last: [64, 64]}, weights)
+
+
+@pytest.fixture
+def fine():
+    """One product and sixty ops with small weights."""
+    nodes = [helper.make_node("MatMul", ["x", "wa"], ["b"], name="big")]
+    weights, last = [weight("wa", 64, 64)], "b"
+    for i in range(60):
+        weights.append(weight(f"w{i}", 64))
+        op = "Add" if i % 2 else "Mul"
+        nodes.append(helper.make_node(op, [last, f"w{i}"], [f"m{i}"], name=f"n{i}"))
+        last = f"m{i}"
+    return onnx_model(nodes, {"x": [256, 64]}, {last: [256, 64]}, weights)
+
+
+@pytest.fixture
+def gated():
+    """Convolutions whose tensors peak at 60 MiB; the first is read again at the end."""
+
+    def make(*, view):
+        node = helper.make_node
+        nodes = [
+            node("Conv", ["x", "w0"], ["S"], pads=[1] * 4, name="first"),
+            node("Conv", ["S", "w1"], ["T1"], pads=[1] * 4, name="second"),
+            node("Conv", ["T1", "w2"], ["T2"], pads=[1] * 4, name="third"),
+            node("GlobalAveragePool", ["T2"], ["p"], name="pool"),
+            node("Reshape", ["p", "s1"], ["q"], name="flat"),
+            node("MatMul", ["q", "w3"], ["g"], name="gate"),
+        ]
+        weights = [
+            weight("w0", 60, 1, 3, 3),
+            weight("w1", 40, 60, 3, 3),
+            weight("w2", 20, 40, 3, 3),
+            weight("w3", 20, 60),
+            shape_weight("s1", 1, 20),
+        ]
+        if view:
+            nodes += [
+                node("Reshape", ["S", "s2"], ["R"], name="view"),
+                node("MatMul", ["g", "R"], ["y"], name="last"),
+            ]
+            weights.append(shape_weight("s2", 60, 512 * 512))
+            shape = [1, 512 * 512]
+        else:
+            nodes += [
+                node("Reshape", ["g", "s2"], ["k"], name="kernel"),
+                node("Conv", ["S", "k"], ["y"], name="last"),
+            ]
+            weights.append(shape_weight("s2", 1, 60, 1, 1))
+            shape = [1, 1, 512, 512]
+        return onnx_model(nodes, {"x": [1, 1, 512, 512]}, {"y": shape}, weights)
+
+    return make

@@ -1,0 +1,111 @@
+"""Models that need all their memory compile, and no proof says otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import run_passes
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
+from mcm_compiler.program import PROGRAM
+from mcm_compiler.target_loading import load_target
+from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.infeasibility import impossible
+from mcm_passes.partitioning.problem_builder import build_problem
+
+MIB = 1 << 20
+
+
+def problem_of(model, target, fuse="fuse{max_group=1}"):
+    options = CompileOptions(passes=f"{fuse},annotate_cost")
+    model, _, _ = run_passes(model, target, options)
+    return build_problem(model, target, "relay", FUSION_PLAN.get(model))
+
+
+def test_coarse_alignment_is_the_searchs_too(coarse, package, planned):
+    planned(coarse, package(9, MIB), replicas=1)
+
+
+def test_an_assignment_that_the_planner_fits_is_taken(coarse, package, planned, tmp_path):
+    rows = ["big0,0", "big1,0", *(f"mm{i},{1 + i // 3}" for i in range(9))]
+    path = tmp_path / "coarse.csv"
+    path.write_text("node,chip\n" + "\n".join(rows) + "\n")
+    model = planned(coarse, package(9, MIB), assignment=path, fuse="fuse{max_group=1}")
+    assert PARTITION.get(model).strategy == "manual"
+    assert [chip.high_water_bytes for chip in PROGRAM.get(model).chips] == [
+        *[7 * MIB],
+        *[9 * MIB] * 3,
+    ]
+
+
+@pytest.mark.parametrize("replicas", [None, 1])
+def test_many_small_weights_in_aligned_buffers(fine, package, planned, replicas):
+    planned(fine, package(0.28125, 4096), fuse="fuse{max_group=1}", replicas=replicas)
+
+
+def test_a_view_takes_no_room(gated, planned):
+    planned(gated(view=True), load_target("mcm36"), replicas=1)
+
+
+def test_a_peak_without_gaps_is_taken_at_its_word(gated, planned):
+    model = planned(gated(view=False), load_target("mcm4"), replicas=1)
+    high_water = [chip.high_water_bytes for chip in PROGRAM.get(model).chips]
+    assert max(high_water) > 60 * MIB
+
+
+def test_what_plans_cannot_do_is_still_refused(gated):
+    target = load_target("mcm4")
+    limits = dataclasses.replace(target.limits, sram_bytes=(49 * MIB,) * 4)
+    problem = problem_of(gated(view=False), target)
+    faults = impossible(dataclasses.replace(problem, limits=limits))
+    # The second convolution reads 30 MiB and makes 20 MiB.
+    assert [fault.code for fault in faults] == ["MCM-P015"]
+    assert "'second' alone needs 50.0 MiB on a chip of 49.0 MiB" in faults[0].message
+
+
+def test_a_view_lies_in_what_it_views_and_its_shape_is_not_held(gated):
+    problem = problem_of(gated(view=True), load_target("mcm4"))
+    row = {name: t for t, name in enumerate(problem.tensor_names)}
+    aliases = {
+        name: problem.tensor_names[problem.tensor_alias[t]]
+        for name, t in row.items()
+        if problem.tensor_alias[t] >= 0
+    }
+    assert aliases == {"q": "p", "R": "S"}
+    held = set(problem.at_need().weight_names)
+    assert set(problem.weight_names) - held == {"s1", "s2"}
+    readers = problem.tensor_consumers[problem.tensor_ptr[row["S"]] :][:2]
+    touched = problem.tensor_touched[problem.tensor_ptr[row["S"]] :][:2]
+    assert dict(zip((problem.names[u] for u in readers), touched, strict=True)) == {
+        "second": True,
+        "view": False,
+    }
+
+
+def test_every_constant_of_the_hardware_comes_with_the_target(coarse, package):
+    limits = package(9, MIB).limits
+    assert (limits.buffer_alignment_bytes, limits.channel_slots) == (MIB, 2)
+    problem = problem_of(coarse, package(9, MIB))
+    together = np.zeros(problem.num_units, np.int32)
+    for packing, stream in ((1.25, 2), (2.0, 3)):
+        limits = dataclasses.replace(
+            problem.limits, activation_packing=packing, stream_buffers=stream
+        )
+        changed = dataclasses.replace(problem, limits=limits)
+        estimate = evaluate(changed, together).memory_bytes[0]
+        # 11 weights, 4 slots for the host, and two tensors at a time with room for gaps.
+        assert estimate == (11 + 4 + int(np.ceil(2 * packing))) * MIB
+        need = evaluate(changed.at_need(), together).memory_bytes[0]
+        assert need == (11 + 4 + 2) * MIB
+
+
+def test_the_problem_that_is_kept_is_the_one_that_was_estimated(gated):
+    """Others read it from the model; only proofs look at the need."""
+    target = load_target("mcm4")
+    options = CompileOptions(passes="fuse,annotate_cost,parallelize,partition", replicas=1)
+    model, _, _ = run_passes(gated(view=False), target, options)
+    assert PARTITION_PROBLEM.get(model).memory == "estimate"
