@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from mcm_compiler.artifact.sibling_data import sibling_data
 from mcm_compiler.artifact.user_data import DataSet
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.inputs import random_inputs
 from mcm_compiler.ir.limits import check_run_size
 from mcm_compiler.ir.random_ops import random_outputs
 from mcm_compiler.ir.source import SOURCE, SourceModel
@@ -28,7 +30,8 @@ MAX_NAMED = 5
 class Verify(Pass):
     """Compares the chain of chips with the source model on seeded random inputs.
 
-    Where `test_data_set_N` folders lie beside the model's file, they are run as well, and the
+    The user's own input is compared as well, where the option `input` names one. Where
+    `test_data_set_N` folders lie beside the model's file, they are run as well, and the
     chips' outputs held against the expected ones, unless the option `test_data` is off.
     """
 
@@ -49,7 +52,7 @@ class Verify(Pass):
         source, options = SOURCE.get(model), context.options
         data: tuple[DataSet, ...] = ()
         if not source.shape_only:
-            data = _data_beside(source, context)
+            data = (*_given(source, context), *_data_beside(source, context))
             check_run_size(source.original, options.verify_seeds + len(data))
         verification = verify_folder(
             context.staging.path,
@@ -81,6 +84,14 @@ class Verify(Pass):
             )
         VERIFICATION.set(model, verification)
         return False
+
+
+def _given(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
+    """The user's own input, with random values for what it leaves out."""
+    if context.options.input is None:
+        return ()
+    drawn = random_inputs(source.original, context.options.seed)
+    return (DataSet(PurePath(context.options.input).name, drawn | dict(source.given)),)
 
 
 def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
