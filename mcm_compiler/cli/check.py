@@ -50,7 +50,7 @@ def command(
     """
     from mcm_compiler.artifact.check import check_folder
     from mcm_compiler.artifact.user_data import DataSet
-    from mcm_compiler.npz_inputs import read_npz
+    from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.report.report_data import verification_data
 
     own_data = bool(inputs) or test_data is not None

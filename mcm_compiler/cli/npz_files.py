@@ -11,6 +11,9 @@ import numpy as np
 
 from mcm_compiler.cli.output_files import whole_file
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.npz_inputs import read_npz
+
+__all__ = ["read_npz", "write_npz"]
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:

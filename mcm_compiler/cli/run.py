@@ -25,9 +25,8 @@ def command(
 ) -> None:
     """Run the chips of FOLDER as a chain in onnxruntime, on arrays from an .npz file."""
     from mcm_compiler.artifact.run import run_folder
-    from mcm_compiler.cli.npz_files import write_npz
+    from mcm_compiler.cli.npz_files import read_npz, write_npz
     from mcm_compiler.cli.output_files import refuse_existing
-    from mcm_compiler.npz_inputs import read_npz
 
     if output is not None:
         refuse_existing(output, force)
