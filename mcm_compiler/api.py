@@ -20,6 +20,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.source import SOURCE, SourceModel
 from mcm_compiler.last_words import doing
+from mcm_compiler.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import (
     LEGALIZATION,
@@ -267,13 +268,16 @@ def _silent(_line: str) -> None:
 def _import(
     model: str | Path | ir.Model, options: CompileOptions
 ) -> tuple[ir.Model, list[Diagnostic]]:
+    given = None
+    if options.input is not None:
+        given = GivenInputs(options.input, read_npz(Path(options.input)))
     if isinstance(model, ir.Model):
         name = model.graph.name or "model"
-        return import_model(model, name, options.dims, options.shapes)
+        return import_model(model, name, options.dims, options.shapes, given)
     if isinstance(model, str) and model.startswith(zoo.PREFIX):
         built = build_zoo_model(model.removeprefix(zoo.PREFIX))
-        return import_model(built, model, options.dims, options.shapes)
-    return import_onnx(Path(model), options.dims, options.shapes)
+        return import_model(built, model, options.dims, options.shapes, given)
+    return import_onnx(Path(model), options.dims, options.shapes, given)
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> None:

@@ -45,6 +45,9 @@ class CompileOptions:
             not be reproducible.
         inferences: inferences in the simulation.
         verify_seeds: number of random inputs that `verify` compares.
+        input: `.npz` file with one array per input of the model: what the run sees that finds
+            shapes which depend on values, and one more input that `verify` compares. None to draw
+            inputs at random alone.
         test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
             with the outputs that they expect.
 
@@ -69,6 +72,7 @@ class CompileOptions:
     budget_s: float | None = None
     inferences: int = 64
     verify_seeds: int = 1
+    input: str | None = None
     test_data: bool = True
 
     def __post_init__(self) -> None:

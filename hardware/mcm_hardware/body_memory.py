@@ -56,8 +56,8 @@ def body_scratch(node: ir.Node, spec: ChipSpec) -> ir.Value | None:
 def body_bytes(node: ir.Node, spec: ChipSpec) -> int:
     """SRAM of the body of `node` that needs most; of several one runs, the branches of an `If`.
 
-    What a branch of an `If` returns is written where the op's own outputs lie. A loop's state is
-    held twice, as it was and as it becomes.
+    What a branch of an `If` returns is written where the op's own outputs lie. What a loop's body
+    takes and returns (its state, slices) lies in the body, until its last reader and to the end.
     """
     returned = node.op_type == "If"
     return max((_graph_bytes(graph, returned, spec) for graph in subgraphs(node)), default=0)

@@ -106,6 +106,8 @@ def command(
             raise click.UsageError("--print-after is for a single model")
         if assignment_out is not None or options.assignment is not None:
             raise click.UsageError("an assignment is for a single model")
+        if options.input is not None:
+            raise click.UsageError("--input is for a single model")
         plugins: tuple[Path, ...] = ctx.params["plugin"]
         succeeded = compile_many(
             models, output, settings, guard, jobs, plugins, timings, output_format

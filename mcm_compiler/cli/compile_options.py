@@ -100,6 +100,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Random inputs that are compared.",
     ),
     click.option(
+        "--input", default=None, metavar="FILE",
+        help="An .npz file with an array per model input, for shapes that depend on values, and to "
+        "be compared as well.",
+    ),
+    click.option(
         "--test-data/--no-test-data", "test_data", default=None,
         help="Compare test_data_set_N folders beside the model, too (default), or not.",
     ),
@@ -135,6 +140,7 @@ def compile_options(function: F) -> F:
         budget_s: float | None,
         inferences: int | None,
         verify_seeds: int | None,
+        input: str | None,
         test_data: bool | None,
         **rest: Any,
     ) -> Any:
@@ -167,6 +173,7 @@ def compile_options(function: F) -> F:
             "budget_s": budget_s,
             "inferences": inferences,
             "verify_seeds": verify_seeds,
+            "input": input,
             "test_data": test_data,
         }
         options = CompileOptions(

@@ -1,4 +1,4 @@
-"""Arrays in `.npz` files, read without trust and written with equal bytes for equal arrays."""
+"""Arrays written to `.npz` files, with equal bytes for equal arrays."""
 
 from __future__ import annotations
 
@@ -10,31 +10,10 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.npz_inputs import read_npz
 from mcm_compiler.whole_files import whole_file
 
-
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file by name. Nothing in it is executed (no pickle).
-
-    Raises:
-        CompileError: MCM-U020 if the file is missing, damaged, or holds Python objects.
-    """
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array without a name")
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise CompileError(
-            Diagnostic(
-                "MCM-U020",
-                f"the input arrays cannot be read: {reason}",
-                at=str(path),
-                hint="write them with numpy.savez(path, name=array), without object arrays",
-            )
-        ) from error
+__all__ = ["read_npz", "write_npz"]
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -230,4 +230,27 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "takes the newest version that it knows of its own domains and runs the model; the\n"
         "emitted models import that version.",
     ),
+    CatalogEntry(
+        "MCM-I050",
+        "shapes that onnxruntime contradicts",
+        "The model declares, or onnx's inference finds, a static shape that nothing\n"
+        "vouches for: of an op of another domain, of what data or a body decide, of STFT\n"
+        "without onesided. One run of the model in onnxruntime, within limits of memory and\n"
+        "work, came to another shape, and that is taken. Where it depends on data, the\n"
+        "dimension is open in all emitted models and planned with the larger size; --input\n"
+        "gives the run an input that is typical.",
+    ),
+    CatalogEntry(
+        "MCM-I051",
+        "array for no input",
+        "The .npz file of --input holds an array whose name is none of the model's inputs.",
+    ),
+    CatalogEntry(
+        "MCM-I052",
+        "array does not fit its input",
+        "An array of the .npz file of --input has another element type than the input of\n"
+        "the model, or a shape that contradicts it or --shape, or the input is a sequence,\n"
+        "an optional or a map, which such a file cannot hold. Inputs that the file leaves\n"
+        "out are drawn at random.",
+    ),
 )

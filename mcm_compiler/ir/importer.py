@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,6 +37,7 @@ from mcm_compiler.ir.writer import (
     proto_with_references,
     release,
 )
+from mcm_compiler.npz_inputs import GivenInputs, check_inputs
 from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
 
 MAX_PROTO_BYTES = (1 << 31) - 1
@@ -47,6 +49,7 @@ def import_onnx(
     path: Path,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    given: GivenInputs | None = None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Reads an ONNX file.
 
@@ -57,6 +60,8 @@ def import_onnx(
         path: the file; external data lies in its folder.
         dims: sizes of symbolic dimensions.
         shapes: full shapes of inputs.
+        given: the user's own inputs, which shapes are learnt from where they depend on values;
+            they bind the dimensions of theirs.
 
     Returns:
         The model and warnings and notes about it.
@@ -82,7 +87,9 @@ def import_onnx(
         ) from error
     del proto
     ir.external_data.set_base_dir(model.graph, path.absolute().parent)
-    model, more = _prepare(model, str(path), path, digest, dims=dims or {}, shapes=shapes or {})
+    model, more = _prepare(
+        model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
+    )
     return model, [*notes, *more]
 
 
@@ -92,6 +99,7 @@ def import_model(
     name: str,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    given: GivenInputs | None = None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Takes a model that is in memory already; the given one is left unchanged.
 
@@ -111,7 +119,7 @@ def import_model(
             digest.update(hashlib.sha256(value.const_value.tobytes()).digest())
             release(value.const_value)
     model, more = _prepare(
-        model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}
+        model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given
     )
     return model, [*notes, *more]
 
@@ -150,9 +158,15 @@ def _prepare(
     *,
     dims: Mapping[str, int],
     shapes: Mapping[str, tuple[int, ...]],
+    given: GivenInputs | None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Binds dimensions, sorts, names, shapes and keeps the source, for any origin of a model."""
     notes: list[Diagnostic] = []
+    arrays: Mapping[str, Any] = {}
+    if given is not None:
+        arrays = given.arrays
+        check_inputs(model, arrays, given.origin, shapes)
+        shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
     bound = bind_dimensions(model, dims, shapes)
     _check_weights(model)
     if _sort(model):
@@ -168,7 +182,7 @@ def _prepare(
     inline_functions(model)
     name_nodes(model)
     _raise_errors(check_value_sizes(model))
-    notes += infer_shapes(model)
+    notes += infer_shapes(model, arrays)
     original = model.clone()
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):
@@ -181,7 +195,7 @@ def _prepare(
             )
         )
     shape_only = model.metadata_props.get(WEIGHTS_KEY) == SHAPE_ONLY
-    SOURCE.set(model, SourceModel(name, path, sha256, original, bound, shape_only))
+    SOURCE.set(model, SourceModel(name, path, sha256, original, bound, shape_only, arrays))
     return model, notes
 
 

@@ -82,7 +82,7 @@ def infer_shapes(model: ir.Model, given: Mapping[str, Any] | None = None) -> lis
         bound_shapes(unrun, fixed)
         _check_sizes(model)
     still = [v for v in unrun if is_open(v)]
-    return notes + _notes(missing, unrun, still, reason)
+    return notes + _notes(missing, unrun, still, reason, bool(given))
 
 
 def open_values(model: ir.Model) -> list[ir.Value]:
@@ -105,7 +105,11 @@ def _check_sizes(model: ir.Model) -> None:
 
 
 def _notes(
-    missing: list[ir.Value], unrun: list[ir.Value], still: list[ir.Value], reason: str | None
+    missing: list[ir.Value],
+    unrun: list[ir.Value],
+    still: list[ir.Value],
+    reason: str | None,
+    given: bool,
 ) -> list[Diagnostic]:
     """What the user is told.
 
@@ -114,11 +118,12 @@ def _notes(
         unrun: those of them that symbolic inference left open.
         still: those of them that the run left open.
         reason: why there was no run.
+        given: whether the run was on the user's inputs.
     """
     notes: list[Diagnostic] = []
     ways = (
         (len(missing) - len(unrun), "from onnxruntime's symbolic inference"),
-        (len(unrun) - len(still), "from one run with random inputs"),
+        (len(unrun) - len(still), f"from one run with {'the given' if given else 'random'} inputs"),
     )
     told = [f"{count} {way}" for count, way in ways if count]
     if told:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -22,6 +24,7 @@ class SourceModel:
             node named; it shares its weights with the model that passes change.
         dims: bindings of symbolic dimensions that were applied.
         shape_only: weights are placeholders, so that outputs mean nothing.
+        given: the user's own arrays by graph input, for runs of the model.
     """
 
     name: str
@@ -30,6 +33,7 @@ class SourceModel:
     original: ir.Model
     dims: dict[str, int]
     shape_only: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 SOURCE: AnnotationKey[SourceModel] = AnnotationKey("source", derived_from=())

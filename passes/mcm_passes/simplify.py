@@ -54,7 +54,8 @@ class Simplify(Pass):
             changes += fold_static_shapes(model.graph)
             changes += fold_constants(model, self.max_fold_bytes, keep_placeholders=shape_only)
             if inlined := inline_constant_ifs(model.graph):
-                infer_shapes(model)  # of what was inside a branch, types may be unknown
+                # Of what was inside a branch, types may be unknown.
+                infer_shapes(model, source.given if source is not None else None)
                 changes += inlined
             changes += make_range_operands_scalar(model.graph)
             changes += remove_dead_code(model.graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -23,6 +24,7 @@ from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.equivalence.followed_passes import unfollowed_passes
 from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.inputs import random_inputs
 from mcm_compiler.ir.limits import check_run_size
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.ir.random_ops import random_outputs
@@ -41,7 +43,8 @@ _OUR_FAULT = "this is a fault of the compiler; please report the model"
 class Verify(Pass):
     """Compares the chain of chips with the source model on seeded random inputs.
 
-    Where `test_data_set_N` folders lie beside the model's file, they are run as well, and the
+    The user's own input is compared as well, where the option `input` names one. Where
+    `test_data_set_N` folders lie beside the model's file, they are run as well, and the
     chips' outputs held against the expected ones, unless the option `test_data` is off.
     """
 
@@ -63,7 +66,7 @@ class Verify(Pass):
         source, options = SOURCE.get(model), context.options
         data: tuple[DataSet, ...] = ()
         if not source.shape_only:
-            data = _data_beside(source, context)
+            data = (*_given(source, context), *_data_beside(source, context))
             check_run_size(source.original, options.verify_seeds + len(data))
         verification = verify_folder(
             context.staging.path,
@@ -126,6 +129,14 @@ def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> St
     if (note := left_to_runs(proof)) is not None:
         context.report(note)
     return proof
+
+
+def _given(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
+    """The user's own input, with random values for what it leaves out."""
+    if context.options.input is None:
+        return ()
+    drawn = random_inputs(source.original, context.options.seed)
+    return (DataSet(PurePath(context.options.input).name, drawn | dict(source.given)),)
 
 
 def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:

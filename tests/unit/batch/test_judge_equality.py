@@ -38,6 +38,27 @@ branches (bool c, float[32,32] x) => (float[32,32] y, float[32,32] z) {
 }
 """
 
+ROW = ",".join(str(i % 7 / 4) for i in range(32))
+BODIES = f"""
+bodies (bool c, float[32] x) => (float[32] y, float[32] z) {{
+    a = Relu (x)
+    b = If (c) <
+        then_branch = one () => (float[32] t) {{
+            k = Constant <value_floats = [{ROW}]> ()
+            t0 = Exp (a)
+            t1 = Tanh (t0)
+            t = Add (t1, k)
+        }},
+        else_branch = two () => (float[32] e) {{
+            m = Constant <value_floats = [{ROW}]> ()
+            e = Add (m, x)
+        }}
+    >
+    y = Tanh (b)
+    z = Mul (a, b)
+}}
+"""
+
 OUTPUTS = """
 outputs (float[16,16] x, float[16] passed)
     => (float[16,16] y, float[16] passed, float[2] stored, float[16] made, float[16,16] first)
@@ -100,6 +121,7 @@ untyped (float[32,32] x) => (float[32,32] y, float[32,32] z) {
 MODELS = {
     "views": VIEWS,
     "branches": BRANCHES,
+    "bodies": BODIES,
     "outputs": OUTPUTS,
     "tied": TIED,
     "untyped": UNTYPED,

@@ -48,6 +48,30 @@ def test_a_function_of_other_opsets_stays():
     assert [n.op_type for n in model.graph].count("shift") == 2
 
 
+PRIVATE = """
+<ir_version: 8, opset_import: ["" : 17, "own.block" : 1]>
+m (float[4] x) => (float[4] y) { a = own.block.twice (x)  y = Relu (a) }
+<domain: "own.block", opset_import: ["" : 17, "own.block" : 23]>
+twice (v) => (r) { t = Add (v, v)  r = %s (t) }
+<domain: "own.block", opset_import: ["" : 17, "own.block" : 5]>
+shift (v) => (r) { r = Tanh (v) }
+"""
+
+
+def test_the_version_of_a_domain_of_the_models_own_functions_means_nothing():
+    proto = parsed(PRIVATE % "own.block.shift")
+    model = ir.from_proto(proto)
+    assert inline_functions(model) == 2
+    assert [n.op_type for n in model.graph] == ["Add", "Tanh", "Relu"]
+    assert same_bits(run_model(proto, {"x": X})["y"], run_model(ir.to_proto(model), {"x": X})["y"])
+
+
+def test_the_version_of_a_domain_with_ops_of_others_counts():
+    model = ir.from_proto(parsed(PRIVATE % "own.block.secret"))
+    assert inline_functions(model) == 0
+    assert [n.op_type for n in model.graph] == ["twice", "Relu"]
+
+
 @pytest.mark.parametrize("results", ["(v)", "(r, r)"])
 def test_a_function_that_returns_its_input_or_one_value_twice_stays(results):
     outputs = "a" if results == "(v)" else "a, b"
