@@ -27,6 +27,7 @@ from mcm_compiler.artifact.user_data import DataSet, read_data_sets
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.last_words import doing
+from mcm_compiler.strictness import reasons_of_check, unproven
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import Verification
 
@@ -59,16 +60,23 @@ class CheckReport:
         steps: what was checked; a step after one that failed may be missing.
         diagnostics: one or more for each step that failed or was skipped.
         verification: the comparison in onnxruntime, where it was reached.
+        folder: that was checked, for diagnostics.
     """
 
     steps: tuple[CheckStep, ...]
     diagnostics: tuple[Diagnostic, ...]
     verification: Verification | None
+    folder: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether every step was done: equality needs inputs that the model runs on."""
         return not any(step.skipped for step in self.steps)
+
+    @property
+    def unproven(self) -> tuple[Diagnostic, ...]:
+        """MCM-U051 for each thing that is left open: with `--strict` they are errors."""
+        return unproven(reasons_of_check(self), self.folder)
 
     @property
     def holds(self) -> bool:
@@ -152,7 +160,8 @@ def check_folder(
             done.append(CheckStep(name, False, error.diagnostics[0].message))
             if name in ("files", "structure"):
                 break  # what follows would execute files that are not what the manifest says
-    return CheckReport(tuple(done), tuple(found), verdicts[0] if verdicts else None)
+    verification = verdicts[0] if verdicts else None
+    return CheckReport(tuple(done), tuple(found), verification, quote(str(folder)))
 
 
 def _check_simulation(folder: Path) -> str:
