@@ -44,6 +44,7 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.simulation import SIMULATION, SimulationResult
 from mcm_compiler.staging import StagingFolder, staging
+from mcm_compiler.strictness import reasons_of_verification, unproven
 from mcm_compiler.target import ChipModel, Target, Wire
 from mcm_compiler.target_loading import load_target, without_chips
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
@@ -104,6 +105,12 @@ class CompileResult:
     timings: tuple[tuple[str, float], ...]
     folder: Path | None
     replication: Replication | None = None
+
+    @property
+    def unproven(self) -> tuple[Diagnostic, ...]:
+        """MCM-U051 for each thing that was not verified or not proven."""
+        place = quote(self.source.path.name) if self.source.path is not None else "the model"
+        return unproven(reasons_of_verification(self.verification), f"model {place}")
 
     @property
     def throughput_per_s(self) -> float | None:

@@ -40,6 +40,7 @@ from mcm_compiler.artifact.witness import weakness_warnings
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.last_words import doing
+from mcm_compiler.strictness import reasons_of_check, unproven
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import StructureProof, Verification
 
@@ -83,17 +84,24 @@ class CheckReport:
         diagnostics: one or more for each step that failed or was skipped.
         verification: the comparison in onnxruntime, where it was reached.
         structure: what is proven without a run, where it was reached.
+        folder: that was checked, for diagnostics.
     """
 
     steps: tuple[CheckStep, ...]
     diagnostics: tuple[Diagnostic, ...]
     verification: Verification | None
     structure: StructureProof | None = None
+    folder: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether every step was done: equality needs inputs that the model runs on."""
         return not any(step.skipped for step in self.steps)
+
+    @property
+    def unproven(self) -> tuple[Diagnostic, ...]:
+        """MCM-U051 for each thing that is left open: with `--strict` they are errors."""
+        return unproven(reasons_of_check(self), self.folder)
 
     @property
     def holds(self) -> bool:
@@ -214,6 +222,7 @@ def check_folder(
         tuple(found),
         verdicts[0] if verdicts else None,
         proofs[0] if proofs else None,
+        quote(str(folder)),
     )
 
 

@@ -16,6 +16,7 @@ from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_time
 from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.last_words import LastWords, is_heard
+from mcm_compiler.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_unproven
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
@@ -49,6 +50,7 @@ class Settings:
         target: a name, or a path of a description.
         options: of the compiles.
         force: replace output folders.
+        strict: whether what is not proven fails a model.
         diagnose: what the user is told about an exception; importable by its name, because it
             travels to other processes.
     """
@@ -57,6 +59,7 @@ class Settings:
     options: CompileOptions
     force: bool
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,12 @@ class Outcome:
     @property
     def failed(self) -> bool:
         """Whether there is an error among the diagnostics."""
-        return any(d.severity is Severity.ERROR for d in self.diagnostics)
+        return bool(self.error_codes)
+
+    @property
+    def error_codes(self) -> list[str]:
+        """Codes of all errors."""
+        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
 
 
 def compile_all(
@@ -133,7 +141,7 @@ def compile_one(
             force=settings.force,
             progress=progress,
         )
-        outcome = success(job, result, start)
+        outcome = success(job, result, start, settings.strict)
         del result
     except Exception as error:
         outcome = failure(job, settings.diagnose(error), start)
@@ -154,14 +162,30 @@ def _may_hold_much(report: dict[str, Any] | None) -> bool:
     return model["ops"] > SMALL_OPS or model["weight_bytes"] > SMALL_WEIGHT_BYTES
 
 
-def success(job: Job, result: CompileResult, start: float) -> Outcome:
-    """The outcome of a compile that began at `start` on the performance counter."""
+def success(job: Job, result: CompileResult, start: float, strict: bool = False) -> Outcome:
+    """The outcome of a compile that began at `start` on the performance counter.
+
+    Args:
+        job: what was compiled.
+        result: of it.
+        start: when.
+        strict: whether what is not proven is an error.
+    """
     from mcm_compiler.report.report_data import build_report
 
     report = build_report(result)
     times = program_op_times(result.program) if result.program is not None else None
     seconds = time.perf_counter() - start
-    return Outcome(job.model, job.folder, report, times, None, result.diagnostics, seconds)
+    diagnostics = result.diagnostics + (result.unproven if strict else ())
+    return Outcome(job.model, job.folder, report, times, None, diagnostics, seconds)
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 if no model failed, 3 if all that is wrong is not being proven, else 1."""
+    codes = [code for outcome in outcomes for code in outcome.error_codes]
+    if not codes:
+        return 0
+    return UNPROVEN_EXIT if only_unproven(codes) else 1
 
 
 def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Outcome:
@@ -194,7 +218,7 @@ def with_baseline(
         path: of the earlier report.
         allowed: largest share by which the throughput may fall.
     """
-    if outcome.report is None or outcome.failed:
+    if outcome.report is None or not all(code == UNPROVEN_CODE for code in outcome.error_codes):
         return outcome
     if before is None:
         before = missing(outcome.model, path)

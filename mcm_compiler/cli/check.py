@@ -33,7 +33,7 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
               help="The model that FOLDER was compiled from, a file or zoo:NAME: proves the chips "
               "against it instead of against the folder's own copy.")  # fmt: skip
 @click.option("--strict", is_flag=True,
-              help="Exit with 1 also where equality could not be checked.")  # fmt: skip
+              help="Exit with 3 where something could not be checked or proven.")  # fmt: skip
 @format_option()
 @click.pass_context
 def command(
@@ -53,12 +53,13 @@ def command(
     holds a copy of; with --model, against your own.
 
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
-    and with --strict also if equality could not be checked.
+    and with --strict with 3 if none fails, but something could not be checked or proven.
     """
     from mcm_compiler.artifact.check import check_folder
     from mcm_compiler.artifact.user_data import DataSet
     from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.report.report_data import structure_data, verification_data
+    from mcm_compiler.strictness import UNPROVEN_EXIT
 
     own_data = bool(inputs) or test_data is not None
     if seeds is None:
@@ -76,6 +77,8 @@ def command(
             model=model,
             progress=progress,
         )
+    # Where a step fails, that it was not proven goes without saying.
+    open_points = found.unproven if strict and found.holds else ()
     if output_format == "json":
         show_json(
             {
@@ -89,7 +92,7 @@ def command(
                 if found.verification
                 else None,
                 "structure": structure_data(found.structure) if found.structure else None,
-                "diagnostics": [d.to_dict() for d in found.diagnostics],
+                "diagnostics": [d.to_dict() for d in (*found.diagnostics, *open_points)],
             }
         )
     else:
@@ -98,10 +101,12 @@ def command(
             verdict = _VERDICTS["skipped" if step.skipped else "holds" if step.holds else "fails"]
             line = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
             click.echo(f"{line}{printable(step.detail)}".rstrip())
-        show_diagnostics(found.diagnostics)
+        show_diagnostics((*found.diagnostics, *open_points))
         outcome = "holds" if found.holds else "does not hold"
         if found.holds and not found.complete:
             outcome = "holds as far as it was checked: equality was not"
         click.echo(f"{printable(str(folder))} {outcome}")
-    if not found.holds or (strict and not found.complete):
+    if not found.holds:
         ctx.exit(FAILURE_EXIT)
+    if open_points:
+        ctx.exit(UNPROVEN_EXIT)

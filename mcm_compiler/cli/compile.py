@@ -14,7 +14,7 @@ from mcm_compiler.cli.compile_options import (
     progress_line,
     show_timings,
 )
-from mcm_compiler.cli.failures import FAILURE_EXIT, Verb, show_diagnostics
+from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option, parse_percentage
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.report.printable import printable
@@ -39,6 +39,9 @@ DEFAULT_REGRESSION = "3%"
     type=FILE,
     default=None,
     help="Write the chip of each op, too: CSV, or JSON to a name that ends in .json.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Exit with 3 where something was not verified or not proven."
 )
 @click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
 @click.option(
@@ -73,6 +76,7 @@ def command(
     print_after: tuple[str, ...],
     timings: bool,
     assignment_out: Path | None,
+    strict: bool,
     junit: Path | None,
     baseline: Path | None,
     max_regression: float | None,
@@ -97,7 +101,7 @@ def command(
         raise click.UsageError("--max-regression needs --baseline")
     allowed = parse_percentage(DEFAULT_REGRESSION) if max_regression is None else max_regression
     guard = Guard(junit, baseline, allowed)
-    settings = Settings(target, options, force, diagnosed)
+    settings = Settings(target, options, force, diagnosed, strict)
     first, *further = models
     if further or Path(first).is_dir():
         if output is None:
@@ -109,18 +113,16 @@ def command(
         if options.input is not None:
             raise click.UsageError("--input is for a single model")
         plugins: tuple[Path, ...] = ctx.params["plugin"]
-        succeeded = compile_many(
-            models, output, settings, guard, jobs, plugins, timings, output_format
-        )
+        code = compile_many(models, output, settings, guard, jobs, plugins, timings, output_format)
     else:
         folder = output if output is not None else default_folder(first, target)
         if assignment_out is not None:
             refuse_existing(assignment_out, force)
-        succeeded = _compile_one(
+        code = _compile_one(
             first, folder, settings, guard, print_after, timings, assignment_out, output_format
         )
-    if not succeeded:
-        ctx.exit(FAILURE_EXIT)
+    if code:
+        ctx.exit(code)
 
 
 def _compile_one(
@@ -132,10 +134,10 @@ def _compile_one(
     timings: bool,
     assignment_out: Path | None,
     output_format: str,
-) -> bool:
+) -> int:
     from mcm_compiler.api import compile_model
     from mcm_compiler.assignment_file import chip_of_op
-    from mcm_compiler.ci.batch import Job, failure, success
+    from mcm_compiler.ci.batch import Job, exit_code, failure, success
     from mcm_compiler.ci.comparison import change_text
     from mcm_compiler.cli.output_files import write_assignment
     from mcm_compiler.interruption import expect_one_output
@@ -162,8 +164,8 @@ def _compile_one(
         if guard.reports():
             guard.report([failure(Job(model, folder), settings.diagnose(error), start)], settings)
         raise
-    show_diagnostics(result.diagnostics)
-    compiled = success(Job(model, folder), result, start)
+    compiled = success(Job(model, folder), result, start, settings.strict)
+    show_diagnostics(compiled.diagnostics)
     if output_format == "json":
         show_json(compiled.report)
     else:
@@ -180,7 +182,7 @@ def _compile_one(
         change = change_text(outcome.comparison)
         click.echo(f"throughput {change} against the baseline", err=True)
     guard.report([outcome], settings)
-    return not outcome.failed
+    return exit_code([outcome])
 
 
 def default_folder(model: str, target: str) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mcm_compiler.ci.batch import Job, Outcome, Settings, compile_all
+from mcm_compiler.ci.batch import Job, Outcome, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
@@ -34,8 +34,8 @@ def compile_many(
     plugins: tuple[Path, ...],
     timings: bool,
     output_format: str,
-) -> bool:
-    """Compiles all models into folders below `output`, and says whether none failed.
+) -> int:
+    """Compiles all models into folders below `output`, and gives the exit code.
 
     Raises:
         CompileError: MCM-U030, MCM-U034 and MCM-U036 before anything is compiled, MCM-A002 for a
@@ -72,7 +72,7 @@ def compile_many(
     seconds = time.perf_counter() - start
     click.echo(f"wrote to {printable(str(output))} in {seconds:.1f} s", err=True)
     guard.report(outcomes, settings)
-    return not any(outcome.failed for outcome in outcomes)
+    return exit_code(outcomes)
 
 
 def prepare_process(plugins: tuple[Path, ...]) -> None:

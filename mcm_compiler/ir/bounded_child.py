@@ -1,21 +1,28 @@
 """Work on an untrusted model in a forked child, with an end to its memory and its time.
 
-A fork costs a few milliseconds, and the child sees the parent's objects without a copy.
+A fork costs a few milliseconds, and the child sees the parent's objects without a copy. Where a
+library has started threads, a process of its own forks instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
-import select
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
+
+from mcm_compiler.interruption import heeded
+from mcm_compiler.parent_death import end_with_parent
 
 _CHUNK_BYTES = 1 << 20
 _STATM = Path("/proc/self/statm")
+
+THREADED_LIBRARIES = ("jaxlib", "distributed", "torch", "tensorflow")
+"""Once loaded they have threads; a lock that one of them holds is never freed in a fork."""
 
 
 class ChildDiedError(Exception):
@@ -28,31 +35,53 @@ def can_fork() -> bool:
 
 
 def answer_of_child(
-    work: Callable[[], bytes],
-    growth_bytes: int,
-    cpu_s: int | None = None,
-    wall_s: float | None = None,
+    work: Callable[[], bytes], growth_bytes: int, cpu_s: int | None = None
 ) -> bytes:
     """What `work` returns in a child that can write nothing to the terminal.
+
+    The limits are on memory and on computing; a child that waits is waited for, so that what is
+    learnt does not depend on the clock. Where this process may not fork (`may_fork`), the child is
+    one of a process that was started for that (`child_server`), and `work` has to be picklable.
 
     Args:
         work: its exceptions end the child.
         growth_bytes: memory that the child may take beyond what it starts with; kept on Linux.
         cpu_s: seconds of computing after which the child is ended.
-        wall_s: seconds after which it is ended even if it only waits. A busy machine must not
-            come near to it, because what is learnt would depend on the clock.
 
     Raises:
         ChildDiedError: if there is no answer.
     """
+    if not may_fork():
+        from mcm_compiler.ir.child_server import answer_of_server
+
+        number, answer = answer_of_server(work, growth_bytes, cpu_s)
+    else:
+        number, answer = _answer_of_fork(work, growth_bytes, cpu_s)
+    if number != 0:
+        how = signal.Signals(-number).name if number < 0 else f"exit status {number}"
+        raise ChildDiedError(how)
+    return answer
+
+
+def may_fork() -> bool:
+    """Whether no library of this process is known to have threads that a fork would break."""
+    return not any(name in sys.modules for name in THREADED_LIBRARIES)
+
+
+def _answer_of_fork(
+    work: Callable[[], bytes], growth_bytes: int, cpu_s: int | None
+) -> tuple[int, bytes]:
+    """The exit code of the child, and its answer."""
+    parent = os.getpid()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _serve(work, writing, growth_bytes, cpu_s)
+        end_with_parent(parent)
+        serve(work, writing, growth_bytes, cpu_s)
     os.close(writing)
     answered = False
     try:
-        answer = _read_all(reading, wall_s)
+        answer = read_all(reading)
         answered = True
     finally:
         os.close(reading)
@@ -60,32 +89,31 @@ def answer_of_child(
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    number = os.waitstatus_to_exitcode(status)
-    if number != 0:
-        how = signal.Signals(-number).name if number < 0 else f"exit status {number}"
-        raise ChildDiedError(how)
-    return answer
+    return os.waitstatus_to_exitcode(status), answer
 
 
-def _read_all(reading: int, wall_s: float | None) -> bytes:
-    end = None if wall_s is None else time.monotonic() + wall_s
+def read_all(reading: int) -> bytes:
+    """Everything up to the end of a pipe."""
     chunks: list[bytes] = []
-    while True:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if not select.select([reading], [], [], left)[0]:
-            raise ChildDiedError(f"no answer after {wall_s:.0f} s")
-        chunk = os.read(reading, _CHUNK_BYTES)
-        if not chunk:
-            return b"".join(chunks)
+    while chunk := os.read(reading, _CHUNK_BYTES):
         chunks.append(chunk)
+    return b"".join(chunks)
 
 
-def _serve(work: Callable[[], bytes], writing: int, growth_bytes: int, cpu_s: int | None) -> None:
+def serve(
+    work: Callable[[], bytes], writing: int, growth_bytes: int, cpu_s: int | None
+) -> NoReturn:
     """The child: answers on `writing` and ends, without any of the parent's clean-up."""
     status = 1
     try:
         import resource
 
+        # What a collection would end here may wait for threads that this process does not have,
+        # such as those of a session of onnxruntime.
+        gc.disable()
+        # It has nothing to clean up; native code would not even get to that.
+        for number in heeded():
+            signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if cpu_s is not None:
             _lower_limit(resource.RLIMIT_CPU, cpu_s)
@@ -102,6 +130,7 @@ def _serve(work: Callable[[], bytes], writing: int, growth_bytes: int, cpu_s: in
             stream.write(answer)
         status = 0
     finally:
+        # Not even a signal gets past it.
         os._exit(status)
 
 

@@ -6,6 +6,8 @@ before anything else sees it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -42,15 +44,10 @@ def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto
     if not can_fork():
         return list(_types_of(_infer(proto, strict)).graphs)
 
-    def work() -> bytes:
-        try:
-            return _DONE + _types_of(_infer(proto, strict)).SerializeToString()
-        except Exception as error:  # inference raises several types
-            return _REFUSED + str(error).encode("utf-8", "replace")
-
     size = proto.ByteSize()
     cpu_s = MAX_CPU_S + CPU_S_PER_MIB * (size >> 20)
     try:
+        work = partial(_work, proto, strict)
         answer = answer_of_child(work, 8 * size + MAX_GROWTH_BYTES, cpu_s)
     except ChildDiedError as error:
         how = f"crashes on the model ({error})"
@@ -68,6 +65,13 @@ def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto
     if answer[:1] == _REFUSED:
         raise onnx.shape_inference.InferenceError(answer[1:].decode("utf-8", "replace"))
     return list(onnx.AttributeProto.FromString(answer[1:]).graphs)
+
+
+def _work(proto: onnx.ModelProto, strict: bool) -> bytes:
+    try:
+        return _DONE + _types_of(_infer(proto, strict)).SerializeToString()
+    except Exception as error:  # inference raises several types
+        return _REFUSED + str(error).encode("utf-8", "replace")
 
 
 def _types_of(model: onnx.ModelProto) -> onnx.AttributeProto:

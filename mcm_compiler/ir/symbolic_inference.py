@@ -8,12 +8,17 @@ folder then, and chooses between equal dimensions in an order that differs from 
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.bounded_child import ChildDiedError, answer_of_child, can_fork
+from mcm_compiler.ir.bounded_child import ChildDiedError, answer_of_child, can_fork, may_fork
 from mcm_compiler.ir.constants import consumed_values, is_deterministic
-from mcm_compiler.ir.map_types import shape_from_proto, type_from_proto
+from mcm_compiler.ir.map_types import model_from_proto, shape_from_proto, type_from_proto
+from mcm_compiler.ir.writer import DataLocation, proto_with_references
 
 MAX_NODES = 5_000
 """Ops that are open or compute shapes, beyond which the step is left out: it takes up to a
@@ -23,7 +28,6 @@ MAX_SHAPE_ELEMENTS = 64
 """Elements of a tensor that may be part of the computation of a shape."""
 
 MAX_CPU_S = 15
-MAX_WALL_S = 900.0
 MAX_GROWTH_BYTES = 1 << 30
 """Ends of the child against models that are made to outgrow it; `MAX_NODES` comes long before."""
 
@@ -45,21 +49,52 @@ def infer_symbolically(model: ir.Model, missing: list[ir.Value]) -> None:
     nodes = open_region(model, missing)
     if not nodes or len(nodes) > MAX_NODES or not can_fork():
         return
-    # Before the fork, so that it is paid for once.
-    from mcm_compiler.ir.symbolic_rules import infer_region
-
-    def work() -> bytes:
-        graph = onnx.GraphProto()
-        graph.value_info.extend(infer_region(model, nodes, missing))
-        return graph.SerializeToString()
-
+    if may_fork():
+        # Before the fork, so that it is paid for once.
+        importlib.import_module("mcm_compiler.ir.symbolic_rules")
     try:
-        answer = answer_of_child(work, MAX_GROWTH_BYTES, MAX_CPU_S, MAX_WALL_S)
+        answer = answer_of_child(_Region(model, nodes, missing), MAX_GROWTH_BYTES, MAX_CPU_S)
     except ChildDiedError:
         return
     by_name = {value.name: value for value in missing}
     for info in onnx.GraphProto.FromString(answer).value_info:
         _merge(by_name[info.name], info.type)
+
+
+@dataclass(frozen=True)
+class _Region:
+    """The work of the child: types of `missing` as one graph message.
+
+    It travels to another process as a message without large weights, which take no part.
+    """
+
+    model: ir.Model
+    nodes: list[ir.Node]
+    missing: list[ir.Value]
+
+    def __call__(self) -> bytes:
+        from mcm_compiler.ir.symbolic_rules import infer_region
+
+        graph = onnx.GraphProto()
+        graph.value_info.extend(infer_region(self.model, self.nodes, self.missing))
+        return graph.SerializeToString()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from mcm_compiler.ir.symbolic_rules import MAX_VALUE_BYTES
+
+        def elsewhere(tensor: ir.TensorProtocol) -> DataLocation | None:
+            small = tensor.dtype is ir.DataType.STRING or tensor.nbytes <= MAX_VALUE_BYTES
+            return None if small else DataLocation("left-out", 0, tensor.nbytes)
+
+        proto = proto_with_references(self.model, elsewhere)
+        return _region, (proto.SerializeToString(), [value.name for value in self.missing])
+
+
+def _region(data: bytes, names: list[str]) -> _Region:
+    model = model_from_proto(onnx.ModelProto.FromString(data))
+    made = {value.name: value for node in model.graph for value in node.outputs}
+    missing = [made[name] for name in names]
+    return _Region(model, open_region(model, missing), missing)
 
 
 def open_region(model: ir.Model, missing: list[ir.Value]) -> list[ir.Node]:

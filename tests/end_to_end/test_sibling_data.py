@@ -179,11 +179,11 @@ def test_check_says_that_equality_was_not_checked(tmp_path):
     assert "holds as far as it was checked: equality was not" in plain.stdout
     assert "warning[MCM-V021]" in plain.stderr
     strict = CliRunner().invoke(cli, ["check", str(out), "--strict", "--format", "json"])
-    assert strict.exit_code == 1
+    assert strict.exit_code == 3
     data = json.loads(strict.stdout)
     assert (data["holds"], data["complete"]) == (True, False)
     assert [s["name"] for s in data["steps"] if s["skipped"]] == ["equality"]
-    assert [d["code"] for d in data["diagnostics"]] == ["MCM-V021"]
+    assert [d["code"] for d in data["diagnostics"]] == ["MCM-V021", "MCM-U051"]
     given = {"x": np.arange(6, dtype=np.float32), "s": np.int64([2, 3])}
     np.savez(tmp_path / "x.npz", **given)
     own = CliRunner().invoke(cli, ["check", str(out), "--strict", "-i", str(tmp_path / "x.npz")])

@@ -1,0 +1,82 @@
+"""What a compile or a check has not proven, as data: the reasons for which `--strict` fails.
+
+Each reason is one line. Whoever proves something new, or finds that something is open, adds a
+function here that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.units import count_text
+from mcm_compiler.verification import StructureProof, Verification
+
+if TYPE_CHECKING:
+    from mcm_compiler.artifact.check import CheckReport
+
+UNPROVEN_CODE = "MCM-U051"
+
+UNPROVEN_EXIT = 3
+"""Exit code where nothing is wrong, but something is not proven, and `--strict` is given."""
+
+MAX_NAMED = 5
+"""Outputs that a reason names."""
+
+
+def reasons_of_verification(found: Verification | None) -> Iterator[str]:
+    """What structure and the comparison in onnxruntime leave open; None where there was none."""
+    if found is None:
+        yield "nothing was verified: the pipeline has no pass 'verify'"
+        return
+    yield from reasons_of_structure(found.structure)
+    if found.skipped is not None:
+        yield f"equality was not checked: {found.skipped}"
+        return
+    if found.structure is not None and found.structure.whole:
+        return  # what random numbers decide is the model's, op by op
+    if not found.outputs:
+        yield "equality was not checked: every output depends on random numbers"
+    elif found.random_outputs:
+        count = count_text(len(found.random_outputs), "output")
+        yield f"{count} not compared, random numbers decide: {_named(found.random_outputs)}"
+
+
+def reasons_of_structure(proof: StructureProof | None) -> Iterator[str]:
+    """Ops and outputs that only runs vouch for; None where no proof by structure was tried."""
+    if proof is None or proof.whole:
+        return
+    if proof.unproven:
+        yield f"{len(proof.unproven)} of {count_text(proof.ops, 'op')} unproven by structure"
+    if proof.outputs:
+        count = count_text(len(proof.outputs), "output")
+        yield f"{count} unproven by structure: {_named(proof.outputs)}"
+
+
+def reasons_of_check(report: CheckReport) -> Iterator[str]:
+    """What a check leaves open, though every step holds."""
+    for step in report.steps:
+        if step.skipped and step.name != "equality":
+            yield f"step '{step.name}' was skipped: {step.detail}"
+    yield from reasons_of_verification(report.verification)
+
+
+def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:
+    """MCM-U051 for each reason.
+
+    Args:
+        reasons: one line each.
+        at: the model or the folder.
+    """
+    return tuple(Diagnostic(UNPROVEN_CODE, f"not proven: {reason}", at) for reason in reasons)
+
+
+def only_unproven(codes: Sequence[str]) -> bool:
+    """Whether all errors, of which there are some, are those of `--strict`."""
+    return bool(codes) and all(code == UNPROVEN_CODE for code in codes)
+
+
+def _named(outputs: Sequence[str]) -> str:
+    more = ", ..." if len(outputs) > MAX_NAMED else ""
+    return ", ".join(map(quote, outputs[:MAX_NAMED])) + more
