@@ -25,6 +25,7 @@ VARIANTS = (
     Variant("dqn", "adp", fresh=True),
     Variant("no-linkage", "adp", linkage=False),
     Variant("published", "published-adp"),
+    Variant("no-updates", "adp", updates=False),
 )
 
 T5_BATCHED = (

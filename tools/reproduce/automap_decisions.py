@@ -20,10 +20,17 @@ from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.units import seconds_text
 from mcm_passes.sharding.decision_objective import DecisionObjective
 from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.dqn_search import RECIPES, LearnedDecision, search_decision
+from mcm_passes.sharding.dqn_search import (
+    RECIPES,
+    DecisionRecipe,
+    LearnedDecision,
+    search_decision,
+)
 
 VERSIONS = ("mcm-compiler", "jax", "numpy", "optax", "ortools")
 SEEDS = 5
+NO_UPDATES = 1e-12
+"""A learning rate of steps that are lost in the rounding of weights, so that nothing is learned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +66,24 @@ class Variant:
         recipe: one of `RECIPES`.
         linkage: whether linkage groups are decided at once.
         fresh: whether each search compiles its program anew, as a user's would.
+        updates: whether weights are updated; without, all else is the same with the learning rate
+            `NO_UPDATES`, as a control.
     """
 
     name: str
     recipe: str
     linkage: bool = True
     fresh: bool = False
+    updates: bool = True
+
+    @property
+    def decision_recipe(self) -> DecisionRecipe:
+        """The recipe, without updates where this is a control."""
+        recipe = RECIPES[self.recipe]
+        if self.updates:
+            return recipe
+        still = dataclasses.replace(recipe.settings, learning_rate=NO_UPDATES)
+        return dataclasses.replace(recipe, settings=still)
 
 
 def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]:
@@ -79,7 +98,7 @@ def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]
         began, busy = time.perf_counter(), time.process_time()
         found = search_decision(
             row.problem,
-            RECIPES[variant.recipe],
+            variant.decision_recipe,
             seed,
             row.objective,
             linkage=variant.linkage,
@@ -113,6 +132,7 @@ def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]
         "variant": variant.name,
         "recipe": variant.recipe,
         "linkage": variant.linkage,
+        "updates": variant.updates,
         "tensors": len(row.problem.tensors),
         "dims": len(row.problem.dim_class),
         "groups": row.problem.num_classes,

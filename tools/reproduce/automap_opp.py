@@ -37,6 +37,7 @@ VARIANTS = (
     Variant("dqn", "opp", fresh=True),
     Variant("no-linkage", "opp", linkage=False),
     Variant("published", "published-opp"),
+    Variant("no-updates", "opp", updates=False),
 )
 
 T5_MAP = (

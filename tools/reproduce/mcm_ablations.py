@@ -19,7 +19,7 @@ from mcm_study.cells import Cell, Record, graph_name
 from mcm_study.classical import Portfolio
 from mcm_study.command_line import parser_of, run_experiment
 from mcm_study.curves import Panel
-from mcm_study.methods import Method
+from mcm_study.methods import Method, dp_method
 from mcm_study.problems import Setting
 from mcm_study.summary import panel_summary
 
@@ -28,6 +28,7 @@ from mcm_passes.learning.recipes import RECIPES, Recipe
 
 NAME = "mcm_ablations"
 SAMPLES, SEEDS = 1000, 5
+NOTHING_LEARNED = "nothing learned"
 BASES = ("default", "no-prior")
 BERT = "zoo:bert-large{shape_only=true}"
 ON_BERT = "rules and clones on BERT-large"
@@ -58,18 +59,20 @@ def changes(base: str) -> Iterator[tuple[str, Recipe, dict[str, Any]]]:
     windows = "all windows" if recipe.improving else "only windows that may improve"
     yield windows, replace(recipe, improving=not recipe.improving), {}
     still = replace(recipe.ppo, learning_rate=1e-12, node_scores=0.0)
-    yield "nothing learned", replace(recipe, ppo=still), {}
+    yield NOTHING_LEARNED, replace(recipe, ppo=still), {}
     yield "no scores of single nodes", replace(recipe, ppo=replace(recipe.ppo, node_scores=0.0)), {}
     yield "no relays: strict rule", recipe, {"routing": "strict"}
     yield "no clones", recipe, {"clones": False}
 
 
 def rules() -> Iterator[tuple[str, Recipe, dict[str, Any]]]:
-    """Both rules for long dependencies, with and without clones."""
+    """Both rules for long dependencies, with and without clones, and what learns nothing."""
     for routing, relays in (("relay", "relays"), ("strict", "no relays")):
         for clones, words in ((True, "clones"), (False, "no clones")):
             changed = {"routing": routing, "clones": clones}
             yield f"{relays}, {words}", RECIPES["default"], changed
+    recipe = RECIPES["default"]
+    yield NOTHING_LEARNED, replace(recipe, ppo=replace(recipe.ppo, learning_rate=0.0)), {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,6 +101,8 @@ def _cells(
         graph = graph_name(model)
         setting = Setting(model)
         cells.append(Cell(experiment, graph, setting, Portfolio(), 0))
+        classical = dp_method(options.samples)
+        cells += [Cell(experiment, graph, setting, classical, s) for s in range(options.seeds)]
         for name, recipe, elsewhere in changed:
             method = Method(name, name, "learn", options.samples, "random", recipe)
             where = replace(setting, **elsewhere)

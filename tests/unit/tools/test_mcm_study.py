@@ -244,6 +244,59 @@ def test_cells_are_kept_and_found_again(study: Any, tmp_path: Path) -> None:
     assert kept.find(wanted[2])["steps"] != record["steps"]
 
 
+def test_every_method_that_learns_has_a_control(study: Any) -> None:
+    methods = study("methods")
+    known = {method.name: method for method in methods.standard_methods(100, 400)}
+    learning = [m for m in known.values() if m.kind in {"learn", "draw and learn"}]
+    assert len(learning) >= 9
+    for method in learning:
+        control = known[method.name + methods.CONTROL]
+        assert (control.samples, control.weights) == (method.samples, method.weights)
+        assert control.recipe == method.recipe
+        assert control.kind.endswith("do not learn")
+    assert methods.DP in known
+
+
+def test_controls_and_dp_are_measured_without_an_update(
+    study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcm_passes.strategies import rl_run
+
+    methods, problems = study("methods"), study("problems")
+    problem = problems.study_problem(problems.Setting(MODEL))
+    known = {method.name: method for method in methods.standard_methods(60, 60)}
+    # Is called before JAX is loaded, which only learning needs.
+    monkeypatch.setattr(rl_run, "use_one_thread", None)
+    evaluated: dict[str, int] = {}
+    for name in ("dp", "rl-still", "fine-tuned-no-prior-still", "everything-still"):
+        record = study("recording").RecordedPeriods(problem, ())
+        methods.run_method(known[name], problem, 0, record)
+        assert record.valid > 0
+        evaluated[name] = record.samples
+    assert evaluated.pop("dp") < 20
+    assert set(evaluated.values()) == {60}
+    record = study("recording").RecordedPeriods(problem, ())
+    with pytest.raises(TypeError):
+        methods.run_method(known["rl"], problem, 0, record)
+
+
+def test_what_learning_adds_is_told_seed_by_seed(study: Any) -> None:
+    panel = _panel(study, {"dp": [(1, 1.0)], "rl": [(1, 1.1)], "rl-still": [(1, 1.0), (40, 1.1)]})
+    data = study("summary").panel_summary(panel, _labels(panel))
+    controls = data["methods"]["rl"]["controls"]
+    assert controls["dp"]["20"] == pytest.approx([10.0, 0.0])
+    assert controls["no updates"]["20"] == pytest.approx([10.0, 0.0])
+    assert controls["no updates"]["1000"] == pytest.approx([0.0, 0.0])
+    text = study("page_parts").controls_part(data, ("20", "1000"))
+    assert text.count("\n|") == 3
+    assert "| `rl` | +10.0 ± 0.0 % | +10.0 ± 0.0 % | +10.0 ± 0.0 % | +0.0 ± 0.0 % |" in text
+    rows = study("bars").control_rows(panel, "here: ", 20)
+    found = {row["claim"]: row["measured"] for row in rows}
+    assert found["here: RL over `dp`, 20 samples"] == "+10.0 ± 0.0 %"
+    assert found["here: RL over the same without updates, 20 samples"] == "+10.0 ± 0.0 %"
+    assert found["here: zero-shot over `dp`, 20 samples"] == "not measured"
+
+
 def test_a_key_follows_all_that_decides(study: Any) -> None:
     problems, methods, cells = study("problems"), study("methods"), study("cells")
     method = methods.Method("random", "Random", "random", 30)

@@ -10,6 +10,7 @@ import numpy as np
 from mcm_compiler.partition import Floats
 from mcm_study.curves import Panel, geometric_mean, mean_and_deviation
 from mcm_study.leads import common_seeds, empty_seeds, lead_percent
+from mcm_study.methods import CONTROL, DP
 from mcm_study.summary import ZERO_SHOT_SAMPLES, annealing_of
 from mcm_study.thresholds import TABLE_2_RL, levels_between, levels_of_curve, samples_to
 
@@ -52,6 +53,32 @@ def lead_row(
     text = ", ".join(f"`{name}` {count}" for name, count in empty.items() if count)
     text = f"nothing valid found: {text} of {len(seeds)} seeds"
     return row(claim, bar, text, empty[ours] == 0)
+
+
+def control_row(panel: Panel, claim: str, ours: str, theirs: str, count: int) -> Row:
+    """How far one method leads what learns nothing, seed by seed; nothing was promised."""
+    leads = lead_percent(panel, ours, [theirs], count)
+    if leads is None:
+        measured = {ours, theirs} <= set(panel.methods)
+        return row(claim, "none", "nothing valid found" if measured else "not measured", None)
+    mean, deviation = mean_and_deviation(leads)
+    return row(claim, "none", f"{mean:+.1f} ± {deviation:.1f} %", True)
+
+
+def control_rows(panel: Panel, where: str, count: int) -> list[Row]:
+    """What learning adds to `dp`, and to the same machinery without updates."""
+    return [
+        control_row(panel, f"{where}{words} over {other}, {count:,} samples", name, theirs, count)
+        for name, words in (
+            ("rl", "RL"),
+            ("rl-no-prior", "RL without prior and windows"),
+            ("zero-shot", "zero-shot"),
+            ("everything", "everything on"),
+        )
+        for other, theirs in (("`dp`", DP), ("the same without updates", name + CONTROL))
+        # Zero-shot updates nothing: it is its own control.
+        if not (name == "zero-shot" and theirs != DP)
+    ]
 
 
 def optimum_row(panel: Panel, claim: str, method: str, count: int, share: float | None) -> Row:
@@ -158,6 +185,7 @@ def test_graph_rows(panel: Panel) -> list[Row]:
             panel, f"everything on, over Random, {at_short}", "everything", ["random"], short, 25
         ),
     ]
+    rows += control_rows(panel, "", short)
     first_by_place, first_by_curve = first_levels(panel)
     rows += [
         threshold_row(
@@ -230,6 +258,7 @@ def bert_rows(panel: Panel, measure: str, package: str) -> list[Row]:
                 )
                 for label, other, least in (("Random", "random", 6.11), ("SA", "sa", 5.85))
             ]
+    rows += control_rows(panel, f"{where}: ", count)
     if measure == "judge":
         rows += [
             catch_up_row(

@@ -47,6 +47,7 @@ class Run:
         cpu_s: processor seconds of all.
         cpu_at_marks: at each of `sample_counts(S)`.
         valid_share: partitions that run.
+        evaluated: partitions that it evaluated; fewer than it might where it ends by itself.
     """
 
     best: Floats
@@ -55,6 +56,7 @@ class Run:
     cpu_s: float
     cpu_at_marks: tuple[float, ...]
     valid_share: float
+    evaluated: int
 
     @classmethod
     def of(cls, record: Record, samples: int) -> Run:
@@ -70,6 +72,7 @@ class Run:
             cpu_s=record["cpu_s"],
             cpu_at_marks=tuple(record["cpu_at_marks"]),
             valid_share=record["valid"] / max(record["samples"], 1),
+            evaluated=record["samples"],
         )
 
     def at_cpu(self, seconds: float) -> float:

@@ -15,13 +15,17 @@ from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY
 from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.strategies.annealing import Annealing
 from mcm_passes.strategies.random_search import RandomSearch
 from mcm_passes.strategies.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 
-Kind = Literal["random", "annealing", "learn", "draw", "draw and learn"]
+Kind = Literal[
+    "random", "annealing", "dp", "learn", "draw", "draw and learn",
+    "do not learn", "draw and do not learn",
+]  # fmt: skip
 Source = Literal["", "random", "zero", "policy", "policy-no-prior"]
 """Weights of a policy: none, random ones, all 0, or a checkpoint that comes with the compiler."""
 
@@ -29,6 +33,12 @@ POLICIES: tuple[Source, ...] = ("policy", "policy-no-prior")
 
 DRAWS = 80
 """Partitions that are drawn before learning: 20 along each of four orders."""
+
+CONTROL = "-still"
+"""Ends the names of controls: the same method with a learning rate of 0."""
+
+DP = "dp"
+"""The classical strategy, as a method."""
 
 BATCH = 64
 """Partitions that random search draws at once: small, so that processor times are fine-grained."""
@@ -41,9 +51,11 @@ class Method:
     Attributes:
         name: in data and tables.
         label: in plots.
-        kind: `random` draws uniformly by SAMPLE; `annealing` is that of the paper; `learn` is PPO;
-            `draw` takes what a policy proposes, and does not learn; `draw and learn` takes `DRAWS`
-            of its proposals, and around the best of them a new policy learns on this graph alone.
+        kind: `random` draws uniformly by SAMPLE; `annealing` is that of the paper; `dp` is the
+            classical strategy of that name, with nothing random; `learn` is PPO; `draw` takes what
+            a policy proposes, and does not learn; `draw and learn` takes `DRAWS` of its proposals,
+            and around the best of them a new policy learns on this graph alone. Those that do not
+            learn are the controls of those that do: all is the same, but the learning rate is 0.
         samples: partitions it evaluates.
         weights: that its policy starts from.
         recipe: how it learns or draws; a policy with a card brings its layout, prior and sampler.
@@ -80,17 +92,22 @@ def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedP
         RandomSearch(batch=BATCH).solve(problem, record, rng, budget)
     elif method.kind == "annealing":
         Annealing().solve(problem, record, rng, budget)
+    elif method.kind == "dp":
+        ContiguousDp().solve(problem, record, rng, budget)
     else:
         assert method.recipe is not None
         recipe, weights = _policy(method.weights, method.recipe, rng)
+        draws = method.kind in {"draw", "draw and learn", "draw and do not learn"}
         # The advantage is normalised over the rollouts, so that the scale of rewards, which here
         # is that of the strategy, has no part in what is learned.
         run = LearnedRun.of(problem, record, budget, "fast", method.samples)
-        if method.kind != "learn":
+        if draws:
             run.draw(recipe, weights, rng, None if method.kind == "draw" else DRAWS)
-        if method.kind == "draw and learn":
+        if draws and method.kind != "draw":
             recipe = method.recipe
             weights = initial_weights(recipe.layout, int(rng.integers(1 << 31)))
+        if method.kind.endswith("do not learn"):
+            recipe = replace(recipe, ppo=replace(recipe.ppo, learning_rate=0.0))
         if method.kind != "draw":
             run.learn(recipe, weights, rng, 0.0)
 
@@ -116,6 +133,7 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
         Method("random", "Random", "random", long),
         Method("sa", "SA", "annealing", long),
         Method("sa-short", f"SA, {short} samples", "annealing", short),
+        dp_method(short),
         Method("rl", "RL", "learn", short, "random", default),
         Method("rl-windows", "RL, windows alone", "learn", short, "random", windows),
         Method("rl-no-prior", "RL, no prior", "learn", long, "random", no_prior),
@@ -141,7 +159,25 @@ def standard_methods(short: int, long: int) -> tuple[Method, ...]:
             "fine-tuned-windows", "fine-tuned, windows", "learn", short, "policy-no-prior", windows
         ),
     )
-    return tuple(m for m in methods if m.name != "sa-short" or short < long)
+    controlled = [c for m in methods for c in (m, *_control(m))]
+    return tuple(m for m in controlled if m.name != "sa-short" or short < long)
+
+
+def dp_method(samples: int) -> Method:
+    """The classical strategy `dp`, which evaluates a handful of partitions."""
+    return Method(DP, "dp, nothing learned", "dp", samples)
+
+
+def _control(method: Method) -> tuple[Method, ...]:
+    """A method that learns, without what is learned; none for others."""
+    kinds: dict[Kind, Kind] = {
+        "learn": "do not learn",
+        "draw and learn": "draw and do not learn",
+    }
+    if method.kind not in kinds:
+        return ()
+    name, label = method.name + CONTROL, f"{method.label}, no updates"
+    return (replace(method, name=name, label=label, kind=kinds[method.kind]),)
 
 
 def _policy(source: Source, recipe: Recipe, rng: np.random.Generator) -> tuple[Recipe, Weights]:

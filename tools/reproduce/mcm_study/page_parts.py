@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcm_study.curves import BASELINES
+from mcm_study.methods import CONTROL, DP
 from mcm_study.summary import at_count
 from mcm_study.tables import number, percent, seconds, table
 
@@ -19,6 +20,7 @@ def improvements_part(summary: Data, counts: Sequence[int]) -> str:
             f"`{name}`",
             *(number(at_count(method, count)) for count in counts),
             number(method["first_area"]),
+            f"{method['evaluated']:,.4g}" if method["evaluated"] < 100 else "all",
             f"{100 * method['valid_share']:.0f} %",
             str(len(method["seeds"])),
         ]
@@ -26,8 +28,9 @@ def improvements_part(summary: Data, counts: Sequence[int]) -> str:
     ]
     classical = summary["classical_mean"]
     text = "Geometric mean of the improvement after so many samples; `area` is the mean over the "
-    text += "first 200, `valid` the share of evaluated partitions that run.\n\n"
-    columns = ("method", *(f"@{count}" for count in counts), "area", "valid", "seeds")
+    text += "first 200, `evaluated` how many partitions it takes where it ends by itself, `valid` "
+    text += "the share of evaluated partitions that run.\n\n"
+    columns = ("method", *(f"@{count}" for count in counts), "area", "evaluated", "valid", "seeds")
     text += table(columns, rows)
     if classical is not None:
         text += (
@@ -36,6 +39,30 @@ def improvements_part(summary: Data, counts: Sequence[int]) -> str:
             f"than {classical['bound']:.3f}.\n"
         )
     return text
+
+
+def controls_part(summary: Data, marks: Sequence[str]) -> str:
+    """How far each method that learns leads `dp`, and itself without updates."""
+    rows = [
+        [
+            f"`{name}`",
+            *(
+                _lead(method["controls"][other].get(mark))
+                for other in ("dp", "no updates")
+                for mark in marks
+            ),
+        ]
+        for name, method in summary["methods"].items()
+        if name not in (*BASELINES, DP) and not name.endswith(CONTROL)
+    ]
+    columns = ("method", *(f"over {other} @{m}" for other in ("dp", "no updates") for m in marks))
+    text = (
+        "What learning adds, seed by seed: lead over `dp`, and over the same machinery (sampler, "
+    )
+    text += (
+        "prior, windows, orders, starting anew, number of samples and seeds) without updates.\n\n"
+    )
+    return text + table(columns, rows)
 
 
 def leads_part(summary: Data, marks: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from mcm_study.curves import NOTHING_YET
 from mcm_study.page_parts import (
     all_graphs_part,
     by_graph_part,
+    controls_part,
     equal_time_part,
     improvements_part,
     leads_part,
@@ -48,6 +49,16 @@ _METHODS = (
         "`sa`, `sa-short`",
         "annealing on probabilities as in MCM, section 5.1; its temperature falls over all its "
         "samples, so that with fewer of them it is a search of its own",
+    ),
+    (
+        "`dp`",
+        "the classical strategy of that name: cuts of a few topological orders, nothing learned "
+        "and nothing random; it ends by itself after a handful of partitions",
+    ),
+    (
+        "`...-still`",
+        "the same machinery without updates: sampler, prior, windows, orders, samples and seeds of "
+        "the method before it, with a learning rate of 0",
     ),
     (
         "`rl`, `rl-windows`, `rl-no-prior`",
@@ -137,6 +148,7 @@ def test_graphs(data: Data) -> str:
             "![Improvement against samples](images/mcm_test_graphs.png)\n",
             improvements_part(summary, (20, 50, 100, 200, 1000, 4000)),
             leads_part(summary, ("200", "1000", "4000")),
+            controls_part(summary, ("20", "200", "1000", "4000")),
             "### All graphs\n",
             "Share of the proven bound and of the best that is known, over all graphs, and "
             "improvement over all graphs where the "
@@ -150,7 +162,7 @@ def test_graphs(data: Data) -> str:
             by_graph_part(
                 summary,
                 (
-                    *("random", "sa", "rl-no-prior", "rl", "prior"),
+                    *("random", "sa", "dp", "rl-no-prior", "rl", "rl-still", "prior"),
                     *("zero-shot", "fine-tuned", "everything"),
                 ),
             ),
@@ -176,6 +188,7 @@ def bert(data: Data) -> str:
             unsolved_part(summary),
             improvements_part(summary, (20, 50, 100, 200, 423, 800)),
             leads_part(summary, ("200", "800")),
+            controls_part(summary, ("20", "200", "800")),
             thresholds_part("Samples to thresholds:", data["thresholds"].get(title, [])),
             equal_time_part(summary, "####"),
         ]

@@ -11,9 +11,13 @@ from mcm_compiler.partition import Floats
 from mcm_study.curves import MARKS, Panel, Run, geometric_mean, pair, rounded, sample_counts
 from mcm_study.equal_time import SECONDS, against_classical, at_seconds
 from mcm_study.leads import lead_percent
+from mcm_study.methods import CONTROL, DP
 
 LEAD_MARKS = (200, 800, 1000, 4000)
 """Numbers of samples at which leads over Random and SA are told."""
+
+CONTROL_MARKS = (20, 100, 200, 800, 1000, 4000)
+"""Numbers of samples at which leads over what learns nothing are told."""
 
 ZERO_SHOT_SAMPLES = 200
 """Within which zero-shot is held against the others."""
@@ -89,11 +93,16 @@ def _method(panel: Panel, common: Panel, name: str, label: str) -> dict[str, Any
         "curve": [pair(curves[:, count - 1]) for count in counts],
         "first_area": pair(curves[:, :ZERO_SHOT_SAMPLES].mean(axis=1)),
         "valid_share": rounded(_over_runs(common, name, seeds, lambda run: run.valid_share)),
+        "evaluated": rounded(_over_runs(common, name, seeds, lambda run: run.evaluated)),
         "cpu_s": rounded(_over_runs(common, name, seeds, lambda run: run.cpu_s)),
         "cpu_s_1000": rounded(_over_runs(common, name, seeds, lambda run: _cpu_at(run, samples))),
         "leads": {
             other: {str(mark): _lead(common, name, others, mark) for mark in LEAD_MARKS}
             for other, others in (("random", ["random"]), ("sa", annealing_of(common)))
+        },
+        "controls": {
+            label: {str(mark): _lead(common, name, [other], mark) for mark in CONTROL_MARKS}
+            for label, other in (("dp", DP), ("no updates", name + CONTROL))
         },
         "by_graph": {
             graph: pair([panel.runs[name, graph, seed].best[-1] for seed in seeds])
