@@ -92,7 +92,8 @@ def command(
         show_diagnostics(found.diagnostics)
         outcome = "holds" if found.holds else "does not hold"
         if found.holds and not found.complete:
-            outcome = "holds as far as it was checked: equality was not"
+            skipped = " and ".join(step.name for step in found.steps if step.skipped)
+            outcome = f"holds as far as it was checked: {skipped} was not"
         click.echo(f"{printable(str(folder))} {outcome}")
     if not found.holds or (strict and not found.complete):
         ctx.exit(FAILURE_EXIT)
