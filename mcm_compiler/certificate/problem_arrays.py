@@ -157,11 +157,11 @@ def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kin
     wanted = {"int": int, "float": (int, float), "bool": bool}.get(kind, str)
     if not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
         raise MalformedError(f"machine.{name} is not of the type {kind}")
-    if kind == "float":
-        value = float(value)
-    if kind in ("int", "float") and not 0 <= value < 1e100:
+    if isinstance(value, str):
+        return value
+    if not 0 <= value < 1e100:
         raise MalformedError(f"machine.{name} is {value}")
-    return value
+    return float(value) if kind == "float" else value
 
 
 def vector(arrays: Mapping[str, Array], name: str, dtype: Any) -> Array:

@@ -104,7 +104,8 @@ def command(
         show_diagnostics((*found.diagnostics, *open_points))
         outcome = "holds" if found.holds else "does not hold"
         if found.holds and not found.complete:
-            outcome = "holds as far as it was checked: equality was not"
+            skipped = " and ".join(step.name for step in found.steps if step.skipped)
+            outcome = f"holds as far as it was checked: {skipped} was not"
         click.echo(f"{printable(str(folder))} {outcome}")
     if not found.holds:
         ctx.exit(FAILURE_EXIT)

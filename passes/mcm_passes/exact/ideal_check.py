@@ -70,6 +70,19 @@ class IdealCheck:
         for v in reversed(self._fixed):
             for u in _units(self._above[v]):
                 self._below[u] |= 1 << v
+        self._following: list[list[int]] = [[] for _ in range(problem.num_units)]
+        for v in self._fixed:
+            for u in _units(self._before[v]):
+                self._following[u].append(v)
+        self._work: list[float] = problem.compute_s.tolist()
+        self._speed: list[float] = problem.chip_speed.tolist()
+        self._ready: dict[int, list[int]] = {}
+        self._crossed: dict[int, list[_Tensor]] = {}
+        self._pinned_to: dict[int, int] = {}
+        for u in self._fixed:
+            if (pin := int(problem.pinned_chip[u])) >= 0:
+                self._pinned_to[pin] = self._pinned_to.get(pin, 0) | 1 << u
+        self._pinned = sum(self._pinned_to.values())
         self._items: list[_Item] = []
         self._needs: list[set[int]] = [set() for _ in range(problem.num_units)]
         self._tensors: list[_Tensor] = []
@@ -202,11 +215,12 @@ class IdealCheck:
         queue, seen = [held], {held}
         while queue:
             at = queue.pop()
-            for u in self._fixed:
+            for u in self._ready_at(at):
                 grown = at | 1 << u
-                if grown == at or self._before[u] & ~at or grown in seen:
+                if grown in seen:
                     continue
                 seen.add(grown)
+                self._grow(at, u, grown)
                 self.windows += 1
                 larger, fits = self._weigh(held, grown, arriving, chip, period_s)
                 if larger:
@@ -216,15 +230,36 @@ class IdealCheck:
             if self.windows > self._most_windows:
                 return
 
+    def _ready_at(self, held: int) -> list[int]:
+        """Units that an ideal can take in next."""
+        if held not in self._ready:
+            self._ready[held] = [
+                u for u in self._fixed if not (held >> u & 1 or self._before[u] & ~held)
+            ]
+        return self._ready[held]
+
+    def _grow(self, at: int, u: int, grown: int) -> None:
+        """Derives what is ready behind an ideal, and what crosses it, from the one before."""
+        if grown not in self._ready:
+            after = [v for v in self._following[u] if not self._before[v] & ~grown]
+            self._ready[grown] = sorted([*(v for v in self._ready_at(at) if v != u), *after])
+        if grown not in self._crossed:
+            known = [*self._crossing(at), *self._made[u]]
+            self._crossed[grown] = [t for t in known if self._crosses(t, grown)]
+
+    def _crosses(self, tensor: _Tensor, held: int) -> bool:
+        return bool(tensor.readers & ~held) or (self._ends and tensor.to_host)
+
     def _crossing(self, held: int) -> list[_Tensor]:
         if held == self._all:
             return []
-        return [
-            t
-            for t in self._tensors
-            if (not t.producer or t.producer & held)
-            and (t.readers & ~held or (self._ends and t.to_host))
-        ]
+        if held not in self._crossed:
+            self._crossed[held] = [
+                t
+                for t in self._tensors
+                if (not t.producer or t.producer & held) and self._crosses(t, held)
+            ]
+        return self._crossed[held]
 
     def _weigh(
         self, held: int, grown: int, arriving: list[_Tensor], chip: int, period_s: float
@@ -232,19 +267,17 @@ class IdealCheck:
         """Whether larger windows may be below the period, and whether this one is."""
         limits = self._limits
         inside = _units(grown & ~held)
-        speed = float(self._problem.chip_speed[chip])
+        speed = self._speed[chip]
         sram = limits.sram_bytes[chip]
         needed = set[int]().union(*(self._needs[u] for u in inside))
         items = [self._items[i] for i in sorted(needed)]
-        seconds = sum(float(self._problem.compute_s[u]) for u in inside)
+        seconds = sum(self._work[u] for u in inside)
         seconds += sum(item.seconds for item in items)
         weights = sum(item.weight for item in items)
         if seconds / speed >= period_s or (weights > sram and not self._problem.streams):
             return False, False
-        pins = self._problem.pinned_chip
-        if any(pins[u] >= 0 and pins[u] != chip for u in inside) or any(
-            pins[u] == chip for u in self._fixed if not grown >> u & 1
-        ):
+        wanted, pinned = self._pinned_to.get(chip, 0), grown & ~held & self._pinned
+        if pinned & ~wanted or wanted & ~grown:
             return True, False
         leaving = self._crossing(grown)
         seconds += sum(

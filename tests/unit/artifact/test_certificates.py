@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -29,6 +30,7 @@ from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.registry import PROOF_CHECKERS
 from tools.figure_mutations import rehash
 
+ROOT = Path(__file__).parents[3]
 HEAD, ARRAYS = "certificate.json", "certificate.safetensors"
 
 
@@ -124,7 +126,7 @@ def set_at(name: str, index: int, value: float) -> Callable[[Path], None]:
     return edit_arrays(lambda arrays: arrays[name].__setitem__(index, value))
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no head": (lambda folder: (folder / HEAD).unlink(), "No such file"),
     "no arrays": (lambda folder: (folder / ARRAYS).unlink(), "missing"),
     "head cut off": (cut(HEAD), "not JSON"),
@@ -300,3 +302,14 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "MCM-V071"
     assert "pipelines of" in diagnostic.message
+
+
+def test_the_head_is_of_the_published_schema(folder: Path) -> None:
+    schema = json.loads((ROOT / "docs/schema/certificate.schema.json").read_text())
+    jsonschema.validate(json.loads((folder / HEAD).read_text()), schema)
+
+
+def test_every_array_is_documented(folder: Path) -> None:
+    text = (ROOT / "docs/output-folder.md").read_text()
+    for name in load_file(folder / ARRAYS):
+        assert f"`{name.removesuffix('.text').removesuffix('.ends').removesuffix('.ptr')}`" in text
