@@ -116,6 +116,9 @@ class ConstantOp:
 class ValueNumbers:
     """The table of all keys.
 
+    Args:
+        contents: of weights, where another table has looked at them already.
+
     Attributes:
         contents: of weights.
         constant: numbers of constants.
@@ -123,8 +126,8 @@ class ValueNumbers:
         pending: ops on constants that are not computed yet, in the order in which they were met.
     """
 
-    def __init__(self) -> None:
-        self.contents = WeightContents()
+    def __init__(self, contents: WeightContents | None = None) -> None:
+        self.contents = contents or WeightContents()
         self.constant: set[int] = set()
         self.shapes: dict[int, tuple[int, ...]] = {}
         self.pending: dict[int, ConstantOp] = {}
@@ -169,7 +172,9 @@ class ValueNumbers:
     def weight_of_array(self, array: np.ndarray) -> int:
         """The number of a constant with these elements."""
         held = np.ascontiguousarray(array).reshape(array.shape)
-        return self.weight(ir.Tensor(held))
+        number = self.of(WeightKey(self.contents.content_of_new(ir.Tensor(held))))
+        self.constant.add(number)
+        return number
 
     def outputs(self, op: OpKey) -> tuple[int, ...]:
         """The numbers of an op's outputs, of those too that have no name."""

@@ -46,7 +46,8 @@ def test_data_of_the_user_instead_of_random_inputs(compiled):
     assert report.holds
     assert report.verification.seeds == ()
     assert report.verification.data_sets == ("mine",)
-    assert report.steps[-1].detail == "1 output equal to the bit for 1 data set; as the data expect"
+    told = "1 output equal to the bit for 1 data set; as the data expect"
+    assert report.steps[-1].detail.startswith(told)
 
 
 def test_mcm_v022_data_that_expect_something_else(compiled):
