@@ -115,7 +115,7 @@ def test_mcm_v005_takes_the_place_of_mcm_v020(compiled, monkeypatch):
     def broken(path, batches, outputs):
         return [Diagnostic("MCM-V005", "it differs", at=f"output {outputs}")]
 
-    monkeypatch.setattr(equality, "run_chain", lambda *args: [{"y": X}])
+    monkeypatch.setattr(equality, "run_chain", lambda *args, **more: [{"y": X}])
     report = check_folder(folder, seeds=(0,))
     assert [d.code for d in report.diagnostics] == ["MCM-V020"]
     monkeypatch.setattr(equality, "unwritten_outputs", broken)
