@@ -13,6 +13,7 @@ from mcm_compiler.artifact.manifest import Manifest, read_manifest
 from mcm_compiler.artifact.structure_check import load_chips
 from mcm_compiler.artifact.user_model import UserModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.equivalence.followed_passes import constant_bytes
 from mcm_compiler.equivalence.same_model import model_differences
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.weight_contents import WeightContents
@@ -54,6 +55,7 @@ def prove_folder(
         placeholders=manifest.shape_only,
         unfollowed_passes=manifest.unfollowed_passes,
         contents=contents,
+        max_constant_bytes=constant_bytes(manifest.pipeline),
     )
     return proof if model is None else replace(proof, model=Path(model.name).name)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.equivalence.chip_values import number_chips
+from mcm_compiler.equivalence.followed_passes import MAX_CONSTANT_BYTES
 from mcm_compiler.equivalence.own_identities import OwnIdentities
 from mcm_compiler.equivalence.source_values import number_source
 from mcm_compiler.equivalence.value_numbers import ValueNumbers
@@ -23,6 +24,7 @@ def prove_chips(
     placeholders: bool,
     unfollowed_passes: Sequence[str] = (),
     contents: WeightContents | None = None,
+    max_constant_bytes: int = MAX_CONSTANT_BYTES,
 ) -> StructureProof:
     """Holds every op of the chips against the model.
 
@@ -33,11 +35,12 @@ def prove_chips(
         placeholders: whether `ConstantOfShape` stands for weights that are known by name alone.
         unfollowed_passes: passes that may have changed ops in ways that no rule covers.
         contents: of weights, where they were looked at before.
+        max_constant_bytes: operands and results of ops on constants that are computed.
 
     Raises:
         CompileError: MCM-V068 where functions expand beyond all bounds.
     """
-    numbers, identities = ValueNumbers(contents), OwnIdentities()
+    numbers, identities = ValueNumbers(contents, max_constant_bytes), OwnIdentities()
     values = number_source(numbers, source, identities, placeholders=placeholders)
     found = number_chips(numbers, values, chips, wires, identities, placeholders=placeholders)
     outputs = [name for name, number in values.outputs if found.outputs.get(name) != number]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.equivalence.followed_passes import MAX_CONSTANT_BYTES
 from mcm_compiler.equivalence.weight_contents import WeightContents
 
 
@@ -118,6 +119,7 @@ class ValueNumbers:
 
     Args:
         contents: of weights, where another table has looked at them already.
+        max_constant_bytes: operands and results of ops on constants that are computed.
 
     Attributes:
         contents: of weights.
@@ -126,8 +128,13 @@ class ValueNumbers:
         pending: ops on constants that are not computed yet, in the order in which they were met.
     """
 
-    def __init__(self, contents: WeightContents | None = None) -> None:
+    def __init__(
+        self,
+        contents: WeightContents | None = None,
+        max_constant_bytes: int = MAX_CONSTANT_BYTES,
+    ) -> None:
         self.contents = contents or WeightContents()
+        self.max_constant_bytes = max_constant_bytes
         self.constant: set[int] = set()
         self.shapes: dict[int, tuple[int, ...]] = {}
         self.pending: dict[int, ConstantOp] = {}
