@@ -73,18 +73,21 @@ def folders(into: Path) -> dict[str, tuple[Path, Path, int]]:
         write_model(build_zoo_model(spec), path)
         return path
 
-    compile_to("bert-tiny", zoo_file("bert-tiny"), "mcm4", 3)
-    compile_to("bert-tiny, 2 pipelines", zoo_file("bert-tiny"), "mcm16", 1, replicas=2)
-    compile_to("cnn", zoo_file("residual-cnn"), "mcm4", 3)
+    narrow_bert = "bert-tiny{layers=1,hidden=16,intermediate=32,vocab=64,positions=16,seq=8}"
+    narrow_cnn = "residual-cnn{image_size=16,classes=10,stages=2,blocks=1,width=8}"
+    compile_to("bert-tiny", zoo_file("bert-tiny"), "mcm4", 1)
+    compile_to("bert-tiny, narrow", zoo_file(narrow_bert), "mcm4", 5)
+    compile_to("bert-tiny, narrow, 2 pipelines", zoo_file(narrow_bert), "mcm16", 4, replicas=2)
+    compile_to("cnn", zoo_file(narrow_cnn), "mcm4", 6)
     text = load_target("mcm36").source_text.replace(*SMALL_CHIPS)
     small = into / "small.toml"
     small.write_text(text)
     path = into / "wide.onnx"
     onnx.save(wide_products(), path)
-    compile_to("sharded", path, str(small), 3)
+    compile_to("sharded", path, str(small), 6)
     for name in ("torch_if_opset13", "torch_loop_opset13", "text_scan", "onnxscript_loop_break"):
-        compile_to(name, EXPORTS / f"{name}.onnx", "mcm4", 2)
-    compile_to("onnxscript_functions", EXPORTS / "onnxscript_functions.onnx", "mcm4", 2)
+        compile_to(name, EXPORTS / f"{name}.onnx", "mcm4", 4)
+    compile_to("onnxscript_functions", EXPORTS / "onnxscript_functions.onnx", "mcm4", 4)
     return made
 
 

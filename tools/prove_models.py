@@ -5,6 +5,8 @@ cases without a search and without a run, and holds the chips against the model.
 wholly is listed. `--update` writes tools/data/proven_models.json.
 
     python tools/prove_models.py [exports] [zoo] [conformance] [--update]
+
+Families that are not named keep what the record says of them.
 """
 
 from __future__ import annotations
@@ -157,7 +159,8 @@ def main(arguments: list[str]) -> int:
                 rows.append(row)
                 if not row.whole and row.ops:
                     print(f"{row.family} {row.name}: {row.proven} of {row.ops}: {row.reason}")
-    record: dict[str, Any] = {"command": "python tools/prove_models.py --update"}
+    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record["command"] = "python tools/prove_models.py [exports] [zoo] [conformance] --update"
     record["versions"] = versions()
     for family in dict.fromkeys(row.family for row in rows):
         of_family = [row for row in rows if row.family == family]

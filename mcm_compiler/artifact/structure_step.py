@@ -13,8 +13,10 @@ from mcm_compiler.artifact.manifest import Manifest, read_manifest
 from mcm_compiler.artifact.structure_check import load_chips
 from mcm_compiler.artifact.user_model import UserModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.equivalence.followed_passes import constant_bytes
 from mcm_compiler.equivalence.same_model import model_differences
 from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.equivalence.weight_contents import WeightContents
 from mcm_compiler.ir.dimensions import free_inputs
 from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.units import count_text
@@ -40,9 +42,9 @@ def prove_folder(
     """
     manifest = manifest or read_manifest(folder)
     annotated = load_model(folder / layout.ANNOTATED)
-    source = annotated
+    source, contents = annotated, WeightContents()
     if model is not None:
-        faults = _user_model_faults(manifest, annotated, model)
+        faults = _user_model_faults(manifest, annotated, model, contents)
         if faults:
             raise CompileError(faults)
         source = model.imported
@@ -52,11 +54,15 @@ def prove_folder(
         manifest.wires,
         placeholders=manifest.shape_only,
         unfollowed_passes=manifest.unfollowed_passes,
+        contents=contents,
+        max_constant_bytes=constant_bytes(manifest.pipeline),
     )
     return proof if model is None else replace(proof, model=Path(model.name).name)
 
 
-def original_faults(original: ir.Model, annotated: ir.Model, name: str) -> list[Diagnostic]:
+def original_faults(
+    original: ir.Model, annotated: ir.Model, name: str, contents: WeightContents | None = None
+) -> list[Diagnostic]:
     """MCM-V062 where `annotated.onnx` is another model than the one in the user's file."""
     return [
         Diagnostic(
@@ -66,7 +72,7 @@ def original_faults(original: ir.Model, annotated: ir.Model, name: str) -> list[
             at=found.place,
             hint="the folder was changed, or compiled from another model; compile again",
         )
-        for found in model_differences(original, annotated)[:MAX_NAMED]
+        for found in model_differences(original, annotated, contents)[:MAX_NAMED]
     ]
 
 
@@ -127,7 +133,7 @@ _HINT = "the folder was changed; compile again"
 
 
 def _user_model_faults(
-    manifest: Manifest, annotated: ir.Model, model: UserModel
+    manifest: Manifest, annotated: ir.Model, model: UserModel, contents: WeightContents
 ) -> list[Diagnostic]:
     if manifest.model_sha256 != model.sha256:
         return [
@@ -140,8 +146,9 @@ def _user_model_faults(
                 hint="name the model that the folder was compiled from, or compile again",
             )
         ]
-    faults = original_faults(model.raw, annotated, model.name)
-    faults += original_faults(model.raw, model.imported, model.name) if not faults else []
+    faults = original_faults(model.raw, annotated, model.name, contents)
+    if not faults:
+        faults = original_faults(model.raw, model.imported, model.name, contents)
     return faults or _end_faults(manifest, model)
 
 

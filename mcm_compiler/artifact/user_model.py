@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from mcm_compiler import zoo
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.map_types import model_from_proto
 from mcm_compiler.ir.source import SOURCE
 from mcm_compiler.ir.sparse_weights import expand_sparse_weights
@@ -40,14 +41,15 @@ def read_user_model(name: str, manifest: Manifest) -> UserModel:
     Raises:
         CompileError: as a compile of the model.
     """
-    from mcm_compiler.api import build_zoo_model, import_named
+    from mcm_compiler.api import build_zoo_model
 
-    compiled, _ = import_named(name, manifest.dims, manifest.shapes)
-    source = SOURCE.get(compiled)
     if name.startswith(zoo.PREFIX):
         raw = build_zoo_model(name.removeprefix(zoo.PREFIX))
+        compiled, _ = import_model(raw, name, manifest.dims, manifest.shapes)
     else:
+        compiled, _ = import_onnx(Path(name), manifest.dims, manifest.shapes)
         raw = read_raw(Path(name))
+    source = SOURCE.get(compiled)
     return UserModel(name, source.sha256, raw, source.original)
 
 

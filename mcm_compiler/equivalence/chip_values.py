@@ -103,7 +103,10 @@ class _Chain:
             known: Numbers = {}
             for value in graph.inputs:
                 arrived = self._arrived.get((chip.chip, value.name or ""))
-                known[value] = self._numbers.unknown() if arrived is None else arrived
+                if arrived is not None:
+                    known[value] = arrived
+                elif value.const_value is None:
+                    known[value] = self._numbers.unknown()
             walk = GraphWalk(
                 self._numbers, chip.model, self._identities, placeholders=self._placeholders
             )

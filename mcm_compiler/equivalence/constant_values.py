@@ -13,9 +13,6 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.equivalence.value_numbers import ConstantOp, OutputKey, ValueNumbers
 from mcm_compiler.execution import run_model
 
-MAX_VALUE_BYTES = 1 << 22
-"""Operands and results of an op that is computed."""
-
 MAX_ROUND_BYTES = 1 << 28
 """Operands that one session gets."""
 
@@ -62,14 +59,18 @@ def _within_limits(ops: Sequence[ConstantOp], numbers: ValueNumbers) -> list[Con
         result = _declared_bytes(op.node)
         if result is None:
             result = _bound(op, numbers, sizes)
-        if result is None or result > MAX_VALUE_BYTES:
+        if result is None or result > numbers.max_constant_bytes:
             continue
         operands = {n for n in op.key.inputs if n is not None}
         needed = 0
         for operand in operands - sizes.keys():
             content = numbers.known_content(operand)
             tensor = None if content is None else numbers.contents.tensor(content)
-            if tensor is None or tensor.dtype not in _TYPES or tensor.nbytes > MAX_VALUE_BYTES:
+            if (
+                tensor is None
+                or tensor.dtype not in _TYPES
+                or tensor.nbytes > numbers.max_constant_bytes
+            ):
                 break
             needed += tensor.nbytes
         else:
@@ -211,7 +212,7 @@ class _Evaluation:
         results = run_model(model, {})
         for number in outputs:
             array = results[f"v{number}"]
-            if isinstance(array, np.ndarray) and _is_computed(array):
+            if isinstance(array, np.ndarray) and _is_computed(array, numbers.max_constant_bytes):
                 numbers.equate(number, numbers.weight_of_array(array))
                 self.found += 1
         for op in ops:
@@ -230,8 +231,8 @@ class _Evaluation:
                 numbers.equate(numbers.raw(OutputKey(again, index)), known)
 
 
-def _is_computed(array: np.ndarray) -> bool:
-    return array.dtype in _NUMPY_TYPES and array.nbytes <= MAX_VALUE_BYTES
+def _is_computed(array: np.ndarray, limit: int) -> bool:
+    return array.dtype in _NUMPY_TYPES and array.nbytes <= limit
 
 
 def _tensor_proto(array: np.ndarray, name: str) -> onnx.TensorProto:

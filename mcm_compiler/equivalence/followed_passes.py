@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PASSES
 
 DISTRIBUTION = "mcm-compiler"
@@ -12,6 +13,29 @@ FOLLOWED = frozenset(
      "legalize", "split", "lower", "simulate", "emit", "verify"}
 )  # fmt: skip
 """Built-in passes; what any other pass did to an op is left to runs."""
+
+
+MAX_CONSTANT_BYTES = 1 << 22
+"""Operands and results of ops that the proof computes, unless a pass was told to compute more."""
+
+_MOST_CONSTANT_BYTES = 1 << 30
+
+_FOLDING_OPTION = "max_fold_bytes"
+
+
+def constant_bytes(pipeline: str) -> int:
+    """Up to which size the passes of a pipeline may have computed constants.
+
+    Args:
+        pipeline: of a manifest; anything but a pipeline counts as one without options.
+    """
+    try:
+        specs = spec_text.parse_list(pipeline)
+    except CompileError:
+        return MAX_CONSTANT_BYTES
+    given = [str(dict(spec.options).get(_FOLDING_OPTION, "")) for spec in specs]
+    asked = [int(text) for text in given if text.isdecimal() and len(text) < 20]
+    return min(max([MAX_CONSTANT_BYTES, *asked]), _MOST_CONSTANT_BYTES)
 
 
 def unfollowed_passes(pipeline: str) -> tuple[str, ...]:

@@ -92,9 +92,9 @@ class GraphWalk:
         self._ops = 0
 
     def initializers(self, graph: ir.Graph, known: Numbers) -> None:
-        """Numbers the weights of a graph."""
+        """Numbers the weights of a graph; what is given to one from outside takes its place."""
         for value in graph.initializers.values():
-            if value.const_value is not None:
+            if value.const_value is not None and value not in known:
                 known[value] = self._numbers.weight(value.const_value)
 
     def run(

@@ -15,6 +15,7 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.equivalence.own_identities import OwnIdentities
 from mcm_compiler.equivalence.source_values import SourceValues, number_source
 from mcm_compiler.equivalence.value_numbers import ValueNumbers
+from mcm_compiler.equivalence.weight_contents import WeightContents
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,17 @@ class ModelDifference:
     what: str
 
 
-def model_differences(original: ir.Model, form: ir.Model) -> list[ModelDifference]:
+def model_differences(
+    original: ir.Model, form: ir.Model, contents: WeightContents | None = None
+) -> list[ModelDifference]:
     """Where `form` is another model than `original`; empty where it is the same.
 
     Args:
         original: the model as its file has it, or as it was built.
         form: what is said to be the same model.
+        contents: of weights, where they were looked at before.
     """
-    numbers, identities = ValueNumbers(), OwnIdentities()
+    numbers, identities = ValueNumbers(contents), OwnIdentities()
     first = number_source(numbers, original, identities, placeholders=False, compute=False)
     known_before = len(numbers)
     second = number_source(numbers, form, identities, placeholders=False, compute=False, again=True)
@@ -54,7 +58,6 @@ def model_differences(original: ir.Model, form: ir.Model) -> list[ModelDifferenc
                 ModelDifference(f"output {quote(name)}", "is computed in another way")
                 for name in dict.fromkeys(wrong)
             ]
-    numbers.contents.close()
     return faults
 
 

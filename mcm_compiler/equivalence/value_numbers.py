@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.equivalence.followed_passes import MAX_CONSTANT_BYTES
 from mcm_compiler.equivalence.weight_contents import WeightContents
 
 
@@ -116,6 +117,10 @@ class ConstantOp:
 class ValueNumbers:
     """The table of all keys.
 
+    Args:
+        contents: of weights, where another table has looked at them already.
+        max_constant_bytes: operands and results of ops on constants that are computed.
+
     Attributes:
         contents: of weights.
         constant: numbers of constants.
@@ -123,8 +128,13 @@ class ValueNumbers:
         pending: ops on constants that are not computed yet, in the order in which they were met.
     """
 
-    def __init__(self) -> None:
-        self.contents = WeightContents()
+    def __init__(
+        self,
+        contents: WeightContents | None = None,
+        max_constant_bytes: int = MAX_CONSTANT_BYTES,
+    ) -> None:
+        self.contents = contents or WeightContents()
+        self.max_constant_bytes = max_constant_bytes
         self.constant: set[int] = set()
         self.shapes: dict[int, tuple[int, ...]] = {}
         self.pending: dict[int, ConstantOp] = {}
@@ -169,7 +179,9 @@ class ValueNumbers:
     def weight_of_array(self, array: np.ndarray) -> int:
         """The number of a constant with these elements."""
         held = np.ascontiguousarray(array).reshape(array.shape)
-        return self.weight(ir.Tensor(held))
+        number = self.of(WeightKey(self.contents.content_of_new(ir.Tensor(held))))
+        self.constant.add(number)
+        return number
 
     def outputs(self, op: OpKey) -> tuple[int, ...]:
         """The numbers of an op's outputs, of those too that have no name."""

@@ -53,6 +53,10 @@ class WeightContents:
         self._by_object[id(tensor)] = (tensor, found)
         return found
 
+    def content_of_new(self, tensor: ir.TensorProtocol) -> int:
+        """As `content`, of a tensor that nobody else holds."""
+        return self._find(tensor)
+
     def array(self, content: int) -> np.ndarray:
         """A copy of the elements of a content."""
         tensor = self._contents[content]
@@ -67,10 +71,6 @@ class WeightContents:
     def shape(self, content: int) -> tuple[int, ...]:
         """The shape of a content."""
         return tuple(self._contents[content].shape.numpy())
-
-    def close(self) -> None:
-        """Lets go of all files."""
-        self._files.clear()
 
     def _find(self, tensor: ir.TensorProtocol) -> int:
         shape = tuple(tensor.shape.numpy())
@@ -99,6 +99,8 @@ class WeightContents:
         alike = self._by_sample.setdefault(sample, [])
         for number in alike:
             if self._equal(data, self._bytes(self._contents[number])):
+                if isinstance(tensor, ir.ExternalTensor):
+                    self._contents[number] = tensor  # cheaper to read than one that is computed
                 return number
         alike.append(self._add(tensor))
         return alike[-1]

@@ -22,7 +22,7 @@ from mcm_compiler.artifact.user_model import read_raw
 from mcm_compiler.artifact.witness import weakness_warnings
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equivalence.followed_passes import unfollowed_passes
+from mcm_compiler.equivalence.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.inputs import random_inputs
 from mcm_compiler.ir.limits import check_run_size
@@ -122,6 +122,7 @@ def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> St
         WIRES.get(model),
         placeholders=source.shape_only,
         unfollowed_passes=unfollowed_passes(context.options.passes),
+        max_constant_bytes=constant_bytes(context.options.passes),
     )
     faults += structure_faults(proof)
     if faults:

@@ -46,7 +46,8 @@ def test_data_of_the_user_instead_of_random_inputs(compiled):
     assert report.holds
     assert report.verification.seeds == ()
     assert report.verification.data_sets == ("mine",)
-    assert report.steps[-1].detail == "1 output equal to the bit for 1 data set; as the data expect"
+    told = "1 output equal to the bit for 1 data set; as the data expect"
+    assert report.steps[-1].detail.startswith(told)
 
 
 def test_mcm_v022_data_that_expect_something_else(compiled):
@@ -114,7 +115,7 @@ def test_mcm_v005_takes_the_place_of_mcm_v020(compiled, monkeypatch):
     def broken(path, batches, outputs):
         return [Diagnostic("MCM-V005", "it differs", at=f"output {outputs}")]
 
-    monkeypatch.setattr(equality, "run_chain", lambda *args: [{"y": X}])
+    monkeypatch.setattr(equality, "run_chain", lambda *args, **more: [{"y": X}])
     report = check_folder(folder, seeds=(0,))
     assert [d.code for d in report.diagnostics] == ["MCM-V020"]
     monkeypatch.setattr(equality, "unwritten_outputs", broken)

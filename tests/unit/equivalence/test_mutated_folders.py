@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[3]
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit"
 
 FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert-tiny{layers=1,seq=8,vocab=64}": ("mcm4", {}),
-    "plain-cnn": ("mcm4", {}),
-    "stacked-rnn": ("mcm16", {"replicas": 2}),
+    "bert-tiny{layers=1,hidden=16,intermediate=32,vocab=64,positions=16,seq=8}": ("mcm4", {}),
+    "residual-cnn{image_size=16,classes=10,stages=2,blocks=1,width=8}": ("mcm4", {}),
+    "stacked-rnn{steps=2,hidden=16,features=8,classes=4}": ("mcm16", {"replicas": 2}),
 }
 MUTANTS = 20
+"""Of each folder."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_no_mutant_is_accepted(number, tool, tmp_path):
 
 def test_changed_weight_that_all_share_needs_the_original(tool, tmp_path):
     model, folder = tmp_path / "model.onnx", tmp_path / "out"
-    write_model(build_zoo_model("plain-cnn"), model)
+    write_model(build_zoo_model(list(FOLDERS)[1]), model)
     compile_model(model, "mcm4", CompileOptions(level=0, replicas=1, inferences=8), output=folder)
     data = folder / "chip_00.onnx.data"
     content = bytearray(data.read_bytes())

@@ -10,7 +10,14 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper, parser
 
+from mcm_compiler.equivalence.followed_passes import (
+    MAX_CONSTANT_BYTES,
+    constant_bytes,
+    unfollowed_passes,
+)
 from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.options import DEFAULT_PIPELINE
+from mcm_compiler.registry import PASSES
 from mcm_compiler.target import HOST, ChipModel, Wire
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -230,6 +237,40 @@ def test_bodies_are_compared_with_what_they_capture():
     assert prove(source, model_of(f"c {X} {{ {text.format('Relu', 'Add')} }}")).whole
     assert not prove(source, model_of(f"c {X} {{ {text.format('Relu', 'Mul')} }}")).whole
     assert not prove(source, model_of(f"c {X} {{ {text.format('Tanh', 'Add')} }}")).whole
+
+
+def test_constants_are_computed_up_to_the_size_that_the_pipeline_folded():
+    text = "simplify{max_fold_bytes=%d},emit"
+    assert constant_bytes(text % (1 << 24)) == 1 << 24
+    assert constant_bytes(text % 10) == MAX_CONSTANT_BYTES
+    assert constant_bytes("nothing{of the kind") == MAX_CONSTANT_BYTES
+    assert constant_bytes(text % (1 << 60)) == 1 << 30
+
+
+def test_passes_of_others_are_not_followed_whatever_their_name():
+    assert unfollowed_passes(DEFAULT_PIPELINE) == ()
+    assert unfollowed_passes("apply_plan{file=p.json},simplify") == ("apply_plan",)
+    PASSES.add("other_pass", object, "test")
+    try:
+        assert unfollowed_passes("simplify,other_pass") == ("other_pass",)
+    finally:
+        PASSES.remove("other_pass")
+
+
+def test_input_with_a_default_counts_as_what_the_wire_brings():
+    weight = np.ones((4, 4), np.float32)
+    source = model_of(f"m {X} {{ a = Relu (x) y = Add (a, w) }}", w=weight)
+    first = model_of(
+        "c (float[4,4] x) => (float[4,4] a, float[4,4] w) { a = Relu (x) w = Tanh (x) }"
+    )
+    second = model_of(
+        "d (float[4,4] a, float[4,4] w) => (float[4,4] y) { y = Add (a, w) }", w=weight
+    )
+    wires = [Wire("x", HOST, (0,)), Wire("a", 0, (1,)), Wire("y", 1, (HOST,))]
+    unfed = prove(source, first, second, wires=wires)
+    assert [op.op_type for op in unfed.unproven] == ["Tanh"]
+    fed = prove(source, first, second, wires=[*wires, Wire("w", 0, (1,))])
+    assert [op.op_type for op in fed.unproven] == ["Tanh", "Add"]
 
 
 def test_functions_that_expand_without_end_are_refused(monkeypatch):
