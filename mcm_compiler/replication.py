@@ -149,5 +149,5 @@ REPLICATION: AnnotationKey[Replication] = AnnotationKey("replication")
 PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey("package_problem")
 """The partition problem of one pipeline on all chips of the package."""
 
-PACKAGE_JUDGE: AnnotationKey[BatchJudge] = AnnotationKey("package_judge")
-"""The simulator for search of `PACKAGE_PROBLEM`; absent where the target has none."""
+PACKAGE_JUDGE: AnnotationKey[BatchJudge | None] = AnnotationKey("package_judge")
+"""The simulator for search of `PACKAGE_PROBLEM`; None where the target has none."""

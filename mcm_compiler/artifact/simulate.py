@@ -66,8 +66,8 @@ def read_compiled(folder: Path) -> CompiledFolder:
 
     Raises:
         CompileError: MCM-A004 to MCM-A013 for the files and what they hold, MCM-I### for faults
-            of a chip's model, MCM-T### for faults of the target's description, MCM-V050 for pipelines
-            side by side that the package has no room for.
+            of a chip's model, MCM-T### for faults of the target's description, MCM-V050
+            for pipelines side by side that the package has no room for.
     """
     manifest = read_manifest(folder)
     check_files(folder, manifest, further=True)

@@ -47,6 +47,7 @@ class Parallelize(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (
         SHARDING_PLAN,
         PACKAGE_PROBLEM,
+        PACKAGE_JUDGE,
         REPLICATION,
     )
     invalidates: ClassVar[tuple[AnyKey, ...]] = PLACEMENT_FACTS
@@ -57,7 +58,7 @@ class Parallelize(Pass):
         ShardOversized(self.fraction)
 
     def run(self, model: ir.Model, context: PassContext) -> None:
-        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `REPLICATION`; and `PACKAGE_JUDGE`, if any.
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_JUDGE` and `REPLICATION`.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
@@ -75,8 +76,7 @@ class Parallelize(Pass):
             problem = with_chips(problem, options.chips, pipelines)
         judge = judge_of(model, problem, context.target)
         PACKAGE_PROBLEM.set(model, problem)
-        if judge is not None:
-            PACKAGE_JUDGE.set(model, judge)
+        PACKAGE_JUDGE.set(model, judge)
         REPLICATION.set(model, _replication(problem, options, wanted, obstacle, judge))
 
 
