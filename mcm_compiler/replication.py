@@ -155,7 +155,7 @@ REPLICATION: AnnotationKey[Replication] = AnnotationKey(
 )
 """How many pipelines the package runs; absent means one on all chips."""
 
-PACKAGE_JUDGE: AnnotationKey[BatchJudge] = AnnotationKey(
+PACKAGE_JUDGE: AnnotationKey[BatchJudge | None] = AnnotationKey(
     "package_judge", derived_from=(PACKAGE_PROBLEM,)
 )
-"""The simulator for search of `PACKAGE_PROBLEM`; absent where the target has none."""
+"""The simulator for search of `PACKAGE_PROBLEM`; None where the target has none."""

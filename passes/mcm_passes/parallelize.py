@@ -43,7 +43,12 @@ class Parallelize(Pass):
     name: ClassVar[str] = "parallelize"
     summary: ClassVar[str] = "split what no chip can hold, run small models several times"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
-    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN, PACKAGE_PROBLEM, REPLICATION)
+    provides: ClassVar[tuple[AnyKey, ...]] = (
+        SHARDING_PLAN,
+        PACKAGE_PROBLEM,
+        PACKAGE_JUDGE,
+        REPLICATION,
+    )
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = ShardOversized.fraction
@@ -52,7 +57,7 @@ class Parallelize(Pass):
         ShardOversized(self.fraction)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `REPLICATION`; and `PACKAGE_JUDGE`, if any.
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_JUDGE` and `REPLICATION`.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
@@ -70,8 +75,7 @@ class Parallelize(Pass):
             problem = with_chips(problem, options.chips, pipelines)
         judge = judge_of(model, problem, context.target)
         PACKAGE_PROBLEM.set(model, problem)
-        if judge is not None:
-            PACKAGE_JUDGE.set(model, judge)
+        PACKAGE_JUDGE.set(model, judge)
         REPLICATION.set(model, _replication(problem, options, wanted, obstacle, judge))
         return divided
 

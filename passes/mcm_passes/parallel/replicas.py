@@ -40,9 +40,9 @@ better partition of it to be sought: up to a tenth was seen between the simulato
 ROOM = 0.005
 """Distance between a partition and its bound below which no better one is sought."""
 
-EXACT = Ideals(ideals=2_000, windows=200_000)
+EXACT = Ideals(ideals=20_000, windows=400_000)
 """Finds partitions that are no cuts of one order: of parallel branches, which `dp` divides up to a
-third worse. Within these limits it takes some hundredths of a second."""
+third worse. Within these limits it takes some hundredths of a second, mostly."""
 
 JUDGED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
