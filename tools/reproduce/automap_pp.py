@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _made_by(row: Row, seeds: int) -> dict[str, Any]:
     names = ("numpy", "numba", "onnx", "onnx_ir")
+    script = "tools/reproduce/automap_pp.py"
     return {
-        "command": f"python tools/reproduce/automap_pp.py --rows {row.number} --seeds {seeds} --update",
+        "command": f"python {script} --rows {row.number} --seeds {seeds} --update",
         "seeds": list(range(seeds)),
         "iterations": ITERATIONS,
         "python": platform.python_version(),
