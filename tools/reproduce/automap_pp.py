@@ -36,7 +36,12 @@ RANDOM_SAMPLES = 10_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 if a row does not pass."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5, help="of learning (5)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=5,
+        help="of learning (5); 0 for the exact answers and the searches that learn nothing",
+    )
     parser.add_argument("--rows", type=int, nargs="*", help="numbers of rows (all)")
     parser.add_argument("--update", action="store_true", help="write the data")
     options = parser.parse_args(arguments)
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.update:
             ordered = sorted(records, key=lambda r: (r["row"], r["target"]))
             write("automap_pp.json", {"rows": ordered})
-    return 0 if all(record["passes"] for record in records[kept:]) else 1
+    return 1 if any(record["passes"] is False for record in records[kept:]) else 0
 
 
 def _made_by(row: Row, seeds: int) -> dict[str, Any]:
@@ -135,7 +140,8 @@ def measure(row: Row, prepared: ModelPipelining, seeds: int) -> dict[str, Any]:
                     "last_epsilon": round(outcome.last_epsilon, 6),
                 }
             )
-    record["passes"] = not row.out_of_memory and all(run["passes"] for run in record["dqn"])
+    learned = [run["passes"] for run in record["dqn"]]
+    record["passes"] = (not row.out_of_memory and all(learned)) if learned else None
     return record
 
 

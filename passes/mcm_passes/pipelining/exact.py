@@ -90,7 +90,7 @@ def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeli
             return known if known.length_s < below_s else None
         if bounded:
             close *= STEP_GROWTH
-        else:
+        if floor >= limit:
             wide *= SLACK_GROWTH
 
 
