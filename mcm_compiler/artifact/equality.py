@@ -12,6 +12,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.reproducibility import unwritten_outputs
+from mcm_compiler.artifact.sum_rounding import sum_tolerance
 from mcm_compiler.artifact.user_data import DataSet, compare_expected
 from mcm_compiler.artifact.witness import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.chips import PLANNED_PROPERTY
@@ -44,13 +45,6 @@ OVERRIDABLE_TOLERANCE = 2.0**-18
 """Relative tolerance where weights are graph inputs as well.
 
 The chips hold them as constants, and a kernel that knows its weight may add in another order.
-"""
-
-SHARDED_TOLERANCE = 1e-5
-"""Relative tolerance where a plan divides ops.
-
-Partial sums are added in another order than in one sum; weights that are whole numbers still give
-equal bits.
 """
 
 MAX_STOCK_BYTES = 1 << 28
@@ -309,6 +303,7 @@ def _relative_tolerance(reference: ir.Model, num_chips: int) -> float:
     if num_chips > 1 and any(v.dtype in half for node in graph for v in node.outputs):
         return HALF_TOLERANCE
     if reference.metadata_props.get(PLANNED_PROPERTY):
-        return SHARDED_TOLERANCE
+        # Partial sums are added in another order; whole numbers still give equal bits.
+        return sum_tolerance(reference)
     overridable = any(value.is_graph_input() for value in graph.initializers.values())
     return OVERRIDABLE_TOLERANCE if overridable else 0.0

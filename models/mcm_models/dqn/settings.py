@@ -23,7 +23,7 @@ class DqnSettings:
     what the paper leaves open is marked ours.
 
     Attributes:
-        learning_rate: of Adam (Kingma and Ba 2015).
+        learning_rate: of Adam (Kingma and Ba 2015); 0 for a control that learns nothing.
         final_rate: share of the learning rate that is left at the last iteration, which it falls
             to linearly; 1 for a constant one, as published.
         batch: transitions of a gradient step.
@@ -74,7 +74,9 @@ class DqnSettings:
         for name in ("batch", "replay", "sync_every", "epsilon_iterations", "lanes", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
-        for name in ("learning_rate", "max_gradient", "min_priority"):
+        if not self.learning_rate >= 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}, below 0")
+        for name in ("max_gradient", "min_priority"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
         for name in ("final_rate", "gamma", "alpha", "beta", "first_epsilon", "last_epsilon"):

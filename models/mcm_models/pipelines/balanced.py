@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats
@@ -125,17 +126,28 @@ def shift_together(t: PipelineTables, parts: Ints, places: Ints, reach: int, str
 
 
 @njit(cache=True)
-def descend(t: PipelineTables, parts: Ints, places: Ints) -> float:
+def descend(
+    t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_] | None = None
+) -> float:
     """One pass of coordinate descent in place; the length that is reached.
 
     Every device cut and every cut in turn, from the first to the last, moves to where the
     iteration is shortest while the others stay.
+
+    Args:
+        t: the tables.
+        parts: `[S + 1]` with both ends.
+        places: `[S + 1]` with both ends.
+        allowed: `[D + 1]`, where device cuts may move to; None for all.
     """
     best = length_s(t, parts, places)
     for k in range(1, len(parts) - 1):
-        for row in (places, parts):
+        for part in range(2):
+            row = parts if part else places
             kept = row[k]
             for value in range(row[k - 1] + 1, row[k + 1]):
+                if allowed is not None and part == 0 and not allowed[value]:
+                    continue
                 row[k] = value
                 length = length_s(t, parts, places)
                 if length < best:

@@ -69,6 +69,7 @@ class PlanningEnvironment:
         self.bound_s = self.unit_s * problem.micro_batches
         count = problem.devices.num_devices
         self._even = np.arange(problem.stages + 1, dtype=np.int64) * count // problem.stages
+        self.allowed = problem.allowed_places
         self._coverable = _coverable(t, self._even)
 
     @property
@@ -125,7 +126,9 @@ class PlanningEnvironment:
         over = state.made == self.horizon
         if over:
             for lane in range(lanes):
-                length = best_places(self.tables, state.parts[lane], state.places[lane])
+                length = best_places(
+                    self.tables, state.parts[lane], state.places[lane], self.allowed
+                )
                 state.length[lane] = length
                 value = np.sqrt(self.bound_s / abs(length))
                 reward[lane] = value if length > 0 else -value
@@ -197,13 +200,14 @@ def _coverable(t: PipelineTables, even: Ints) -> NDArray[np.bool_]:
 
 
 @njit(cache=True)
-def best_places(t: PipelineTables, parts: Ints, places: Ints) -> float:
+def best_places(t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_]) -> float:
     """Sets the device cuts that suit the cuts best, by trying all; seconds, negative out of memory.
 
     Args:
         t: the tables.
         parts: `[S + 1]` with both ends.
         places: `[S + 1]`, to be set.
+        allowed: `[D + 1]`, where stages but the first may begin.
     """
     stages, devices = len(parts) - 1, t.speed.shape[0] - 1
     trial = np.arange(stages + 1)
@@ -211,11 +215,14 @@ def best_places(t: PipelineTables, parts: Ints, places: Ints) -> float:
     best, best_outside = np.inf, np.inf
     chosen, chosen_outside = trial.copy(), trial.copy()
     while True:
-        length = length_s(t, parts, trial)
+        usable = True
+        for inner in range(1, stages):
+            usable = usable and allowed[trial[inner]]
+        length = length_s(t, parts, trial) if usable else np.inf
         if length < best:
             best = length
             chosen[:] = trial
-        elif best == np.inf:
+        elif best == np.inf and usable:
             length = unchecked_length_s(t, parts, trial)
             if length < best_outside:
                 best_outside = length

@@ -94,6 +94,7 @@ class PipelineProblem:
         schedule: see `Schedule`.
         recompute: activations inside a stage are computed again for the backward pass, and only
             its inputs are kept per micro-batch (Huang et al. 2019, section 2.3).
+        device_cuts: devices at which stages but the first may begin; None for all.
     """
 
     forward_s: Floats
@@ -108,6 +109,16 @@ class PipelineProblem:
     training: bool = True
     schedule: Schedule = "1f1b"
     recompute: bool = True
+    device_cuts: tuple[int, ...] | None = None
+
+    @property
+    def allowed_places(self) -> NDArray[np.bool_]:
+        """`[D + 1]`, whether a stage may begin at each device; both ends are left out."""
+        count = self.devices.num_devices
+        allowed = np.zeros(count + 1, np.bool_)
+        allowed[1:count] = self.device_cuts is None
+        allowed[list(self.device_cuts or ())] = True
+        return allowed
 
     @property
     def num_parts(self) -> int:

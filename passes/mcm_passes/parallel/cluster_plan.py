@@ -44,6 +44,10 @@ MOST_STAGES = 8
 """Stages up to which pipelines are compared without being asked for."""
 
 
+_EQUAL = 1e-9
+"""Relative; a way that equals the best one is worth its exact cuts."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Way:
     """One combination."""
@@ -98,7 +102,10 @@ def plan_for_cluster(
     fitting = [way for way in ways if way.pipeline is not None]
     if not fitting:
         raise CompileError(_nothing_fits(target, options, ways))
-    best = min(fitting, key=lambda way: way.pipeline.length_s if way.pipeline else 0.0)
+    progress("exact cuts")
+    ways = _with_exact_cuts(ways, cluster.servers)
+    fitting = [way for way in ways if way.pipeline is not None]
+    best = min(fitting, key=_seconds)
     assert best.pipeline is not None
     operator = best.choice.degree
     choice = best.choice.searched(options, progress)
@@ -168,6 +175,28 @@ def _quick_pipeline(problem: PipelineProblem) -> Pipeline | None:
     found = descended(problem)
     # What does not fit in balance may fit otherwise.
     return found if np.isfinite(found.length_s) else best_pipeline(problem)
+
+
+def _with_exact_cuts(ways: list[_Way], servers: int) -> list[_Way]:
+    """The ways of up to a stage per server, with the best of all cuts where that may be the plan.
+
+    Those that cannot beat the best way keep the pipeline that they were compared by.
+    """
+    best = min(way.pipeline.length_s for way in ways if way.pipeline is not None)
+    found = list(ways)
+    order = [index for index, way in enumerate(ways) if way.pipeline is not None]
+    for index in sorted(order, key=lambda index: _seconds(ways[index])):
+        way = ways[index]
+        if 1 < way.stages <= servers:
+            exact = best_pipeline(way.problem, below_s=best * (1.0 + _EQUAL))
+            if exact is not None:
+                found[index] = replace(way, pipeline=exact)
+                best = min(best, exact.length_s)
+    return found
+
+
+def _seconds(way: _Way) -> float:
+    return way.pipeline.length_s if way.pipeline is not None else float("inf")
 
 
 def _check_degrees(cluster: Cluster, name: str, options: PlanOptions) -> None:

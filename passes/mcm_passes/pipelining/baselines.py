@@ -20,7 +20,7 @@ def descended(problem: PipelineProblem, tables: PipelineTables | None = None) ->
     """The balanced pipeline after one pass of coordinate descent."""
     t = tables or pipeline_tables(problem)
     parts, places = balanced_pipeline(t, problem.stages)
-    descend(t, parts, places)
+    descend(t, parts, places, problem.allowed_places)
     return pipeline_of(t, parts, places)
 
 
@@ -30,10 +30,10 @@ def random_search(problem: PipelineProblem, samples: int, seed: int) -> Pipeline
     best_parts, best_places = balanced_pipeline(t, problem.stages)
     parts, places, best = best_parts.copy(), best_places.copy(), np.inf
     rng = np.random.default_rng(seed)
+    choices = np.arange(1, problem.num_parts), np.flatnonzero(problem.allowed_places)
     for _ in range(samples):
-        for row in (parts, places):
-            drawn = rng.choice(row[-1] - 1, problem.stages - 1, replace=False)
-            row[1:-1] = 1 + np.sort(drawn)
+        for row, values in zip((parts, places), choices, strict=True):
+            row[1:-1] = np.sort(rng.choice(values, problem.stages - 1, replace=False))
         length = length_s(t, parts, places)
         if length < best:
             best, best_parts, best_places = length, parts.copy(), places.copy()

@@ -15,8 +15,10 @@ is as good in every number, whatever lies before it.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
@@ -55,7 +57,7 @@ _TOLERANCE = 1e-12
 def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeline | None:
     """The pipeline with the shortest iteration, or None if none fits into memory.
 
-    Exact for the formula of `mcm_models.pipelines.length`, over all cuts of the problem.
+    Exact for the formula of `mcm_models.pipelines.length`, over all cuts and allowed device cuts.
 
     Args:
         problem: what is decided.
@@ -65,29 +67,41 @@ def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeli
     if stages > min(parts, devices):
         return None
     tables = pipeline_tables(problem)
-    known = descended(problem, tables)
+    known, places = descended(problem, tables), problem.allowed_places
+    if known.devices and not places[list(known.devices)].all():
+        known = Pipeline((), (), math.inf)
     if math.isinf(known.length_s):
-        found = roomiest_pipeline(tables, stages)
+        found = roomiest_pipeline(tables, stages, places)
         if found is None:
             return None
-        known = _settled(tables, *found)
+        known = _settled(tables, *found, places)
     if stages == 1:
         return known if known.length_s < below_s else None
-    allowed = _distinct_cuts(tables)
+    space = _Space(tables, stages, _distinct_cuts(tables), places)
     work = float(tables.forward[-1] + tables.backward[-1])
     bound = work * tables.micro_batches / float(tables.speed[0, -1])
-    allowed, floor = _distinct_cuts(tables), 0.0
+    space, floor = _Space(tables, stages, _distinct_cuts(tables), places), 0.0
     wide, close = FIRST_SLACK, FIRST_STEP
     while True:
         most = min(known.length_s, below_s)
         limit = min(most, bound * (1.0 + wide))
-        known, floor, bounded = _search(tables, stages, allowed, known, limit, floor, close)
+        known, floor, bounded = _search(space, known, limit, floor, close)
         if floor >= min(known.length_s, below_s):
             return known if known.length_s < below_s else None
         if bounded:
             close *= STEP_GROWTH
-        else:
+        if floor >= limit:
             wide *= SLACK_GROWTH
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """All pipelines: tables, stages, cuts in order with both ends, and `allowed_places`."""
+
+    tables: PipelineTables
+    stages: int
+    cuts: Ints
+    places: NDArray[np.bool_]
 
 
 def _distinct_cuts(t: PipelineTables) -> Ints:
@@ -99,9 +113,7 @@ def _distinct_cuts(t: PipelineTables) -> Ints:
 
 
 def _search(
-    t: PipelineTables,
-    stages: int,
-    allowed: Ints,
+    space: _Space,
     known: Pipeline,
     limit: float,
     floor: float,
@@ -110,9 +122,7 @@ def _search(
     """Looks for a pipeline of at most `limit` seconds, or of little more than is proven.
 
     Args:
-        t: the tables.
-        stages: of the pipeline.
-        allowed: cuts in order, with both ends.
+        space: all pipelines.
         known: the best pipeline so far.
         limit: seconds.
         floor: seconds that no pipeline is shorter than.
@@ -122,18 +132,19 @@ def _search(
         The best pipeline known now, seconds that none is shorter than, and whether intervals that
         are not divided yet bounded the limit.
     """
-    low, high = _first_intervals(t, allowed)
-    states = _all_states(t, stages, len(low))
+    t, stages = space.tables, space.stages
+    low, high = _first_intervals(t, space.cuts)
+    states = _all_states(space, len(low))
     bounded = False
     while True:
-        g = cut_intervals(t, low, high, allowed)
+        g = cut_intervals(t, low, high, space.cuts)
         most = limit * (1.0 + _TOLERANCE)
         before = bounds_before(t, g, states, most)
         labels = labels_behind(t, g, states, before, most)
         length, state, label = least_label(states, labels, t.micro_batches - 1.0)
         if state < 0:
             return known, max(limit, floor), bounded
-        found = _settled(t, *_read_back(g, states, labels, state, label, t))
+        found = _settled(t, *_read_back(g, states, labels, state, label, t), space.places)
         if found.length_s < known.length_s:
             known = found
         limit = min(limit, known.length_s)
@@ -154,8 +165,10 @@ def _first_intervals(t: PipelineTables, allowed: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([[0], first, [inner + 1]]), np.concatenate([[0], last, [inner + 1]])
 
 
-def _all_states(t: PipelineTables, stages: int, intervals: int) -> StageStates:
-    devices = t.speed.shape[0] - 1
+def _all_states(space: _Space, intervals: int) -> StageStates:
+    stages, devices = space.stages, space.tables.speed.shape[0] - 1
+    usable = space.places.copy()
+    usable[[0, devices]] = True
     rows: list[Ints] = []
     for k in range(stages):
         left = stages - k
@@ -163,7 +176,7 @@ def _all_states(t: PipelineTables, stages: int, intervals: int) -> StageStates:
         where = np.arange(1) if k == 0 else np.arange(1, intervals - 1)
         ends = np.arange(devices if left == 1 else k + 1, devices - left + 2)
         grid = np.stack(np.meshgrid(first, where, ends, indexing="ij"), axis=-1).reshape(-1, 3)
-        grid = grid[grid[:, 0] < grid[:, 2]]
+        grid = grid[(grid[:, 0] < grid[:, 2]) & usable[grid[:, 0]] & usable[grid[:, 2]]]
         rows.append(np.column_stack([np.full(len(grid), k), grid]))
     table = np.concatenate(rows)
     return _states(stages, devices, table, np.zeros((len(table), 4)))
@@ -232,13 +245,13 @@ def _read_back(
     return np.array(cuts, np.int64), np.array(places, np.int64)
 
 
-def _settled(t: PipelineTables, parts: Ints, places: Ints) -> Pipeline:
+def _settled(t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_]) -> Pipeline:
     """A pipeline after passes of descent, until none makes it shorter."""
     if (np.diff(parts) <= 0).any():
         return pipeline_of(t, parts, places)
     length = float(length_s(t, parts, places))
     while True:
-        shorter = float(descend(t, parts, places))
+        shorter = float(descend(t, parts, places, allowed))
         if not shorter < length:
             return pipeline_of(t, parts, places)
         length = shorter

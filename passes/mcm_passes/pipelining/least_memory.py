@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import Ints, memory_bytes
 from mcm_models.pipelines.problem import Floats, PipelineProblem
@@ -24,17 +25,21 @@ def least_memory(problem: PipelineProblem) -> float:
     stages, parts, devices = problem.stages, problem.num_parts, problem.devices.num_devices
     if stages > min(parts, devices):
         return math.inf
-    return float(_roomiest(pipeline_tables(problem), stages)[2])
+    return float(_roomiest(pipeline_tables(problem), stages, problem.allowed_places)[2])
 
 
-def roomiest_pipeline(t: PipelineTables, stages: int) -> tuple[Ints, Ints] | None:
+def roomiest_pipeline(
+    t: PipelineTables, stages: int, allowed: NDArray[np.bool_]
+) -> tuple[Ints, Ints] | None:
     """Cuts and device cuts with both ends of a pipeline that fits; None where none does."""
-    cuts, places, most = _roomiest(t, stages)
+    cuts, places, most = _roomiest(t, stages, allowed)
     return (cuts, places) if most <= t.memory else None
 
 
 @njit(cache=True)
-def _roomiest(t: PipelineTables, stages: int) -> tuple[Ints, Ints, float]:
+def _roomiest(
+    t: PipelineTables, stages: int, allowed: NDArray[np.bool_]
+) -> tuple[Ints, Ints, float]:
     parts, devices = len(t.forward) - 1, t.speed.shape[0] - 1
     # Bytes of the fullest device from stage k on, by its first part and device.
     least = np.full((stages + 1, parts + 1, devices + 1), np.inf)
@@ -46,6 +51,8 @@ def _roomiest(t: PipelineTables, stages: int) -> tuple[Ints, Ints, float]:
     for k in range(stages - 1, -1, -1):
         left = stages - k
         for b in range(devices if left == 1 else k + 1, devices - left + 2):
+            if left > 1 and not allowed[b]:
+                continue
             row = least[k + 1, :, b]
             tree = _minimum_tree(row)
             for i in range(k, 1 if k == 0 else parts - left + 1):
@@ -82,7 +89,7 @@ def _meeting(
     from_part: int,
     to_part: int,
 ) -> int:
-    """The first end at which the stage holds as much as the roomiest rest up to there, or the last."""
+    """The first end at which the stage holds as much as the roomiest rest, or the last."""
     low, high = from_part, to_part
     while low < high:
         middle = (low + high) // 2

@@ -22,12 +22,6 @@ or rows and columns of factored moments, which are negligible (Shazeer and Stern
 BACKWARD_PER_FORWARD = 2.0
 """Products for the gradients of the input and of the weights, each as large as the forward one."""
 
-PRUNING_RADIUS = 3
-"""Ops on each side of a layer boundary before which a cut is allowed (Auto-MAP, section 3.4)."""
-
-MAX_CUTS = 512
-"""Allowed cuts, at most; of more the cheapest in each of as many equal shares of the work."""
-
 
 @dataclass(frozen=True)
 class PipelineSettings:
@@ -40,7 +34,6 @@ class PipelineSettings:
         optimizer: whose state is on the devices.
         schedule: see `Schedule`.
         recompute: see `PipelineProblem`.
-        radius: see `PRUNING_RADIUS`.
     """
 
     stages: int | None = None
@@ -49,7 +42,6 @@ class PipelineSettings:
     optimizer: Optimizer = "adam"
     schedule: Schedule = "1f1b"
     recompute: bool = True
-    radius: int = PRUNING_RADIUS
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +73,10 @@ class ModelPipelining:
 
 
 def prepare(model: ir.Model, target: ClusterTarget, settings: PipelineSettings) -> ModelPipelining:
-    """The chain, the layers and the problem of a model on a cluster."""
+    """The chain, the layers and the problem of a model on a cluster: every op is a part."""
     chain = node_chain(model, target.cost_model())
     boundaries = layer_boundaries(model, chain)
-    starts = (0, *_allowed_cuts(chain, boundaries, settings.radius), len(chain.names))
+    starts = tuple(range(len(chain.names) + 1))
     return ModelPipelining(
         chain, boundaries, starts, pipeline_problem(chain, starts, target, settings)
     )
@@ -124,24 +116,3 @@ def pipeline_problem(
         schedule=settings.schedule,
         recompute=settings.recompute,
     )
-
-
-def _allowed_cuts(chain: NodeChain, boundaries: tuple[int, ...], radius: int) -> list[int]:
-    """Positions within `radius` of a layer boundary; where there are no layers, all waists."""
-    size = len(chain.names)
-    if boundaries:
-        near = {b + offset for b in boundaries for offset in range(-radius, radius + 1)}
-    else:
-        near = set(np.flatnonzero(chain.waist).tolist())
-        near = near if len(near) > MAX_CUTS // 8 else set(range(1, size))
-    allowed = sorted(cut for cut in near if 0 < cut < size)
-    if len(allowed) <= MAX_CUTS:
-        return allowed
-    done = np.concatenate([[0.0], np.cumsum(chain.forward_s)])[allowed]
-    share = np.minimum((done / done[-1] * MAX_CUTS).astype(int), MAX_CUTS - 1)
-    cheapest: dict[int, int] = {}
-    for cut, bucket in zip(allowed, share.tolist(), strict=True):
-        best = cheapest.get(bucket)
-        if best is None or chain.cut_bytes[cut] < chain.cut_bytes[best]:
-            cheapest[bucket] = cut
-    return sorted(cheapest.values())

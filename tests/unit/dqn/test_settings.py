@@ -39,7 +39,7 @@ def test_what_measured_better_changes_returns_and_rates_alone():
     "changes",
     [
         {"batch": 0},
-        {"learning_rate": 0.0},
+        {"learning_rate": -1e-4},
         {"gamma": 1.5},
         {"alpha": -0.1},
         {"lanes": 2, "greedy_lanes": 3},
