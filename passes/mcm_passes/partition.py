@@ -110,7 +110,9 @@ class PartitionPass(Pass):
             )
             last = replication is choices[-1]
             try:
-                partition = solve_with_plans(shared, solve_one, budget, persist=last)
+                partition = solve_with_plans(
+                    shared, solve_one, budget, persist=last, searches=given is None
+                )
             except CompileError:
                 # More pipelines than memory was found for are no fault of the model.
                 if last:
