@@ -66,7 +66,7 @@ def solve_with_plans(
     unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
     for way in ways:
-        left = _left_of(budget, time.monotonic() - start)
+        left = budget if way is problem else _left_of(budget, time.monotonic() - start)
         try:
             found, fits = _within_plans(way, solve, left, trusted=way is problem)
         except CompileError as error:
