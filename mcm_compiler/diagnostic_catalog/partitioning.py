@@ -92,18 +92,20 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-P015",
         "an op and its tensors exceed a chip's memory",
-        "A chip that runs an op holds the op's weights (or two buffers for the largest,\n"
-        "where weights can be streamed), buffers for what it sends to the host or gets from\n"
-        "there, and each other tensor that the op reads or makes: in buffers if it crosses a\n"
-        "link, else among the chip's activations. What is counted is the least that any\n"
-        "partition needs, so that this is a proof that there is none.  Choose a target with\n"
-        "more memory per chip or fewer channel slots, or a smaller batch or sequence.",
+        "A chip that runs an op holds the op's weights (where they cannot be streamed),\n"
+        "buffers for what it sends to the host or gets from there, and each other tensor that\n"
+        "the op reads or makes: in buffers if it crosses a link, else among the chip's\n"
+        "activations. A view takes no room beside what it is a view of, and no room for gaps\n"
+        "between addresses is counted. What is counted is the least that any memory plan\n"
+        "needs, so that this is a proof that there is none.  Choose a target with more memory\n"
+        "per chip or fewer channel slots, or a smaller batch or sequence.",
     ),
     CatalogEntry(
         "MCM-P016",
         "no valid partition exists",
         "A search over all partitions found none that keeps the rules of the ring and the\n"
-        "memory of each chip, as far as the fast model estimates it, so that this is a proof.\n"
+        "memory of each chip. What is counted of memory is the least that any memory plan\n"
+        "needs, without room for gaps, so that this is a proof.\n"
         "Pins take partitions away, and so does `strict` routing. `relay` routing, more chips,\n"
         "or more memory per chip allow more.",
     ),
@@ -154,5 +156,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The hint names changes, each of which makes the chip fit as far as its own buffers\n"
         "go: an op in pieces on several chips, fewer tensors that are only passed on, weights\n"
         "that are streamed. Where none suffices alone it names those that help.",
+    ),
+    CatalogEntry(
+        "MCM-P030",
+        "no placement has a memory plan that fits",
+        "No search found a partition that fits, so the memory of every placement that the rules\n"
+        "allow was planned, which is done for small problems. The message tells what the least\n"
+        "demanding one needs. Choose a target with more memory per chip or fewer channel slots,\n"
+        "or a smaller batch or sequence.",
     ),
 )

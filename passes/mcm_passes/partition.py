@@ -109,7 +109,7 @@ class PartitionPass(Pass):
                 judge=share_judge,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
-            return solved(shared, solve_one, budget, persist=persist)
+            return solved(shared, solve_one, budget, persist=persist, searches=given is None)
 
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
         # Under a limit in seconds all of them are for the number that seems best.

@@ -33,7 +33,7 @@ from memory_oracle.plain_period import plain_period
 ROOM = 1e-9
 """Relative room for sums taken in another order."""
 
-REFUSALS = frozenset({"MCM-P004", "MCM-P005", "MCM-P015", "MCM-P016"})
+REFUSALS = frozenset({"MCM-P004", "MCM-P005", "MCM-P015", "MCM-P016", "MCM-P030"})
 """Diagnostics that say that no partition exists."""
 
 

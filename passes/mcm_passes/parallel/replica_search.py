@@ -73,13 +73,14 @@ def solved(
     budget: Budget,
     *,
     persist: bool,
+    searches: bool,
 ) -> Solved:
     """What `solve` finds for one pipeline; see `solve_with_plans`.
 
     Raises:
         CompileError: as `solve` does.
     """
-    partition = solve_with_plans(problem, solve, budget, persist=persist)
+    partition = solve_with_plans(problem, solve, budget, persist=persist, searches=searches)
 
     def simulated_s() -> float:
         if budget.judge is None:

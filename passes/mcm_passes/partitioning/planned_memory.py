@@ -16,8 +16,10 @@ import numpy as np
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Budget, LowerBound, Partition, PartitionProblem
+from mcm_compiler.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
+from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.planned_placements import nothing_fits, plan_all
 from mcm_passes.partitioning.solve import with_sram_limits
 
 ROUNDS = 4
@@ -33,12 +35,14 @@ def solve_with_plans(
     budget: Budget,
     *,
     persist: bool = True,
+    searches: bool = True,
 ) -> Partition:
     """The partition that `solve` finds, under limits that the memory plans keep.
 
     Memory is estimated with room for gaps at first. Where nothing is found, or nothing whose plans
-    fit, it is estimated without, and in the end as what every plan needs at least: from there on
-    each partition is planned by the target before it is taken.
+    fit, it is estimated without, and then as what every plan needs at least: from there on each
+    partition is planned by the target before it is taken. Of a small problem all placements are
+    planned in the end.
 
     Args:
         problem: what to place.
@@ -47,35 +51,51 @@ def solve_with_plans(
             else. Its judge plans memory and is asked only where an estimate is close to its
             limit; without one the estimates are trusted.
         persist: whether to go on below the first estimate.
+        searches: whether `solve` may find any partition, and not only one that is given.
 
     Returns:
         A partition of `problem` with a bound that holds for it. Where no round finds one whose
         plans fit, the first one, so that lowering can tell what overflows.
 
     Raises:
-        CompileError: as `solve` does for the problem with the least need.
+        CompileError: as `solve` does for the problem with the least need, or MCM-P030 where no
+            placement of a small problem has a plan that fits.
     """
     start, judge = time.monotonic(), budget.judge
     fallback: Partition | None = None
+    unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
     for way in ways:
-        left = _left_of(budget, time.monotonic() - start)
+        left = budget if way is problem else _left_of(budget, time.monotonic() - start)
         try:
             found, fits = _within_plans(way, solve, left, trusted=way is problem)
         except CompileError as error:
-            last = way is ways[-1] or {d.code for d in error.diagnostics} != {"MCM-P008"}
-            if fallback is None and last:
-                raise
-            if last:
+            if {d.code for d in error.diagnostics} != {"MCM-P008"}:
+                if fallback is None:
+                    raise
                 break
+            unfound = error
             continue
         if way is not problem:
             found = _certified(problem, found, found.bound)
         if fits or judge is None:
             return found
         fallback = fallback or found
-    assert fallback is not None
-    return fallback
+    planned = plan_all(problem, judge) if persist and searches and judge is not None else None
+    if planned is not None and planned.chip_of is not None:
+        bound = lower_bound(problem) if fallback is None else fallback.bound
+        left = _left_of(budget, time.monotonic() - start)
+        return _certified(problem, solve(_pinned_to(problem, planned.chip_of), left), bound)
+    if fallback is not None:
+        return fallback
+    assert unfound is not None
+    raise unfound if planned is None else CompileError(nothing_fits(planned))
+
+
+def _pinned_to(problem: PartitionProblem, chip_of: Ints) -> PartitionProblem:
+    """The problem that leaves one partition."""
+    pins = np.where(problem.clonable, -1, chip_of).astype(np.int32)
+    return dataclasses.replace(problem.at_need(), pinned_chip=pins)
 
 
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:

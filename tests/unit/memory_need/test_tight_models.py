@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
+from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Outcome
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.target_loading import load_target
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.strategies.portfolio import Portfolio
+from tests.unit.memory_need.conftest import onnx_model, weight
 
 MIB = 1 << 20
 
@@ -109,3 +114,30 @@ def test_the_problem_that_is_kept_is_the_one_that_was_estimated(gated):
     options = CompileOptions(passes="fuse,annotate_cost,parallelize,partition", replicas=1)
     model, _, _ = run_passes(gated(view=False), target, options)
     assert PARTITION_PROBLEM.get(model).memory == "estimate"
+
+
+def test_of_a_small_problem_every_placement_is_planned(package, monkeypatch):
+    """Where no search finds anything, the planner tells whether there is something."""
+    nodes = [
+        helper.make_node("MatMul", [a, f"w{i}"], [b], name=f"m{i}")
+        for i, (a, b) in enumerate(pairwise(["x", "a", "b", "y"]))
+    ]
+    weights = [weight(f"w{i}", 64, 64) for i in range(3)]
+    model = onnx_model(nodes, {"x": [64, 64]}, {"y": [64, 64]}, weights)
+    options = CompileOptions(
+        passes="fuse{max_group=1},annotate_cost,parallelize,partition", replicas=1
+    )
+    monkeypatch.setattr(Portfolio, "solve", lambda *_: Outcome(None, 0, "it does not look"))
+    # Two slots for what comes and goes, a weight, and whole buffers of 8 KiB.
+    with pytest.raises(CompileError) as caught:
+        run_passes(model.clone(), package(4 / 128, 8192), options)
+    assert caught.value.diagnostics[0].code == "MCM-P030"
+    assert "needs 40.0 KiB on a chip of 32.0 KiB" in caught.value.diagnostics[0].message
+    monkeypatch.setattr(Portfolio, "solve", only_pinned)
+    found, _, _ = run_passes(model.clone(), package(5 / 128, 8192), options)
+    assert PARTITION.get(found).num_chips_used == 3
+
+
+def only_pinned(self, problem, evaluate, rng, budget):
+    pinned = problem.pinned_chip
+    return Outcome(pinned, 1) if (pinned >= 0).all() else Outcome(None, 0, "it does not look")

@@ -1,0 +1,97 @@
+"""The last resort where memory is tight: every placement of a small problem, planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.judging import BatchJudge, Verdict
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.units import bytes_text, count_text
+from mcm_passes.partitioning.fast_model import evaluate
+
+MOST_PLACEMENTS = 4096
+"""Placements that are planned; as many take about a second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """What all placements of a problem come to.
+
+    Attributes:
+        chip_of: `[N]`, the one with the shortest period among those whose plans fit, or None.
+        placements: that the dependencies allow.
+        least_bytes: what the fullest chip of the least demanding one plans.
+        limit_bytes: what that chip has.
+    """
+
+    chip_of: Ints | None
+    placements: int
+    least_bytes: int
+    limit_bytes: int
+
+
+def plan_all(problem: PartitionProblem, judge: BatchJudge) -> Planned | None:
+    """Plans every placement that the dependencies allow; None where these are too many.
+
+    Args:
+        problem: what to place.
+        judge: plans memory; its word on the rules counts as well.
+    """
+    rows = _placements(problem)
+    if rows is None:
+        return None
+    verdicts = judge.judge(rows)
+    pinned = (problem.pinned_chip < 0) | (rows == problem.pinned_chip) | problem.clonable
+    allowed = (verdicts.verdict != Verdict.BREAKS_RULE) & pinned.all(axis=1)
+    if not allowed.any():
+        return None
+    runs = np.flatnonzero(allowed & (verdicts.verdict == Verdict.RUNS))
+    limits = np.array(problem.limits.sram_bytes, np.int64)
+    over = np.where(allowed[:, None], verdicts.high_water_bytes - limits, np.iinfo(np.int64).max)
+    row = int(over.max(axis=1).argmin())
+    chip = int(over[row].argmax())
+    periods = [evaluate(problem, rows[k]).period_s for k in runs.tolist()]
+    return Planned(
+        rows[runs[int(np.argmin(periods))]] if periods else None,
+        int(allowed.sum()),
+        int(verdicts.high_water_bytes[row, chip]),
+        int(limits[chip]),
+    )
+
+
+def nothing_fits(planned: Planned) -> Diagnostic:
+    """The diagnostic where no placement's plan fits."""
+    return Diagnostic(
+        "MCM-P030",
+        f"no partition fits: the memory of all {count_text(planned.placements, 'placement')} that "
+        "the rules allow was planned, and the least demanding one needs "
+        f"{bytes_text(planned.least_bytes)} on a chip of {bytes_text(planned.limit_bytes)}",
+        at="option target",
+        hint="choose a target with more memory per chip, or a smaller batch or sequence",
+    )
+
+
+def _placements(problem: PartitionProblem) -> Ints | None:
+    """`[B, N]`, all placements that no dependency forbids; None where they are too many.
+
+    Units are in a topological order, so that a unit's place is bounded by those before it.
+    """
+    source, target = dependency_edges(problem)
+    rows = np.zeros((1, problem.num_units), np.int32)
+    chips = np.arange(problem.num_chips, dtype=np.int32)
+    for u in np.flatnonzero(~problem.clonable).tolist():
+        least = rows[:, source[target == u]].max(axis=1, initial=0)
+        rows = np.repeat(rows, chips.size, axis=0)
+        rows[:, u] = np.tile(chips, least.size)
+        rows = rows[rows[:, u] >= np.repeat(least, chips.size)]
+        if len(rows) > MOST_PLACEMENTS * problem.num_chips:
+            return None
+    used = np.zeros((len(rows), problem.num_chips), np.bool_)
+    fixed = np.flatnonzero(~problem.clonable)
+    used[np.repeat(np.arange(len(rows)), fixed.size), rows[:, fixed].ravel()] = True
+    rows = rows[used.sum(axis=1) == rows[:, fixed].max(axis=1) + 1]
+    return rows if 0 < len(rows) <= MOST_PLACEMENTS else None
