@@ -86,7 +86,8 @@ def main() -> int:
         if case.model is None or not case.data_sets:
             continue
         count += 1
-        inputs, outputs = case.data_sets[0]
+        inputs: Sequence[Any] = case.data_sets[0][0]
+        outputs: Sequence[Any] = case.data_sets[0][1]
         bare = without_declarations(case.model)
         pinned = onnx.ModelProto()
         pinned.CopyFrom(bare)
