@@ -109,8 +109,9 @@ class CompileResult:
     @property
     def unproven(self) -> tuple[Diagnostic, ...]:
         """MCM-U051 for each thing that was not verified or not proven."""
-        place = quote(self.source.path.name) if self.source.path is not None else "the model"
-        return unproven(reasons_of_verification(self.verification), f"model {place}")
+        path = self.source.path
+        place = f"model {quote(path.name)}" if path is not None else "the model"
+        return unproven(reasons_of_verification(self.verification), place)
 
     @property
     def throughput_per_s(self) -> float | None:

@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -186,7 +187,7 @@ class Run:
 class Bench:
     """A folder with what the commands need, made once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cases: Sequence[Case] = CASES) -> None:
         self.folder = folder
         self.spans: dict[str, float] = {}
         source = folder / "source"
@@ -196,10 +197,13 @@ class Bench:
         models = {"train": [f"zoo:{name}" for name in small]}
         models["validation"] = models["train"]
         (source / "set.json").write_text(json.dumps(models), encoding="utf-8")
-        (source / "models").mkdir()
-        for name in ("a", "b", "c"):
-            self._make("zoo", "bert-tiny{layers=1}", "-o", f"models/{name}.onnx")
-        self._make("compile", MODEL, "--target", "mcm4", "-o", "ready")
+        used = {argument for case in cases for argument in case.arguments}
+        if "models" in used:
+            (source / "models").mkdir()
+            for name in ("a", "b", "c"):
+                self._make("zoo", "bert-tiny{layers=1}", "-o", f"models/{name}.onnx")
+        if "ready" in used:
+            self._make("compile", MODEL, "--target", "mcm4", "-o", "ready")
         for path in source.rglob("*"):
             path.chmod(path.stat().st_mode & ~0o222)
 

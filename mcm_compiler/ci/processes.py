@@ -178,6 +178,9 @@ def _serve(
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
-    # Nothing may interrupt the cleaning up.
+    # Nothing may interrupt the cleaning up, and its parent tells the user.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
     raise SystemExit(128 + signal.SIGTERM)

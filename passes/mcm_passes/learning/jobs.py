@@ -11,8 +11,9 @@ from concurrent.futures import (
     Executor,
     Future,
     ProcessPoolExecutor,
+    wait,
 )
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -25,6 +26,13 @@ MAX_LOSSES = 4
 CONNECT_S = 10
 """How long a scheduler is waited for."""
 
+CLOSE_S = 1.0
+"""How long the client of a scheduler that is gone is waited for."""
+
+PROBE_S = 5.0
+"""How often a scheduler is asked whether it is there while a result is waited for, and how long it
+has for an answer."""
+
 
 class Jobs:
     """Pure functions on an executor; what a worker takes with it when it dies is started again.
@@ -32,10 +40,15 @@ class Jobs:
     Args:
         open_executor: makes an executor; called again where one is broken for good, as a pool of
             processes is when one of them dies.
+        alive: says whether whoever hands out the jobs still answers; None where that is this
+            process. Asked while a result is waited for.
     """
 
-    def __init__(self, open_executor: Callable[[], Executor]) -> None:
+    def __init__(
+        self, open_executor: Callable[[], Executor], alive: Callable[[], bool] | None = None
+    ) -> None:
         self._open = open_executor
+        self._alive = alive
         self._executor = open_executor()
         self._running: dict[int, tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = {}
         self._losses: dict[int, int] = {}
@@ -55,13 +68,15 @@ class Jobs:
         """Waits for a job and forgets it.
 
         Raises:
-            CompileError: MCM-L010 where workers die again and again.
+            CompileError: MCM-L010 where workers die again and again, or nobody hands out jobs.
             Exception: what the job raised.
         """
         while True:
             future, function, arguments = self._running[ticket]
             try:
-                result = future.result()
+                result = self._waited(future)
+            except CompileError:
+                raise
             except Exception as error:
                 if not _is_loss(error):
                     raise
@@ -74,14 +89,29 @@ class Jobs:
                 del self._running[ticket]
                 return result
 
+    def _waited(self, future: Future[Any]) -> Any:
+        if self._alive is None:
+            return future.result()
+        while True:
+            done, _ = wait([future], timeout=PROBE_S)
+            # A job that was lost with its scheduler is not worth a new start.
+            if (not done or future.cancelled()) and not self._alive():
+                raise _gone()
+            if done:
+                return future.result()
+
     def close(self) -> None:
         """Ends the executor; jobs that have not begun never do."""
+        if self._alive is not None and not self._alive():
+            return  # nobody would answer
         for future, _, _ in self._running.values():
             future.cancel()
         # Not `cancel_futures`, which Dask's executor does not know.
         self._executor.shutdown(wait=True)
 
     def _start(self, ticket: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        if self._alive is not None and not self._alive():
+            raise _gone()
         try:
             future = self._executor.submit(function, *arguments)
         except BrokenExecutor:
@@ -137,7 +167,7 @@ def open_jobs(workers: int, scheduler: str | None = None) -> Generator[Jobs]:
     """
     with ExitStack() as stack:
         if scheduler is not None:
-            jobs = Jobs(_dask_executors(scheduler, stack))
+            jobs = Jobs(*_dask_executors(scheduler, stack))
         elif workers:
             jobs = Jobs(lambda: _local_pool(workers))
         else:
@@ -159,7 +189,21 @@ def _begin_worker(parent: int) -> None:
     end_with_parent(parent)
 
 
-def _dask_executors(scheduler: str, stack: ExitStack) -> Callable[[], Executor]:
+def _gone() -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-L010",
+            f"the scheduler does not answer any more, for {PROBE_S:.0f} s at least",
+            at="the workers",
+            hint="start it again, and go on with --resume",
+        )
+    )
+
+
+def _dask_executors(
+    scheduler: str, stack: ExitStack
+) -> tuple[Callable[[], Executor], Callable[[], bool]]:
+    """What makes executors, and says whether the scheduler answers."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -172,7 +216,7 @@ def _dask_executors(scheduler: str, stack: ExitStack) -> Callable[[], Executor]:
             )
         ) from error
     try:
-        client: Any = stack.enter_context(Client(scheduler, timeout=CONNECT_S))
+        client: Any = Client(scheduler, timeout=CONNECT_S)
     except (OSError, ValueError) as error:
         raise CompileError(
             Diagnostic(
@@ -182,7 +226,25 @@ def _dask_executors(scheduler: str, stack: ExitStack) -> Callable[[], Executor]:
                 hint="start one with `dask scheduler`, and give its tcp:// address",
             )
         ) from error
-    return lambda: client.get_executor(pure=False)
+
+    def alive() -> bool:
+        try:
+            # A socket to a host that sleeps or has gone stays open: only an answer tells.
+            client.sync(client.scheduler.identity, callback_timeout=PROBE_S)
+        except Exception:  # Dask, Tornado and asyncio each have their own
+            return False
+        return True
+
+    def close() -> None:
+        if alive():
+            client.close()
+        else:
+            # Without a word to the scheduler, for whose answer it would wait.
+            with suppress(Exception):
+                client.close(timeout=CLOSE_S)
+
+    stack.callback(close)
+    return lambda: client.get_executor(pure=False), alive
 
 
 def _is_loss(error: Exception) -> bool:
