@@ -1,6 +1,7 @@
 """Folders with one invented figure, all hashes made right again, and whether `mcmc check` tells.
 
-    python tools/figure_mutations.py FOLDER --seed 0 --count 500 --record FILE.json
+    mcmc compile zoo:bert-tiny --target mcm4 --replicas 1 -o bert-tiny-mcm4
+    python tools/figure_mutations.py bert-tiny-mcm4 --seed 5 --count 300 --runs --record FILE.json
 
 Numbers, flags and names of `report.json`, `certificate.json`, `certificate.safetensors`,
 `program.json` and `manifest.json` are changed one at a time; `report.md` is rendered anew from a
@@ -235,7 +236,8 @@ def main() -> None:
     given = parser.parse_args()
     result = run(given.folder, given.seed, given.count, runs=given.runs)
     command = f"python tools/figure_mutations.py {given.folder.name} --seed {given.seed}"
-    result = {"command": f"{command} --count {given.count}", **result}
+    runs = " --runs" if given.runs else ""
+    result = {"command": f"{command} --count {given.count}{runs}", **result}
     text = json.dumps(result, indent=2) + "\n"
     print(text, end="")
     if given.record is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,10 +39,14 @@ class ApplyPlan(Pass):
             CompileError: MCM-S020 to MCM-S022 for the file, MCM-S061 and MCM-S062 for what cannot
                 be divided.
         """
-        del context
+        storage_bytes = context.target.cost_model().storage_bytes
         plan = read_plan(Path(self.file))
         make_plannable(model)
         check_plan(plan, model, self.file)
         classes, partitioned = planned_classes(model, plan, self.file)
+        sizes = {name: storage_bytes(v) for name, v in model.graph.initializers.items()}
         made = shard_graph(model, classes, partitioned, plan.degrees.operator)
-        APPLIED_PLAN.set(model, AppliedPlan(plan, made.operators, made.tensors))
+        operators = tuple(
+            replace(o, weight_bytes=sizes.get(o.weight, o.weight_bytes)) for o in made.operators
+        )
+        APPLIED_PLAN.set(model, AppliedPlan(plan, operators, made.tensors))

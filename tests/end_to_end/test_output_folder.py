@@ -57,6 +57,7 @@ def test_files(folder):
     chips = [chip.file for chip in manifest.chips]
     expected = {
         "manifest.json", "annotated.onnx", "program.json", "report.json", "report.md",
+        "certificate.json", "certificate.safetensors",
         "target.toml", *chips, *(f"{name}.data" for name in chips),
     }  # fmt: skip
     assert {path.name for path in folder.iterdir()} - {"annotated.onnx.data"} == expected
