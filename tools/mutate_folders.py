@@ -64,8 +64,8 @@ def folders(into: Path) -> dict[str, tuple[Path, Path, int]]:
     def compile_to(name: str, model: Path, target: Any, share: int, **options: Any) -> None:
         out = into / name / "out"
         out.parent.mkdir()
-        chosen = CompileOptions(**{"level": 0, "replicas": 1, "inferences": 8, **options})
-        compile_model(model, target, chosen, output=out)
+        chosen: dict[str, Any] = {"level": 0, "replicas": 1, "inferences": 8, **options}
+        compile_model(model, target, CompileOptions(**chosen), output=out)
         made[name] = (out, model, share)
 
     def zoo_file(spec: str) -> Path:

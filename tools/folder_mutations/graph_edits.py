@@ -60,9 +60,9 @@ def other_attribute(model: onnx.ModelProto, rng: Generator) -> str | None:
         case kinds.STRING:
             attribute.s = attribute.s + b"x"
         case kinds.INTS if attribute.ints:
-            attribute.ints[rng.integers(len(attribute.ints))] += 1
+            attribute.ints[int(rng.integers(len(attribute.ints)))] += 1
         case kinds.FLOATS if attribute.floats:
-            attribute.floats[rng.integers(len(attribute.floats))] += 0.5
+            attribute.floats[int(rng.integers(len(attribute.floats)))] += 0.5
         case kinds.STRINGS if attribute.strings:
             attribute.strings[0] = attribute.strings[0] + b"x"
         case kinds.TENSOR:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
-from numpy.random import Generator
+from numpy.random import Generator as Draws
 
 from folder_mutations.graph_edits import EDITS
 from mcm_compiler.artifact.emit import chip_entry
@@ -39,7 +39,7 @@ class Mutant:
 
 
 @contextmanager
-def mutated(folder: Path, rng: Generator) -> Iterator[Mutant | None]:
+def mutated(folder: Path, rng: Draws) -> Generator[Mutant | None]:
     """Changes something in a folder, makes its hashes right, and takes it back afterwards."""
     models = sorted(path.name for path in folder.glob("*.onnx"))
     data = sorted(path.name for path in folder.glob("*.onnx.data"))
@@ -83,7 +83,7 @@ def repair(folder: Path, changed: str) -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
-def _mutate_model(folder: Path, name: str, rng: Generator) -> Mutant | None:
+def _mutate_model(folder: Path, name: str, rng: Draws) -> Mutant | None:
     model = onnx.load(folder / name, load_external_data=False)
     edit = EDITS[int(rng.integers(len(EDITS)))]
     before = model.SerializeToString(deterministic=True)
@@ -94,7 +94,7 @@ def _mutate_model(folder: Path, name: str, rng: Generator) -> Mutant | None:
     return Mutant(name, edit.__name__, what)
 
 
-def _mutate_data(folder: Path, name: str, rng: Generator) -> Mutant | None:
+def _mutate_data(folder: Path, name: str, rng: Draws) -> Mutant | None:
     """A byte of a weight."""
     places: list[tuple[int, int, str]] = []
     users: set[str] = set()
@@ -116,7 +116,7 @@ def _mutate_data(folder: Path, name: str, rng: Generator) -> Mutant | None:
     return Mutant(name, "data", f"a byte of {weight}", "annotated.onnx" in users)
 
 
-def _mutate_wires(folder: Path, rng: Generator) -> Mutant | None:
+def _mutate_wires(folder: Path, rng: Draws) -> Mutant | None:
     path = folder / MANIFEST
     manifest = json.loads(path.read_text())
     wires = manifest["wires"]
@@ -133,7 +133,7 @@ def _mutate_wires(folder: Path, rng: Generator) -> Mutant | None:
     return Mutant(MANIFEST, "wires", what)
 
 
-def _swap(wires: list[dict[str, object]], field: str, rng: Generator) -> str | None:
+def _swap(wires: list[dict[str, object]], field: str, rng: Draws) -> str | None:
     if len(wires) < 2:
         return None
     i, j = (int(k) for k in rng.choice(len(wires), 2, replace=False))
@@ -143,7 +143,7 @@ def _swap(wires: list[dict[str, object]], field: str, rng: Generator) -> str | N
     return f"{field} of wires {i} and {j} swapped"
 
 
-def _drop(wires: list[dict[str, object]], rng: Generator) -> str | None:
+def _drop(wires: list[dict[str, object]], rng: Draws) -> str | None:
     if not wires:
         return None
     at = int(rng.integers(len(wires)))
@@ -151,6 +151,6 @@ def _drop(wires: list[dict[str, object]], rng: Generator) -> str | None:
     return f"wire {at} of {tensor} dropped"
 
 
-def seeded(seed: int) -> Generator:
+def seeded(seed: int) -> Draws:
     """The generator of a run."""
     return np.random.default_rng(seed)

@@ -50,11 +50,18 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     state: dict[str, Any] = {"holds": True}
 
     def check_folder(
-        folder: Path, *, seeds: Any, data: Any, test_data: Any, progress: Any = None
+        folder: Path,
+        *,
+        seeds: Any,
+        data: Any,
+        test_data: Any,
+        model: str | None = None,
+        progress: Any = None,
     ) -> CheckReport:
         state["seeds"] = list(seeds)
         state["data"] = data
         state["test_data"] = test_data
+        state["model"] = model
         state["folder"] = folder
         holds = state["holds"]
         faults = () if holds else (Diagnostic("MCM-A008", "the file was changed"),)
@@ -118,6 +125,9 @@ def test_check_with_own_data(verdict: dict[str, Any], tmp_path: Path) -> None:
     assert _invoke("check", "net.mcm36", *arguments).exit_code == 0
     assert (verdict["seeds"], verdict["test_data"]) == ([0], tmp_path)
     assert _invoke("check", "net.mcm36", "--seeds", "0").exit_code == 2
+    assert verdict["model"] is None
+    assert _invoke("check", "net.mcm36", "--model", "zoo:net").exit_code == 0
+    assert verdict["model"] == "zoo:net"
 
 
 def test_seeds_end_where_seeds_end(verdict: dict[str, Any]) -> None:
