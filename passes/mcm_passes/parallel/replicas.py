@@ -25,9 +25,12 @@ from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.planned_memory import solve_with_plans
 
-LEAST_GAIN = 0.001
-"""Share of throughput that more pipelines must add: each of them costs the memory of all weights,
-and fewer are easier to feed."""
+LEAST_GAIN = 0.005
+"""Share of simulated throughput that more pipelines must add: each of them costs the memory of all
+weights, and fewer are easier to feed."""
+
+LEAST_ANALYTIC_GAIN = 0.01
+"""The same under the fast model; either of the two is reason enough for more pipelines."""
 
 MAX_BOUND_UNITS = 4000
 """Units up to which every number of pipelines gets a bound of its own; above, all of them share
@@ -64,7 +67,7 @@ def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) 
     Every number is given the chips that an equal share leaves it, and the partition that `dp`
     finds for them; where that leaves room to a bound that could win, exact search over order
     ideals looks for a better one. The simulator then has the word. Of numbers within
-    `LEAST_GAIN` of the best the smallest is taken.
+    `LEAST_GAIN` of the best, and `LEAST_ANALYTIC_GAIN` under the fast model, the smallest is taken.
 
     Args:
         problem: on all chips that may be used, which are equal.
@@ -212,10 +215,16 @@ def _dp_partition(problem: PartitionProblem, budget: Budget) -> Partition:
 
 
 def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:
-    """The smallest number within `LEAST_GAIN` of the fastest; None where nothing is known."""
-    known = [(one.seconds, one) for one in considered if one.seconds is not None]
+    """The smallest number that is about as fast as the fastest; None where nothing is known."""
+    known = [one for one in considered if one.seconds is not None]
     if not known:
         return None
-    fastest_s = min(seconds for seconds, _ in known)
-    near = [one for seconds, one in known if seconds <= fastest_s * (1.0 + LEAST_GAIN)]
-    return min(near, key=lambda one: one.replicas)
+    fastest = min(known, key=lambda one: (one.seconds or 0.0, one.replicas))
+    least_s = (fastest.seconds or 0.0) * (1.0 + LEAST_GAIN)
+    analytic_s = min(one.analytic_s or 0.0 for one in known) * (1.0 + LEAST_ANALYTIC_GAIN)
+    near = [
+        one
+        for one in known
+        if (one.seconds or 0.0) <= least_s and (one.analytic_s or 0.0) <= analytic_s
+    ]
+    return min(near, key=lambda one: one.replicas, default=fastest)

@@ -95,7 +95,7 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     best = min(one.simulated_s or np.inf for one in replication.considered)
     (chosen,) = [one for one in replication.considered if one.replicas == replication.replicas]
     assert chosen.simulated_s is not None
-    assert chosen.simulated_s <= best * 1.001
+    assert chosen.simulated_s <= best * 1.005
     # The judge of the package says of a part of the chips what a judge of that part alone says.
     shared = on_share(problem, 7)
     row = (
