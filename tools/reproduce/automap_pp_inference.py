@@ -3,10 +3,11 @@
 The shipped policy on held-out synthetic cases against the exact optimum, greedy and by a beam, with
 the controls that learn nothing; and on BERT-48, T5-base and T5-11B over 128 positions on Config C,
 evenly over instructions as published, and over work as ours. A row passes at 1.02 times the exact
-optimum or less under its positions; how far the printed cuts are is reported. As in the paper, whose arrays say nothing of memory, that is without its limit; where
-the limit changes the answer, the record says so. `--update` writes
-`tools/reproduce/data/automap_pp_inference.json`. `--published-recipe FILE` measures a policy of
-`mcmc train pipeline --recipe published` beside it; without, what the record says of it stays.
+optimum or less under its positions; how far the printed cuts are is reported. As in the paper,
+whose arrays say nothing of memory, that is without its limit; where the limit changes the answer,
+the record says so. `--update` writes `tools/reproduce/data/automap_pp_inference.json`.
+`--published-recipe FILE` measures a policy of `mcmc train pipeline --recipe published` beside it;
+without, what the record says of it stays.
 """
 
 from __future__ import annotations
