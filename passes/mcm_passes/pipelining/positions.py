@@ -1,30 +1,50 @@
-"""A model as the pipeline policy takes it: its chain in 128 positions of equal work."""
+"""A model as the pipeline policy takes it: its chain in 128 positions.
+
+Auto-MAP (section 4.4) maps every model to arrays of 128, at points taken evenly over its
+instructions. Ours are of equal work, so that every part can be a stage's share; both are offered.
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.cluster import ClusterTarget
+from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import POSITIONS
-from mcm_passes.pipelining.node_chain import node_chain
+from mcm_passes.pipelining.node_chain import NodeChain, node_chain
 from mcm_passes.pipelining.problem_builder import (
     ModelPipelining,
     PipelineSettings,
     pipeline_problem,
 )
 
+Spacing = Literal["work", "instructions"]
+"""What lies evenly between positions: seconds of a forward pass (ours), or ops (as published)."""
+
 
 def prepare_positions(
-    model: ir.Model, target: ClusterTarget, settings: PipelineSettings, count: int = POSITIONS
+    model: ir.Model,
+    target: ClusterTarget,
+    settings: PipelineSettings,
+    count: int = POSITIONS,
+    spacing: Spacing = "work",
 ) -> ModelPipelining:
-    """The model cut into at most `count` parts of about equal work, at the op nearest to each.
+    """The model cut into at most `count` parts, at the op nearest to each position.
 
-    Auto-MAP (section 4.4) maps every model to arrays of 128. Models with fewer ops, or with ops
-    that take more than a share of the work, have fewer parts.
+    Models with fewer ops, or with ops that take more than a share of the work, have fewer parts.
+
+    Args:
+        model: static shapes, as imported.
+        target: the cluster.
+        settings: how the model is run.
+        count: positions.
+        spacing: see `Spacing`.
     """
     chain = node_chain(model, target.cost_model())
-    done = np.concatenate([[0.0], np.cumsum(chain.forward_s)])
+    done = _done(chain, spacing)
     goals = done[-1] * np.arange(1, count) / count
     cuts = np.abs(done[np.newaxis, :] - goals[:, np.newaxis]).argmin(axis=1)
     size = len(chain.names)
@@ -32,7 +52,15 @@ def prepare_positions(
     return ModelPipelining(chain, (), starts, pipeline_problem(chain, starts, target, settings))
 
 
-def in_positions(prepared: ModelPipelining, cuts: tuple[int, ...]) -> tuple[float, ...]:
-    """Cuts as shares of the work before them, in `POSITIONS`-ths."""
-    done = np.concatenate([[0.0], np.cumsum(prepared.chain.forward_s)])
+def _done(chain: NodeChain, spacing: Spacing) -> Floats:
+    """`[N + 1]`, what lies before each cut of the chain."""
+    each = chain.forward_s if spacing == "work" else np.ones(len(chain.names))
+    return np.concatenate([[0.0], np.cumsum(each)])
+
+
+def in_positions(
+    prepared: ModelPipelining, cuts: tuple[int, ...], spacing: Spacing = "work"
+) -> tuple[float, ...]:
+    """Cuts as shares of the work, or of the ops, before them, in `POSITIONS`-ths."""
+    done = _done(prepared.chain, spacing)
     return tuple(float(done[place] / done[-1] * POSITIONS) for place in prepared.positions(cuts))

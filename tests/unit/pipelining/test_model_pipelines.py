@@ -9,9 +9,15 @@ from mcm_compiler.api import build_zoo_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.importer import import_model
 from mcm_hardware.builtin_targets import config_a, config_c
+from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.pipelines.planning_environment import PlanningEnvironment
+from mcm_passes.pipelining.candidates import candidate_cuts
+from mcm_passes.pipelining.exact import best_pipeline
+from mcm_passes.pipelining.online import learn_online, without_learning
 from mcm_passes.pipelining.plan import plan_pipeline
 from mcm_passes.pipelining.positions import in_positions, prepare_positions
 from mcm_passes.pipelining.problem_builder import PipelineSettings, prepare
+from tests.unit.pipelining.pipeline_cases import random_problem
 
 BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"
 T5 = (
@@ -106,3 +112,43 @@ def test_too_little_memory_is_diagnosed_with_numbers():
 def test_too_many_stages_are_diagnosed():
     problem = prepare(model(BERT), config_a(), PipelineSettings(stages=17)).problem
     assert "16 devices" in fault(problem, "MCM-S043").message
+
+
+def test_positions_lie_evenly_over_work_or_over_instructions():
+    bert = model(BERT)
+    by = {
+        spacing: prepare_positions(
+            bert, config_c(), PipelineSettings(), count=16, spacing=spacing
+        ).part_starts
+        for spacing in ("work", "instructions")
+    }
+    ops = len(prepare(bert, config_c(), PipelineSettings()).chain.names)
+    assert by["instructions"] == tuple(round(ops * k / 16) for k in range(17))
+    assert by["work"] != by["instructions"]
+
+
+def test_every_op_may_begin_a_stage_and_candidates_map_near_servers():
+    problem = prepare(model(BERT), config_a(), PipelineSettings()).problem
+    few = candidate_cuts(problem)
+    work = np.concatenate([[0.0], np.cumsum(problem.forward_s + problem.backward_s)])
+    mapped = np.rint(work / work[-1] * 16)[list(few.cuts)]
+    assert set(mapped.tolist()) <= set(range(5, 12))
+    assert few.problem.device_cuts == tuple(range(5, 12))
+    assert 0 < len(few.cuts) < problem.num_parts - 1
+    found = best_pipeline(few.problem)
+    assert few.in_whole(found).length_s == pytest.approx(found.length_s)
+    assert best_pipeline(problem).length_s <= found.length_s * (1 + 1e-12)
+
+
+def test_the_share_of_random_actions_reaches_its_end_and_the_control_learns_nothing():
+    problem = random_problem(6, stages=3, micro_batches=8)
+    learned = learn_online(problem, 0, iterations=40)
+    assert learned.last_epsilon == pytest.approx(0.1)
+    settings = without_learning()
+    assert settings.learning_rate == 0.0
+    environment = PlanningEnvironment(candidate_cuts(problem).problem)
+    learner = PlainLearner(environment, environment.layout, settings, 0, 40)
+    before = {name: array.copy() for name, array in learner.weights.items()}
+    learner.advance(2)
+    assert all((learner.weights[name] == array).all() for name, array in before.items())
+    assert learn_online(problem, 0, settings, iterations=40).pipeline is not None
