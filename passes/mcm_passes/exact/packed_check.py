@@ -305,7 +305,7 @@ def _sizes(work: Floats) -> Floats:
     """The sizes that most work is of, almost equal ones as the least of them."""
     groups: list[list[float]] = []
     last = 0.0
-    for size in sorted(work.tolist()):
+    for size in sorted(work[work > 0.0].tolist()):
         if size - last > 1e-3 * size:
             groups.append([])
         groups[-1].append(size)

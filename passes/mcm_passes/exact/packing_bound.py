@@ -197,7 +197,7 @@ def packing_bound(
 
 def _pivots(ancestors: Words, descendants: Words, own_s: Floats, heavy: Ints) -> Ints:
     """Nodes that most heavy work comes before or after, apart from each other by work before."""
-    if not heavy.size:
+    if not heavy.size or not own_s.any():
         return np.empty(0, np.int32)
     n = own_s.size
     above, below = np.zeros(n), np.zeros(n)
