@@ -89,7 +89,7 @@ def planned(tmp_path_factory):
 
     asked = ("--target", "mcm4", "--operator", "4", "--search", "exact", "--shard", "v=0")
     mcmc("parallelize", path, *asked, "-o", plan)
-    mcmc("compile", path, "--target", "mcm4", "--plan", plan, "-o", out)
+    mcmc("compile", path, "--target", "mcm4", "--plan", plan, "--partitioner", "dp", "-o", out)
     return out
 
 
@@ -110,9 +110,8 @@ def edited(planned: Path, tmp_path: Path, edit) -> Path:
 
 
 def _with_hash(data, path: Path) -> str:
-    for file in data["files"]:
-        if file["path"] == path.name:
-            file["sha256"], file["bytes"] = sha256_file(path), path.stat().st_size
+    assert path.name in data["files"]
+    data["files"][path.name] = sha256_file(path)
     return json.dumps(data, indent=2) + "\n"
 
 
