@@ -199,7 +199,7 @@ def _divided(
     labels: StageLabels,
 ) -> tuple[Ints, Ints, StageStates]:
     """Intervals that a state is left in, divided, and their states."""
-    left = np.flatnonzero(labels.count)
+    left = np.flatnonzero(labels.size)
     used = np.zeros(len(low), np.bool_)
     used[states.interval[left]] = True
     used[[0, -1]] = True

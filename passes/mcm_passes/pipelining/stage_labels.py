@@ -55,13 +55,13 @@ class StageLabels(NamedTuple):
     """Labels of states, and how they go on.
 
     Attributes:
-        count: `[n]`, labels of each state.
+        size: `[n]`, labels of each state.
         start: `[n]`, where they begin.
         values: `[m, 4]`: slot forward (or of both ways), slot backward, sum, ending.
         links: `[m, 2]`, the state of the next stage and its label; -1 for the last stage.
     """
 
-    count: Ints
+    size: Ints
     start: Ints
     values: Floats
     links: Ints
@@ -205,7 +205,7 @@ def least_label(s: StageStates, labels: StageLabels, repeats: float) -> tuple[fl
     for e in range(len(s.stage)):
         if s.stage[e] > 0:
             break
-        for m in range(labels.start[e], labels.start[e] + labels.count[e]):
+        for m in range(labels.start[e], labels.start[e] + labels.size[e]):
             length = repeats * (labels.values[m, 0] + labels.values[m, 1]) + labels.values[m, 3]
             if length < best:
                 best, state, label = length, e, m
@@ -215,9 +215,9 @@ def least_label(s: StageStates, labels: StageLabels, repeats: float) -> tuple[fl
 @njit(cache=True)
 def least_behind(labels: StageLabels) -> Floats:
     """`[n, 4]`, the least of each number over the labels of each state."""
-    found = np.full((len(labels.count), 4), np.inf)
-    for e in range(len(labels.count)):
-        for m in range(labels.start[e], labels.start[e] + labels.count[e]):
+    found = np.full((len(labels.size), 4), np.inf)
+    for e in range(len(labels.size)):
+        for m in range(labels.start[e], labels.start[e] + labels.size[e]):
             for field in range(4):
                 found[e, field] = min(found[e, field], labels.values[m, field])
     return found
