@@ -217,15 +217,30 @@ class _Joiner:
         return value
 
     def _ordered(self, in_units: Sequence[str]) -> Iterable[ir.Node]:
-        """Constant ops, then units as the certificate lists them, then what nothing needs."""
+        """Units as the certificate lists them, constant ops before their readers, the rest last."""
         placed = set(in_units)
         if len(placed) < len(in_units):
             raise differs("an op is in two units", "unit.members")
-        yield from (node for name, node in self._nodes.items() if name not in placed)
         for name in in_units:
             if name not in self._nodes:
                 raise differs(f"no chip runs the op {quote(name)}", "unit.members")
-            yield self._nodes[name]
+        found: dict[ir.Node, None] = {}
+        rest = [name for name in self._nodes if name not in placed]
+        for name in (*in_units, *rest):
+            pending = [self._nodes[name]]
+            while pending:
+                makers = [v.producer() for v in consumed_values(pending[-1])]
+                # What is placed keeps its place.
+                before = [
+                    maker
+                    for maker in makers
+                    if maker is not None and maker not in found and maker.name not in placed
+                ]
+                if before:
+                    pending += before
+                else:
+                    found.setdefault(pending.pop())
+        return found
 
 
 def _same_op(original: ir.Node, copy: ir.Node, value_of: Mapping[ir.Value, ir.Value]) -> bool:

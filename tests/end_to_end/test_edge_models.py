@@ -187,7 +187,8 @@ def test_a_chip_that_makes_nothing_but_a_constant_sends_it(compiled, ends_only):
     table = numpy_helper.from_array(FEEDS["x"], "table")
     path, folder = compiled(model_of(nodes, ["m0", "m1", "m2"], [*weights, table]), ends_only)
     assert len(list(folder.glob("chip_*.onnx"))) > 1
-    assert check_folder(folder).holds
+    found = check_folder(folder)
+    assert found.holds, found.diagnostics
     expected = run_model(path, FEEDS)
     actual = run_folder(folder, FEEDS)
     assert all(same_bits(actual[name], expected[name]) for name in expected)
