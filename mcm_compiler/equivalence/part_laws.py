@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+import onnx
 
 from mcm_compiler.equivalence.value_numbers import OpKey
 from mcm_compiler.equivalence.value_views import Shape
@@ -72,6 +75,8 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
         return None
     if position >= len(op.shapes) or op.shapes[position] is None:
         return None
+    if len(key.inputs) < _fewest_inputs(key.domain, key.op_type, key.version):
+        return None
     if key.domain == "com.microsoft":
         return _same_axis(op, position, axis) if key.op_type in _OWN_ELEMENTWISE else None
     if key.domain:
@@ -80,6 +85,14 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
         return _broadcast(op, position, axis)
     law = _LAWS.get(key.op_type)
     return None if law is None else law(op, position, axis)
+
+
+@lru_cache(maxsize=4096)
+def _fewest_inputs(domain: str, op_type: str, version: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(op_type, version, domain).min_input)
+    except onnx.defs.SchemaError:
+        return 0
 
 
 def has_law(domain: str, op_type: str) -> bool:
@@ -231,6 +244,8 @@ def _transpose(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[0]
     assert shape is not None
     order = op.numbers("perm") or tuple(range(len(shape)))[::-1]
+    if axis not in order:
+        return None
     return Law({0: (axis, 1)}, ((order.index(axis), 1),))
 
 
@@ -265,7 +280,7 @@ def _reduce(op: WholeOp, position: int, axis: int) -> Law | None:
 
 def _gather(op: WholeOp, position: int, axis: int) -> Law | None:
     table, indices = op.shapes[0], op.shapes[1]
-    if table is None or indices is None:
+    if not table or indices is None:
         return None
     along = op.number("axis", 0) % len(table)
     if position == 1:

@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from mcm_compiler.equivalence.graph_walk import Numbers
 from mcm_compiler.equivalence.located_slices import LocatedSlices
-from mcm_compiler.equivalence.masked_rows import IndexExpression
+from mcm_compiler.equivalence.masked_look_ups import MaskedLookUps, is_nothing
 from mcm_compiler.equivalence.part_laws import Law, has_law, law_of
 from mcm_compiler.equivalence.source_pieces import SourcePieces
 from mcm_compiler.equivalence.source_values import SourceValues
@@ -90,9 +90,9 @@ class PlannedParts:
 
     def __init__(self, numbers: ValueNumbers, source: SourceValues) -> None:
         self._numbers = numbers
-        self._names = source.names
         self._source = SourcePieces(numbers, source)
         self._located = LocatedSlices(numbers)
+        self._look_ups = MaskedLookUps(numbers, self._source, self._located, source.names)
         self._pieces: dict[int, Piece] = {}
         self._sums: dict[int, Contribution] = {}
         self._with_bias: set[int] = set()  # values whose op adds what belongs to none of the units
@@ -137,8 +137,9 @@ class PlannedParts:
             found = viewed(op, pieces, lambda at: self._source.ints(op, at), count)
             if found is not None:
                 return found
-        if op.op_type == "Where" and (looked_up := self._looked_up(op)) is not None:
-            return looked_up
+        if op.op_type == "Where" and (rows := self._look_ups.rows(op, self._pieces)) is not None:
+            self.explained |= rows.used
+            return [Contribution(rows.result, "Add", rows.extent, rows.units, counted=True)]
         for candidate in self._source.candidates(op, self._pieces):
             made = self._made(candidate, op)
             if made is not None:
@@ -234,7 +235,7 @@ class PlannedParts:
             elif at == law.counted_once:
                 if own is not None and self._is_same(own, given):
                     counted = True
-                elif own is not None and not self._is_nothing(own):
+                elif own is not None and not is_nothing(self._numbers, own):
                     return None
             elif not self._is_same(own, given):
                 return None
@@ -288,13 +289,6 @@ class PlannedParts:
         piece, whole = self._piece(own), self._source.pieces.get(given)
         return None if piece is None or whole is None else part_of(piece, whole)
 
-    def _is_nothing(self, number: int) -> bool:
-        """A constant of zeros, which changes no sum, of one element or none."""
-        content = self._numbers.known_content(number)
-        if content is None or self._numbers.contents.tensor(content).size > 1:
-            return False
-        return not self._numbers.contents.array(content).any()
-
     def _piece(self, number: int | None) -> Piece | None:
         if number is None:
             return None
@@ -304,107 +298,6 @@ class PlannedParts:
         key = self._numbers.key(number)
         op = self._numbers.key(key.op) if isinstance(key, OutputKey) else None
         return op if isinstance(op, OpKey) else None
-
-    def _looked_up(self, op: OpKey) -> list[Contribution] | None:
-        """Rows of a part of a table, and zeros for those of other parts."""
-        if len(op.inputs) != 3 or op.domain or op.inputs[1] is None:
-            return None
-        mask, found, nothing = op.inputs
-        made = self._numbers.maker(found) if found is not None else None
-        if made is None or nothing is None or not self._is_nothing(nothing):
-            return None
-        if self._source.shape(nothing) != ():
-            return None
-        gather = made[1]
-        if gather.op_type != "Gather" or gather.domain or None in gather.inputs:
-            return None
-        rows, safe = gather.inputs
-        for candidate, position in self._tables(gather, safe):
-            given = self._source.facts(candidate)
-            table, index = given.key.inputs
-            located = None if table is None else self._located.locate(rows or -1, table)
-            shape, indices = given.shapes
-            if located is None or shape is None or indices is None or index is None:
-                continue
-            axis = given.number("axis", 0) % len(shape)
-            if located[0] != axis:
-                continue
-            expression = IndexExpression(self._numbers, position, shape[axis])
-            behind = len(shape) - axis - 1
-            units = self._rows_found(expression, mask, safe, located[1], indices, behind)
-            if units is None:
-                continue
-            self.explained |= expression.used | {found}
-            if behind and mask is not None:
-                self.explained.add(mask)
-            result = self._source.results(candidate)[0]
-            return [Contribution(result, "Add", shape[axis], units, counted=True)]
-        return None
-
-    def _tables(self, gather: OpKey, safe: int | None) -> list[tuple[int, int]]:
-        """Look-ups of the model in a constant table, by an index that `safe` is made of."""
-        found: list[tuple[int, int]] = []
-        for leaf in self._leaves(safe):
-            key = gather._replace(inputs=(gather.inputs[0], leaf))
-            found += [
-                (candidate, leaf)
-                for candidate in self._source.candidates(key, self._pieces)
-                if self._source.op(candidate).inputs[1] == leaf
-                and self._source.op(candidate).attributes == gather.attributes
-            ]
-        return found
-
-    def _leaves(self, number: int | None) -> list[int]:
-        """Values of the model that an expression is made of, nearest first."""
-        found: dict[int, None] = {}
-        waiting, seen = [number], set[int]()
-        while waiting and len(seen) < 64:
-            at = waiting.pop(0)
-            if at is None or at in seen or at in self._numbers.constant:
-                continue
-            seen.add(at)
-            if at in self._names:
-                found[at] = None
-            made = self._numbers.maker(at)
-            if made is not None:
-                waiting += made[1].inputs
-        return list(found)[:8]
-
-    def _rows_found(
-        self,
-        expression: IndexExpression,
-        mask: int | None,
-        safe: int | None,
-        rows: Intervals,
-        indices: tuple[int, ...],
-        behind: int,
-    ) -> Intervals | None:
-        """Rows of the table that are found, if they are the right ones and no other are read."""
-        if behind:
-            made = self._numbers.maker(mask) if mask is not None else None
-            if made is None or made[1].op_type != "Reshape" or made[1].domain:
-                return None
-            if self._source.ints(made[1], 1) != (*indices, *[1] * behind) or 0 in indices:
-                return None
-            mask = made[1].inputs[0]
-        here, at = expression.of(mask), expression.of(safe)
-        if here is None or at is None or here.dtype != bool or at.dtype == bool:
-            return None
-        count = length(rows)
-        held = np.concatenate([np.arange(a, b) for a, b in rows])
-        total = expression.rows
-        wanted = np.arange(-total, total) % total
-        here, at = np.broadcast_to(here, wanted.shape), np.broadcast_to(at, wanted.shape)
-        if at.min() < -count or at.max() >= count:
-            return None
-        if not np.array_equal(held[at[here]], wanted[here]):
-            return None
-        shown = np.zeros(total, bool)
-        shown[wanted[here]] = True
-        # Both ways to name a row find it, or neither.
-        if not np.array_equal(shown[wanted], here):
-            return None
-        return merged([(int(k), int(k) + 1) for k in np.flatnonzero(shown)])
 
     def _is_excused(self, op: OpKey) -> bool:
         """Whether nothing can be said about an op, rather than that it is wrong."""

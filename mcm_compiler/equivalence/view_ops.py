@@ -84,7 +84,7 @@ def _slice(key: OpKey, piece: Piece, ints: Ints) -> Piece | None:
         return None
     rank = len(piece.shape)
     axes = axes if axes is not None else tuple(range(len(starts)))
-    if not len(starts) == len(ends) == len(axes):
+    if not len(starts) == len(ends) == len(axes) or not rank:
         return None
     for start, end, axis in zip(starts, ends, axes, strict=True):
         at = axis % rank
@@ -113,6 +113,8 @@ def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
     axes = ints(1) if given else _listed(key, "axes")
     if axes is None and (given or key.op_type == "Unsqueeze"):
         return None
+    if not rank and key.op_type == "Squeeze":
+        return shape
     if key.op_type == "Squeeze":
         gone = {k for k, n in enumerate(shape) if n == 1}
         if axes is not None:
@@ -122,11 +124,9 @@ def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
     total = rank + len(axes)
     new = {axis % total for axis in axes}
     rest = iter(shape)
-    return (
-        tuple(1 if k in new else next(rest) for k in range(total))
-        if len(new) == len(axes)
-        else None
-    )
+    if len(new) < len(axes):
+        return None
+    return tuple(1 if k in new else next(rest) for k in range(total))
 
 
 def _reshaped(key: OpKey, shape: Shape, sizes: tuple[int, ...]) -> Shape | None:
