@@ -141,7 +141,7 @@ class PlannedParts:
             self.explained |= rows.used
             return [Contribution(rows.result, "Add", rows.extent, rows.units, counted=True)]
         for candidate in self._source.candidates(op, self._pieces):
-            made = self._made(candidate, op)
+            made = self._made(candidate, op) or self._side_by_side(candidate, op)
             if made is not None:
                 return made
         return None
@@ -186,6 +186,30 @@ class PlannedParts:
             if part is not None:
                 return self._meanings(part, results)
         return None
+
+    def _side_by_side(self, candidate: int, op: OpKey) -> list[Piece] | None:
+        """Parts of all operands of a `Concat` along its axis are parts of each stretch of it."""
+        whole, facts = self._source.op(candidate), self._source.facts(candidate)
+        if op.op_type != "Concat" or op.domain or op.attributes != whole.attributes:
+            return None
+        if len(op.inputs) != len(whole.inputs) or facts.results[0] is None:
+            return None
+        axis = facts.number("axis", 0) % max(1, len(facts.results[0]))
+        taken: list[tuple[int, int]] = []
+        start = 0
+        for own, given, shape in zip(op.inputs, whole.inputs, facts.shapes, strict=True):
+            if own is None or given is None or shape is None:
+                return None
+            is_constant = given in self._numbers.constant and own != given
+            found = (self._located.locate if is_constant else self._relation)(own, given)
+            if found is None or found[0] not in (axis, -1):
+                return None
+            intervals = found[1] if found[0] == axis else ((0, shape[axis]),)
+            taken += [(start + a, start + b) for a, b in intervals]
+            start += shape[axis]
+        piece = self._source.pieces.get(self._source.results(candidate)[0])
+        part = None if piece is None else piece.taken(axis, merged(taken))
+        return None if part is None else [part]
 
     def _seeds(self, whole: OpKey, op: OpKey) -> list[tuple[int, int, Intervals]] | None:
         """Operands that are a part, values before constants, large ones before small ones."""

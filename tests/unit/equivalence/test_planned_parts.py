@@ -125,7 +125,24 @@ ROWS_PARTS = {
     "spread": np.array([3, 1]), "nothing": np.array(0, np.float32),
 }  # fmt: skip
 
+STACK = "(float[1,3,6,6] x) => (float[1,4,4,4] y)"
+STACK_SOURCE = "a = Conv (x, w) b = Conv (x, u) c = Concat <axis = 1> (a, b) y = Conv (c, z)"
+STACK_CHIP = (
+    "a0 = Conv (x, w0) b0 = Conv (x, u0) c0 = Concat <axis = 1> (a0, b0) y0 = Conv (c0, z0)"
+    " a1 = Conv (x, w1) b1 = Conv (x, u1) c1 = Concat <axis = 1> (a1, b1) y1 = Conv (c1, z1)"
+    " y = Add (y0, y1)"
+)
+OTHER_W = array(6, 3, 3, 3, seed=7)
+MIX = array(4, 14, 1, 1, seed=6)
+STACK_PARTS = {
+    "w0": CONV_W[:4], "w1": CONV_W[4:], "u0": OTHER_W[:3], "u1": OTHER_W[3:],
+    "z0": MIX[:, [0, 1, 2, 3, 8, 9, 10]], "z1": MIX[:, [4, 5, 6, 7, 11, 12, 13]],
+}  # fmt: skip
+
 CASES = {
+    "side by side": (
+        STACK, STACK_SOURCE, {"w": CONV_W, "u": OTHER_W, "z": MIX}, STACK_CHIP, STACK_PARTS,
+    ),
     "products": (PRODUCTS, PRODUCTS_SOURCE, PRODUCTS_WEIGHTS, PRODUCTS_CHIP, PRODUCTS_PARTS),
     "convolutions": (
         CONV, CONV_SOURCE, {"w": CONV_W, "g": GROUP_W, **SCALES},
@@ -169,6 +186,9 @@ WRONG = {
     "exchanged wires": ("convolutions", {"Conv <group = 5> (a0": "Conv <group = 5> (a1"}, {}),
     "other number of groups": ("convolutions", {"<group = 5>": "<group = 1>"}, {}),
     "other attribute": ("convolutions", {"Conv (x, w0)": "Conv <strides = [2, 2]> (x, w0)"}, {}),
+    "exchanged operands": ("side by side", {"(a1, b1)": "(b1, a1)"}, {}),
+    "operand of the other part": ("side by side", {"(a1, b1)": "(a1, b0)"}, {}),
+    "channels in another order": ("side by side", {}, {"z0": MIX[:, [8, 9, 10, 0, 1, 2, 3]]}),
     "other op": ("heads", {"Softmax (m1)": "LogSoftmax (m1)"}, {}),
     "other axis": ("heads", {"Concat <axis = 1>": "Concat <axis = 0>"}, {}),
     "other permutation": ("heads", {"[0, 2, 1, 3]> (q40)": "[0, 2, 3, 1]> (q40)"}, {}),
