@@ -189,10 +189,12 @@ class _Chain:
             return
         self._open[place] = (node, outputs, difference(node, known, self._numbers, self._source))
         origin = self._source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
+        # What a plan made of an op is only part of it, if it has no name of the model.
+        parts_of_origin = self._parts is not None
         same_form = origin is not None and len(origin.outputs) == len(node.outputs)
         for index, value in enumerate(node.outputs):
             own = self._source.by_name.get(value.name) if value.name else None
-            if own is None and origin is not None and same_form:
+            if own is None and origin is not None and same_form and not parts_of_origin:
                 own = self._source.known.get(origin.outputs[index])
             if value.name and own is not None:
                 known[value] = own

@@ -200,6 +200,23 @@ def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law(operands, ((1, made),), units_attribute="group")
 
 
+def _conv_transpose(op: WholeOp, position: int, axis: int) -> Law | None:
+    """The kernel has the channels that are read first. `output_shape` names none of channels."""
+    if op.number("group", 1) != 1:
+        return None
+    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    match (position, axis):
+        case (0, 0):
+            return Law({0: (0, 1)}, ((0, 1),))
+        case (1, 1) | (2, 0):
+            return Law({1: (1, 1)} | ({2: (0, 1)} if has_bias else {}), ((1, 1),))
+        case (0, 1) | (1, 0):
+            operands: Axes = {0: (1, 1), 1: (0, 1)}
+            return Law(operands, combined="Add", counted_once=2 if has_bias else -1)
+        case _:
+            return None
+
+
 def _batch_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
     old = op.key.version < 7 or "spatial" in op.attributes
     if old or op.number("training_mode", 0) or len(op.results) != 1:
@@ -316,6 +333,7 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     "BatchNormalization": _batch_normalization,
     "Concat": _concat,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "Gather": _gather,
     "Gemm": _gemm,
     "GlobalAveragePool": _pool,
