@@ -141,9 +141,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-V063",
         "ops unproven by structure",
-        "A pass that is not built in, or apply_plan, changed ops in ways for which the proof\n"
-        "by structure has no rule. Runs in onnxruntime compare their results; nothing else\n"
-        "does. The share of such ops stands in the report and in the output of mcmc check.",
+        "A pass that is not built in changed ops in ways for which the proof by structure has\n"
+        "no rule, or apply_plan divided ops of types that have none. Runs in onnxruntime\n"
+        "compare their results; nothing else does. The share of such ops stands in the report\n"
+        "and in the output of mcmc check.",
     ),
     CatalogEntry(
         "MCM-V064",

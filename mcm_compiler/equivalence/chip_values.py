@@ -13,6 +13,7 @@ from mcm_compiler.equivalence.differences import difference
 from mcm_compiler.equivalence.divided_ops import DividedOps
 from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers
 from mcm_compiler.equivalence.own_identities import OwnIdentities
+from mcm_compiler.equivalence.planned_parts import PlannedParts
 from mcm_compiler.equivalence.source_values import SourceValues, input_numbers
 from mcm_compiler.equivalence.value_numbers import ValueNumbers
 from mcm_compiler.target import HOST, ChipModel, Wire
@@ -20,6 +21,8 @@ from mcm_compiler.verification import UnprovenOp
 
 MAX_ROUNDS = 4
 """Walks over the chips, while ops on constants that only they have turn out to be computable."""
+
+Place = tuple[int, str]
 
 
 @dataclass(eq=False)
@@ -31,11 +34,14 @@ class ChipValues:
         unproven: those that are not the model's; after the first on a path the others are judged
             as if it were.
         outputs: number of what arrives at the host, by name.
+        excused: those of the unproven ops, by chip and name, of which no rule says how they are
+            divided.
     """
 
     ops: int = 0
     unproven: list[UnprovenOp] = field(default_factory=list[UnprovenOp])
     outputs: dict[str, int] = field(default_factory=dict[str, int])
+    excused: set[Place] = field(default_factory=set[Place])
 
 
 def number_chips(
@@ -46,23 +52,35 @@ def number_chips(
     identities: OwnIdentities,
     *,
     placeholders: bool,
+    planned: bool = False,
 ) -> ChipValues:
-    """Numbers the chips' values and holds them against those of the model."""
-    chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
-    chain.run(chips)
+    """Numbers the chips' values and holds them against those of the model.
+
+    Args:
+        numbers: the table, with the model in it.
+        source: the model.
+        chips: in the order in which they run.
+        wires: all tensors that travel.
+        identities: of ops that are like no other.
+        placeholders: whether `ConstantOfShape` stands for weights.
+        planned: whether a plan may have divided ops.
+    """
+
+    def walked(assumed: frozenset[Place]) -> _Chain:
+        parts = PlannedParts(numbers, source) if planned else None
+        chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
+        chain.run(chips)
+        return chain
+
+    chain = walked(frozenset())
     for _ in range(MAX_ROUNDS):
         if not numbers.pending or not evaluate_pending(numbers):
             break
-        chain = _Chain(numbers, source, wires, identities, placeholders, frozenset())
-        chain.run(chips)
+        chain = walked(frozenset())
     open_ops = chain.open_ops()
     if open_ops:
-        chain = _Chain(numbers, source, wires, identities, placeholders, open_ops)
-        chain.run(chips)
+        chain = walked(open_ops)
     return chain.result()
-
-
-Place = tuple[int, str]
 
 
 class _Chain:
@@ -71,6 +89,7 @@ class _Chain:
     Args:
         assumed: ops whose results are taken for those of the op that they say they come from, so
             that what follows them can be judged.
+        parts: of what a plan divided.
     """
 
     def __init__(
@@ -81,6 +100,7 @@ class _Chain:
         identities: OwnIdentities,
         placeholders: bool,
         assumed: frozenset[Place],
+        parts: PlannedParts | None,
     ) -> None:
         self._numbers = numbers
         self._source = source
@@ -89,6 +109,7 @@ class _Chain:
         self._placeholders = placeholders
         self._assumed = assumed
         self._divided = DividedOps(numbers, source)
+        self._parts = parts
         self._arrived: dict[tuple[int, str], int] = {}
         self._open: dict[Place, tuple[ir.Node, tuple[int, ...], str]] = {}
         self._proven: set[int] = set()
@@ -117,6 +138,8 @@ class _Chain:
     def open_ops(self) -> frozenset[Place]:
         """Ops that no rule explains."""
         explained = self._divided.explained
+        if self._parts is not None:
+            explained = explained | self._parts.explained
         return frozenset(
             place
             for place, (_, outputs, _) in self._open.items()
@@ -127,8 +150,10 @@ class _Chain:
         """What was found."""
         found = ChipValues(self._ops)
         still = self.open_ops() | (self._assumed & self._open.keys())
-        for place, (node, _, what) in self._open.items():
+        for place, (node, outputs, what) in self._open.items():
             if place in still:
+                if self._parts is not None and self._parts.excused.issuperset(outputs):
+                    found.excused.add(place)
                 origin = node.metadata_props.get(ORIGIN_PROPERTY, "")
                 found.unproven.append(
                     UnprovenOp(place[0], node.name or "", node.op_type, origin, what)
@@ -156,16 +181,20 @@ class _Chain:
         if whole is not None:
             known[named[0]] = whole
             return
+        if self._parts is not None and self._parts.explains(node, known):
+            return
         place = (chip, node.name or "")
         if place not in self._assumed:
             self._open[place] = (node, outputs, "")
             return
         self._open[place] = (node, outputs, difference(node, known, self._numbers, self._source))
         origin = self._source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
+        # What a plan made of an op is only part of it, if it has no name of the model.
+        parts_of_origin = self._parts is not None
         same_form = origin is not None and len(origin.outputs) == len(node.outputs)
         for index, value in enumerate(node.outputs):
             own = self._source.by_name.get(value.name) if value.name else None
-            if own is None and origin is not None and same_form:
+            if own is None and origin is not None and same_form and not parts_of_origin:
                 own = self._source.known.get(origin.outputs[index])
             if value.name and own is not None:
                 known[value] = own

@@ -14,6 +14,8 @@ FOLLOWED = frozenset(
 )  # fmt: skip
 """Built-in passes; what any other pass did to an op is left to runs."""
 
+PLANNED = frozenset({"apply_plan"})
+"""Built-in passes that divide ops in more ways than there are rules for."""
 
 MAX_CONSTANT_BYTES = 1 << 22
 """Operands and results of ops that the proof computes, unless a pass was told to compute more."""

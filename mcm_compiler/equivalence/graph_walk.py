@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.equivalence.node_facts import (
+    Scope,
+    constant_tensor,
+    existing_outputs,
+    static_shape,
+)
 from mcm_compiler.equivalence.op_keys import (
     GRAPHS,
     ONNX_DOMAIN,
@@ -34,23 +39,6 @@ ABSENT = -1
 
 Numbers = dict[ir.Value, int]
 Call = tuple[ir.OperatorIdentifier, tuple[int | None, ...], Hashable, int]
-
-
-@dataclass
-class _Scope:
-    """Where a node stands.
-
-    Attributes:
-        opsets: versions by domain.
-        attributes: of the call, within the body of a function.
-        depth: how many bodies of ops it lies in.
-        draws: number of ops like no other that the body has so far.
-    """
-
-    opsets: Mapping[str, int]
-    attributes: Mapping[str, ir.Attr] = field(default_factory=dict[str, ir.Attr])
-    depth: int = 0
-    draws: int = 0
 
 
 class GraphWalk:
@@ -110,13 +98,13 @@ class GraphWalk:
         """
         graph = self._model.graph
         self.initializers(graph, known)
-        scope = _Scope(self._model.opset_imports)
+        scope = Scope(self._model.opset_imports)
         for node in graph:
             self._node(node, known, scope)
             if after is not None:
                 after(node, known)
 
-    def _node(self, node: ir.Node, known: Numbers, scope: _Scope) -> None:
+    def _node(self, node: ir.Node, known: Numbers, scope: Scope) -> None:
         self._ops += 1
         if self._ops > MAX_OPS:
             raise CompileError(
@@ -154,7 +142,7 @@ class GraphWalk:
                 self._numbers.shapes[number] = shape
 
     def _special(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: _Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
         identifier = node.op_identifier()
@@ -180,7 +168,7 @@ class GraphWalk:
                 return None
 
     def _general(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: _Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
     ) -> Sequence[int]:
         numbers = self._numbers
         domain = domain_of(node)
@@ -201,7 +189,7 @@ class GraphWalk:
             definition_version(domain, node.op_type, version),
             self._attributes(resolved, domain, node.op_type, version),
             tuple(inputs),
-            _existing(node),
+            existing_outputs(node),
             bodies,
         )
         if scope.draws > draws or is_like_no_other(key, numbers):
@@ -226,7 +214,7 @@ class GraphWalk:
         key: OpKey,
         node: ir.Node,
         attributes: tuple[ir.Attr, ...],
-        scope: _Scope,
+        scope: Scope,
         outputs: Sequence[int],
     ) -> None:
         numbers = self._numbers
@@ -252,7 +240,7 @@ class GraphWalk:
                 found.append((attribute.name, key))
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
-    def _resolved(self, node: ir.Node, scope: _Scope) -> tuple[ir.Attr, ...]:
+    def _resolved(self, node: ir.Node, scope: Scope) -> tuple[ir.Attr, ...]:
         """The attributes, with those of a call where the body of a function refers to them."""
         found: list[ir.Attr] = []
         for attribute in node.attributes.values():
@@ -264,7 +252,7 @@ class GraphWalk:
                 found.append(ir.Attr(attribute.name, given.type, given.value))
         return tuple(found)
 
-    def _constant(self, node: ir.Node, scope: _Scope) -> Sequence[int] | None:
+    def _constant(self, node: ir.Node, scope: Scope) -> Sequence[int] | None:
         resolved = self._resolved(node, scope)
         if len(resolved) != 1:
             return None
@@ -280,7 +268,7 @@ class GraphWalk:
         return content is not None and not bool(self._numbers.contents.array(content).any())
 
     def _taken_branch(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: _Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
     ) -> Sequence[int] | None:
         content = self._numbers.known_content(inputs[0]) if inputs else None
         if content is None:
@@ -299,7 +287,7 @@ class GraphWalk:
         return self._results(graph.outputs, known)
 
     def _extents(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: _Scope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: Scope
     ) -> Sequence[int] | None:
         if not inputs or inputs[0] is None or not self._compute:
             return None
@@ -318,7 +306,7 @@ class GraphWalk:
         return (self._numbers.weight_of_array(np.array(taken, np.int64)),)
 
     def _placeholder(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: _Scope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: Scope
     ) -> Sequence[int] | None:
         extents = self._numbers.known_content(inputs[0])
         if extents is None:
@@ -345,7 +333,7 @@ class GraphWalk:
         identifier: ir.OperatorIdentifier,
         node: ir.Node,
         inputs: Sequence[int | None],
-        scope: _Scope,
+        scope: Scope,
     ) -> Sequence[int]:
         function = self._model.functions[identifier]
         given = {a.name: a for a in self._resolved(node, scope)}
@@ -367,7 +355,7 @@ class GraphWalk:
             for value, number in zip(function.inputs, inputs, strict=False)
             if number is not None
         }
-        inner = _Scope(function.opset_imports, attributes, scope.depth, scope.draws)
+        inner = Scope(function.opset_imports, attributes, scope.depth, scope.draws)
         self._open.add(identifier)
         drawn = self._identities.given
         for body_node in function:
@@ -379,7 +367,7 @@ class GraphWalk:
         scope.draws = inner.draws
         return outputs
 
-    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: _Scope) -> Hashable:
+    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: Scope) -> Hashable:
         graphs = (
             [attribute.as_graph()]
             if attribute.type is ir.AttributeType.GRAPH
@@ -387,8 +375,8 @@ class GraphWalk:
         )
         return tuple(self._body(graph, known, scope) for graph in graphs)
 
-    def _body(self, graph: ir.Graph, known: Numbers, scope: _Scope) -> Hashable:
-        inner = _Scope(scope.opsets, scope.attributes, scope.depth + 1, 0)
+    def _body(self, graph: ir.Graph, known: Numbers, scope: Scope) -> Hashable:
+        inner = Scope(scope.opsets, scope.attributes, scope.depth + 1, 0)
         for index, value in enumerate(graph.inputs):
             known[value] = self._numbers.of(InputKey("", "", inner.depth, index))
         self.initializers(graph, known)
@@ -396,37 +384,3 @@ class GraphWalk:
             self._node(node, known, inner)
         scope.draws += inner.draws
         return (len(graph.inputs), tuple(self._results(graph.outputs, known)))
-
-
-def static_shape(value: ir.Value) -> tuple[int, ...] | None:
-    """The shape of a tensor where it is declared and fully known."""
-    if value.shape is None or not value.shape.is_static():
-        return None
-    return tuple(value.shape.numpy()) if isinstance(value.type, ir.TensorType) else None
-
-
-def constant_tensor(attribute: ir.Attr) -> ir.TensorProtocol | None:
-    """The tensor that an attribute of a `Constant` gives, or None for a kind without one."""
-    value = attribute.value
-    match attribute.name:
-        case "value":
-            return attribute.as_tensor()
-        case "value_int" | "value_ints":
-            return ir.Tensor(np.array(value, np.int64))
-        case "value_float" | "value_floats":
-            return ir.Tensor(np.array(value, np.float32))
-        case "value_string" | "value_strings":
-            words = [value] if attribute.name == "value_string" else list(value)
-            texts = [w.encode() if isinstance(w, str) else bytes(w) for w in words]
-            shape = () if attribute.name == "value_string" else (len(texts),)
-            return ir.StringTensor(texts, shape=ir.Shape(shape))
-        case _:
-            return None
-
-
-def _existing(node: ir.Node) -> tuple[bool, ...]:
-    """Which outputs have a name; those at the end that have none are left away."""
-    found = [bool(value.name) for value in node.outputs]
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)

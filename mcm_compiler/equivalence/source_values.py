@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from mcm_compiler.equivalence.constant_values import evaluate_pending
-from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers, static_shape
+from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers
+from mcm_compiler.equivalence.node_facts import static_shape
 from mcm_compiler.equivalence.own_identities import OwnIdentities
 from mcm_compiler.equivalence.value_numbers import InputKey, OpKey, ValueNumbers
 from mcm_compiler.ir.dimensions import free_inputs

@@ -68,6 +68,13 @@ class WeightContents:
         """A tensor of this content."""
         return self._contents[content]
 
+    def stored(self, content: int) -> Bytes | None:
+        """The bytes of a content as they are stored, or None where elements are less than one."""
+        tensor = self._contents[content]
+        if tensor.dtype is ir.DataType.STRING or tensor.dtype.itemsize < 1:
+            return None
+        return self._bytes(tensor)
+
     def shape(self, content: int) -> tuple[int, ...]:
         """The shape of a content."""
         return tuple(self._contents[content].shape.numpy())

@@ -1,0 +1,173 @@
+"""Look-ups in a part of a table that give zeros for rows of other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.equivalence.located_slices import LocatedSlices
+from mcm_compiler.equivalence.masked_rows import IndexExpression
+from mcm_compiler.equivalence.source_pieces import SourcePieces
+from mcm_compiler.equivalence.value_numbers import OpKey, ValueNumbers
+from mcm_compiler.equivalence.value_views import Intervals, Piece, Shape, length, merged
+
+MAX_STEPS = 64
+"""Ops between an index of the model and one of a part."""
+
+MAX_LEAVES = 8
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """What a look-up in a part of a table gives.
+
+    Attributes:
+        result: number of the model's look-up in the whole table.
+        extent: rows of the whole table.
+        units: rows that are found.
+        used: numbers of what only serves the look-up.
+    """
+
+    result: int
+    extent: int
+    units: Intervals
+    used: frozenset[int]
+
+
+class MaskedLookUps:
+    """Recognises look-ups.
+
+    Args:
+        numbers: the table of numbers.
+        source: values and ops of the model.
+        located: finds slices of constants.
+        names: of the values of the model.
+    """
+
+    def __init__(
+        self,
+        numbers: ValueNumbers,
+        source: SourcePieces,
+        located: LocatedSlices,
+        names: Mapping[int, str],
+    ) -> None:
+        self._numbers = numbers
+        self._source = source
+        self._located = located
+        self._names = names
+
+    def rows(self, op: OpKey, pieces: dict[int, Piece]) -> FoundRows | None:
+        """What `Where(mask, look-up, zero)` gives of a look-up of the model, or None.
+
+        Args:
+            op: a `Where`.
+            pieces: what values of chips hold.
+        """
+        if len(op.inputs) != 3 or op.domain:
+            return None
+        mask, found, nothing = op.inputs
+        made = self._numbers.maker(found) if found is not None else None
+        if made is None or found is None or mask is None or nothing is None:
+            return None
+        gather = made[1]
+        if gather.op_type != "Gather" or gather.domain or len(gather.inputs) != 2:
+            return None
+        if self._source.shape(nothing) != () or not is_nothing(self._numbers, nothing):
+            return None
+        for leaf in self._leaves(gather.inputs[1]):
+            key = gather._replace(inputs=(gather.inputs[0], leaf))
+            for candidate in self._source.candidates(key, pieces):
+                rows = self._of(candidate, gather, leaf, mask)
+                if rows is not None:
+                    units, extent, used = rows
+                    result = self._source.results(candidate)[0]
+                    return FoundRows(result, extent, units, used | {found})
+        return None
+
+    def _of(
+        self, candidate: int, gather: OpKey, leaf: int, mask: int
+    ) -> tuple[Intervals, int, frozenset[int]] | None:
+        given = self._source.facts(candidate)
+        if given.key.inputs[1:] != (leaf,) or given.key.attributes != gather.attributes:
+            return None
+        table, rows = given.key.inputs[0], gather.inputs[0]
+        located = None if table is None or rows is None else self._located.locate(rows, table)
+        shape, indices = given.shapes
+        if located is None or not shape or indices is None:
+            return None
+        axis = given.number("axis", 0) % len(shape)
+        if located[0] != axis:
+            return None
+        plain, used = mask, frozenset[int]()
+        behind = len(shape) - axis - 1
+        if behind:
+            spread = self._spread(mask, (*indices, *[1] * behind))
+            if spread is None:
+                return None
+            plain, used = spread, frozenset({mask})
+        expression = IndexExpression(self._numbers, leaf, shape[axis])
+        units = _rows_found(expression, plain, gather.inputs[1], located[1])
+        return None if units is None else (units, shape[axis], used | expression.used)
+
+    def _spread(self, mask: int, shape: Shape) -> int | None:
+        """What a mask is reshaped from, with an extent of 1 for each axis within a row."""
+        made = self._numbers.maker(mask)
+        if made is None or made[1].op_type != "Reshape" or made[1].domain or 0 in shape:
+            return None
+        return made[1].inputs[0] if self._source.ints(made[1], 1) == shape else None
+
+    def _leaves(self, number: int | None) -> list[int]:
+        """Values of the model that an expression is made of, nearest first."""
+        found: dict[int, None] = {}
+        waiting, seen = [number], set[int]()
+        while waiting and len(seen) < MAX_STEPS:
+            at = waiting.pop(0)
+            if at is None or at in seen or at in self._numbers.constant:
+                continue
+            seen.add(at)
+            if at in self._names:
+                found[at] = None
+            made = self._numbers.maker(at)
+            if made is not None:
+                waiting += made[1].inputs
+        return list(found)[:MAX_LEAVES]
+
+
+def is_nothing(numbers: ValueNumbers, number: int) -> bool:
+    """Whether a number is that of a constant of one element, a zero: it changes no sum."""
+    content = numbers.known_content(number)
+    if content is None or numbers.contents.tensor(content).size != 1:
+        return False
+    return not numbers.contents.array(content).any()
+
+
+def _rows_found(
+    expression: IndexExpression, mask: int, index: int | None, rows: Intervals
+) -> Intervals | None:
+    """Rows of the table that are found, if they are the right ones and no others are read.
+
+    Args:
+        expression: computes for every index.
+        mask: number of what tells whether a row is found here.
+        index: number of the row of the part that is read.
+        rows: of the whole table that the part has.
+    """
+    here, at = expression.of(mask), expression.of(index)
+    if here is None or at is None or here.dtype != bool or at.dtype == bool:
+        return None
+    total, count = expression.rows, length(rows)
+    held = np.concatenate([np.arange(a, b) for a, b in rows])
+    wanted = np.arange(-total, total) % total
+    here, at = np.broadcast_to(here, wanted.shape), np.broadcast_to(at, wanted.shape)
+    if at.min() < -count or at.max() >= count:
+        return None
+    if not np.array_equal(held[at[here]], wanted[here]):
+        return None
+    shown = np.zeros(total, bool)
+    shown[wanted[here]] = True
+    # Both ways to name a row find it, or neither.
+    if not np.array_equal(shown[wanted], here):
+        return None
+    return merged([(int(k), int(k) + 1) for k in np.flatnonzero(shown)])

@@ -1,0 +1,60 @@
+"""What nodes, values and attributes tell before a graph is numbered, and where a node stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+
+@dataclass
+class Scope:
+    """Where a node stands.
+
+    Attributes:
+        opsets: versions by domain.
+        attributes: of the call, within the body of a function.
+        depth: how many bodies of ops it lies in.
+        draws: number of ops like no other that the body has so far.
+    """
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, ir.Attr] = field(default_factory=dict[str, ir.Attr])
+    depth: int = 0
+    draws: int = 0
+
+
+def static_shape(value: ir.Value) -> tuple[int, ...] | None:
+    """The shape of a tensor where it is declared and fully known."""
+    if value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(value.shape.numpy()) if isinstance(value.type, ir.TensorType) else None
+
+
+def constant_tensor(attribute: ir.Attr) -> ir.TensorProtocol | None:
+    """The tensor that an attribute of a `Constant` gives, or None for a kind without one."""
+    value = attribute.value
+    match attribute.name:
+        case "value":
+            return attribute.as_tensor()
+        case "value_int" | "value_ints":
+            return ir.Tensor(np.array(value, np.int64))
+        case "value_float" | "value_floats":
+            return ir.Tensor(np.array(value, np.float32))
+        case "value_string" | "value_strings":
+            words = [value] if attribute.name == "value_string" else list(value)
+            texts = [w.encode() if isinstance(w, str) else bytes(w) for w in words]
+            shape = () if attribute.name == "value_string" else (len(texts),)
+            return ir.StringTensor(texts, shape=ir.Shape(shape))
+        case _:
+            return None
+
+
+def existing_outputs(node: ir.Node) -> tuple[bool, ...]:
+    """Which outputs have a name; those at the end that have none are left away."""
+    found = [bool(value.name) for value in node.outputs]
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)

@@ -1,0 +1,359 @@
+"""How a part of an operand becomes a part of a result: one law for each op type that has one.
+
+Each law states a fact of the ONNX operator alone: if these operands are cut to the same units along
+these axes, the result is cut along that axis, or is a partial sum. An op type or an axis that is
+not here has no law, and nothing is said about its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import onnx
+
+from mcm_compiler.equivalence.value_numbers import OpKey
+from mcm_compiler.equivalence.value_views import Shape
+
+Axes = dict[int, tuple[int, int]]
+"""For each operand that is cut, `(axis, elements of a unit)`."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """How an op falls into parts.
+
+    Attributes:
+        operands: that are cut; all others are the same for all parts.
+        outputs: `(axis, elements of a unit)` for each output; empty for a partial result.
+        combined: the op that puts partial results together, such as "Add"; "" for parts.
+        counted_once: operand that only one of the partial results may count in, or -1.
+        units_attribute: an attribute that is the number of units of the part, or "".
+    """
+
+    operands: Axes
+    outputs: tuple[tuple[int, int], ...] = ()
+    combined: str = ""
+    counted_once: int = -1
+    units_attribute: str = ""
+
+
+@dataclass(frozen=True)
+class WholeOp:
+    """An op of the model, with what a law may ask.
+
+    Attributes:
+        key: of the op.
+        attributes: by name, without defaults.
+        shapes: of the operands, None where not known or left out.
+        results: shapes of the outputs.
+        ints: elements of a constant operand of integers, or None.
+    """
+
+    key: OpKey
+    attributes: Mapping[str, Hashable]
+    shapes: tuple[Shape | None, ...]
+    results: tuple[Shape | None, ...]
+    ints: Callable[[int], tuple[int, ...] | None] = field(compare=False)
+
+    def number(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        found = self.attributes.get(name)
+        return int(found[1]) if isinstance(found, tuple) and found[0] == "i" else default
+
+    def numbers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute of integers."""
+        found = self.attributes.get(name)
+        return found[1] if isinstance(found, tuple) and found[0] == "is" else None
+
+
+def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
+    """What follows where operand `position` is cut along `axis`; None where no law says."""
+    key = op.key
+    if key.bodies or "broadcast" in op.attributes or not op.results or op.results[0] is None:
+        return None
+    if position >= len(op.shapes) or op.shapes[position] is None:
+        return None
+    if len(key.inputs) < _fewest_inputs(key.domain, key.op_type, key.version):
+        return None
+    if key.domain == "com.microsoft":
+        return _same_axis(op, position, axis) if key.op_type in _OWN_ELEMENTWISE else None
+    if key.domain:
+        return None
+    if key.op_type in _ELEMENTWISE:
+        return _broadcast(op, position, axis)
+    law = _LAWS.get(key.op_type)
+    return None if law is None else law(op, position, axis)
+
+
+@lru_cache(maxsize=4096)
+def _fewest_inputs(domain: str, op_type: str, version: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(op_type, version, domain).min_input)
+    except onnx.defs.SchemaError:
+        return 0
+
+
+def has_law(domain: str, op_type: str) -> bool:
+    """Whether parts of ops of a type can be followed along some axis."""
+    if domain == "com.microsoft":
+        return op_type in _OWN_ELEMENTWISE
+    return not domain and (op_type in _ELEMENTWISE or op_type in _LAWS)
+
+
+def _broadcast(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Element by element: whoever has the axis is cut."""
+    result, own = op.results[0], op.shapes[position]
+    assert result is not None
+    assert own is not None
+    if len(op.results) > 1:
+        return None
+    out = axis + len(result) - len(own)
+    operands: Axes = {}
+    for at, number in enumerate(op.key.inputs):
+        if number is None:
+            continue
+        shape = op.shapes[at]
+        if shape is None:
+            return None
+        along = out - (len(result) - len(shape))
+        if along >= 0 and shape[along] > 1:
+            if shape[along] != result[out]:
+                return None
+            operands[at] = (along, 1)
+    return Law(operands, ((out, 1),)) if operands.get(position) == (axis, 1) else None
+
+
+def _same_axis(op: WholeOp, position: int, axis: int) -> Law | None:
+    if position or len(op.key.inputs) != 1 or len(op.results) != 1:
+        return None
+    return Law({0: (axis, 1)}, ((axis, 1),))
+
+
+def _matmul(op: WholeOp, position: int, axis: int) -> Law | None:
+    left, right, result = op.shapes[0], op.shapes[1], op.results[0]
+    if left is None or right is None or result is None or min(len(left), len(right)) < 2:
+        return None
+    rank = len((left, right)[position])
+    along = axis - rank  # from the end
+    if along == (-1 if position == 0 else -2):
+        operands: Axes = {0: (len(left) - 1, 1), 1: (len(right) - 2, 1)}
+        return Law(operands, combined="Add")
+    if along >= -2:
+        return Law({position: (axis, 1)}, ((len(result) + along, 1),))
+    operands = {}
+    for at, shape in enumerate((left, right)):
+        if len(shape) + along >= 0 and shape[along] > 1:
+            operands[at] = (len(shape) + along, 1)
+    same = len({(left, right)[at][along] for at in operands}) == 1
+    return Law(operands, ((len(result) + along, 1),)) if same and position in operands else None
+
+
+def _gemm(op: WholeOp, position: int, axis: int) -> Law | None:
+    result = op.results[0]
+    if result is None or op.shapes[0] is None or op.shapes[1] is None:
+        return None
+    rows, left = (1, 0) if op.number("transA", 0) else (0, 1)
+    right, columns = (1, 0) if op.number("transB", 0) else (0, 1)
+    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    bias = op.shapes[2] if has_bias else ()
+    if bias is None:
+        return None
+    if (position, axis) in ((0, left), (1, right)):
+        operands: Axes = {0: (left, 1), 1: (right, 1)}
+        return Law(operands, combined="Add", counted_once=2 if has_bias else -1)
+    out = {(0, rows): 0, (1, columns): 1}.get((position, axis))
+    if position == 2:
+        out = axis + 2 - len(bias)
+    if out is None:
+        return None
+    operands = {0: (rows, 1)} if out == 0 else {1: (columns, 1)}
+    along = out - (2 - len(bias))
+    if along >= 0 and bias[along] > 1:
+        operands[2] = (along, 1)
+    return Law(operands, ((out, 1),)) if position in operands else None
+
+
+def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
+    image, kernel = op.shapes[0], op.shapes[1]
+    if image is None or kernel is None:
+        return None
+    groups = op.number("group", 1)
+    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    if (position, axis) == (0, 0):
+        return Law({0: (0, 1)}, ((0, 1),))
+    makes = (position, axis) in ((1, 0), (2, 0))
+    if groups == 1:
+        if makes:
+            return Law({1: (0, 1)} | ({2: (0, 1)} if has_bias else {}), ((1, 1),))
+        if (position, axis) in ((0, 1), (1, 1)):
+            operands: Axes = {0: (1, 1), 1: (1, 1)}
+            return Law(operands, combined="Add", counted_once=2 if has_bias else -1)
+        return None
+    if not makes and (position, axis) != (0, 1):
+        return None
+    if image[1] % groups or kernel[0] % groups:
+        return None
+    made = kernel[0] // groups
+    operands = {0: (1, image[1] // groups), 1: (0, made)} | ({2: (0, made)} if has_bias else {})
+    return Law(operands, ((1, made),), units_attribute="group")
+
+
+def _conv_transpose(op: WholeOp, position: int, axis: int) -> Law | None:
+    """The kernel has the channels that are read first. `output_shape` names none of channels."""
+    if op.number("group", 1) != 1:
+        return None
+    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    match (position, axis):
+        case (0, 0):
+            return Law({0: (0, 1)}, ((0, 1),))
+        case (1, 1) | (2, 0):
+            return Law({1: (1, 1)} | ({2: (0, 1)} if has_bias else {}), ((1, 1),))
+        case (0, 1) | (1, 0):
+            operands: Axes = {0: (1, 1), 1: (0, 1)}
+            return Law(operands, combined="Add", counted_once=2 if has_bias else -1)
+        case _:
+            return None
+
+
+def _batch_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
+    old = op.key.version < 7 or "spatial" in op.attributes
+    if old or op.number("training_mode", 0) or len(op.results) != 1:
+        return None
+    if (position == 0 and axis == 1) or position:
+        return Law({0: (1, 1)} | dict.fromkeys(range(1, 5), (0, 1)), ((1, 1),))
+    return Law({0: (axis, 1)}, ((axis, 1),))
+
+
+def _instance_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
+    if (position == 0 and axis == 1) or position:
+        return Law({0: (1, 1), 1: (0, 1), 2: (0, 1)}, ((1, 1),))
+    return Law({0: (0, 1)}, ((0, 1),)) if axis == 0 else None
+
+
+def _softmax(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Before version 13 all axes from `axis` on are one."""
+    shape = op.shapes[0]
+    assert shape is not None
+    late = op.key.version >= 13
+    along = op.number("axis", -1 if late else 1) % len(shape)
+    free = axis != along if late else axis < along
+    return Law({0: (axis, 1)}, ((axis, 1),)) if free else None
+
+
+def _layer_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
+    shape = op.shapes[0]
+    assert shape is not None
+    along = op.number("axis", -1) % len(shape)
+    if position or axis >= along:
+        return None
+    if any(other is None or len(other) > len(shape) - along for other in op.shapes[1:]):
+        return None
+    return Law({0: (axis, 1)}, ((axis, 1),) * len(op.results))
+
+
+def _pool(op: WholeOp, position: int, axis: int) -> Law | None:
+    return Law({0: (axis, 1)}, ((axis, 1),)) if axis < 2 and len(op.results) == 1 else None
+
+
+def _transpose(op: WholeOp, position: int, axis: int) -> Law | None:
+    shape = op.shapes[0]
+    assert shape is not None
+    order = op.numbers("perm") or tuple(range(len(shape)))[::-1]
+    if axis not in order:
+        return None
+    return Law({0: (axis, 1)}, ((order.index(axis), 1),))
+
+
+_REDUCED_BY: Mapping[str, str] = {
+    "ReduceSum": "Add",
+    "ReduceMax": "Max",
+    "ReduceMin": "Min",
+    "ReduceProd": "Mul",
+}
+
+
+def _reduce(op: WholeOp, position: int, axis: int) -> Law | None:
+    shape = op.shapes[0]
+    if shape is None or position:
+        return None
+    axes = op.numbers("axes")
+    if axes is None and len(op.key.inputs) > 1 and op.key.inputs[1] is not None:
+        axes = op.ints(1)
+        if axes is None:
+            return None
+    if not axes:
+        if op.number("noop_with_empty_axes", 0):
+            return None
+        axes = tuple(range(len(shape)))
+    gone = {other % len(shape) for other in axes}
+    if axis in gone:
+        combined = _REDUCED_BY.get(op.key.op_type, "")
+        return Law({0: (axis, 1)}, combined=combined) if combined else None
+    kept = axis if op.number("keepdims", 1) else axis - sum(other < axis for other in gone)
+    return Law({0: (axis, 1)}, ((kept, 1),))
+
+
+def _gather(op: WholeOp, position: int, axis: int) -> Law | None:
+    table, indices = op.shapes[0], op.shapes[1]
+    if not table or indices is None:
+        return None
+    along = op.number("axis", 0) % len(table)
+    if position == 1:
+        return Law({1: (axis, 1)}, ((along + axis, 1),))
+    if axis == along:
+        return None
+    return Law({0: (axis, 1)}, ((axis if axis < along else axis + len(indices) - 1, 1),))
+
+
+def _concat(op: WholeOp, position: int, axis: int) -> Law | None:
+    shape = op.shapes[position]
+    assert shape is not None
+    if axis == op.number("axis", 0) % len(shape):
+        return None
+    return Law(dict.fromkeys(range(len(op.shapes)), (axis, 1)), ((axis, 1),))
+
+
+_OWN_ELEMENTWISE = frozenset({"FastGelu", "Gelu", "QuickGelu"})
+
+_ELEMENTWISE = frozenset(
+    {"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd",
+     "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div",
+     "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+     "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean",
+     "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu",
+     "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
+     "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor"}
+)  # fmt: skip
+"""Each element of the result comes from the elements at its place, after broadcasting."""
+
+_LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
+    "AveragePool": _pool,
+    "BatchNormalization": _batch_normalization,
+    "Concat": _concat,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gather": _gather,
+    "Gemm": _gemm,
+    "GlobalAveragePool": _pool,
+    "GlobalMaxPool": _pool,
+    "InstanceNormalization": _instance_normalization,
+    "LayerNormalization": _layer_normalization,
+    "LogSoftmax": _softmax,
+    "LpPool": _pool,
+    "MatMul": _matmul,
+    "MaxPool": _pool,
+    "ReduceL1": _reduce,
+    "ReduceL2": _reduce,
+    "ReduceLogSum": _reduce,
+    "ReduceLogSumExp": _reduce,
+    "ReduceMax": _reduce,
+    "ReduceMean": _reduce,
+    "ReduceMin": _reduce,
+    "ReduceProd": _reduce,
+    "ReduceSum": _reduce,
+    "ReduceSumSquare": _reduce,
+    "Softmax": _softmax,
+    "Transpose": _transpose,
+}

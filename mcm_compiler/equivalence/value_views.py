@@ -1,0 +1,210 @@
+"""Which elements of a value of the model another value holds, whatever its shape is.
+
+Split, Slice, Concat, Reshape and their like move no element out of order. So what they make is
+described by the elements of one value (the root), read as a matrix `[pre, extent]` of which certain
+columns are there. A reshape changes nothing of that; a cut or a concatenation along an axis only
+changes the columns, once the matrix has a row for each index before that axis.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Intervals = tuple[tuple[int, int], ...]
+"""`(first, one past the last)`, in order, without neighbours that touch."""
+
+Shape = tuple[int, ...]
+
+MAX_INTERVALS = 1 << 14
+"""A value that is cut into more is not followed."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The columns of a root.
+
+    Attributes:
+        root: number of the value.
+        pre: rows of the matrix.
+        extent: columns of the whole root.
+        intervals: columns that are there.
+    """
+
+    root: int
+    pre: int
+    extent: int
+    intervals: Intervals
+
+    def at(self, pre: int) -> View | None:
+        """The same elements of a matrix with `pre` rows, or None where they are no columns."""
+        if pre == self.pre:
+            return self
+        common = math.gcd(pre, self.pre)
+        found = self._fewer_rows(common)
+        return None if found is None else found._more_rows(pre)
+
+    def _fewer_rows(self, pre: int) -> View | None:
+        repeats = self.pre // pre
+        if repeats == 1:
+            return self
+        full = self.intervals == ((0, self.extent),)
+        if not full and repeats * len(self.intervals) > MAX_INTERVALS:
+            return None
+        extent = self.extent * repeats
+        if full:
+            return View(self.root, pre, extent, ((0, extent),))
+        offsets = [k * self.extent for k in range(repeats)]
+        moved = [(a + at, b + at) for at in offsets for a, b in self.intervals]
+        return View(self.root, pre, extent, merged(moved))
+
+    def _more_rows(self, pre: int) -> View | None:
+        """Where all rows that one falls into have the same columns."""
+        repeats = pre // self.pre
+        if repeats == 1:
+            return self
+        if self.extent % repeats:
+            return None
+        extent = self.extent // repeats
+        if self.intervals == ((0, self.extent),):
+            return View(self.root, pre, extent, ((0, extent),))
+        first = merged([(a, min(b, extent)) for a, b in self.intervals if a < extent])
+        found = View(self.root, pre, extent, first)
+        if repeats * len(first) > MAX_INTERVALS or found._fewer_rows(self.pre) != self:
+            return None
+        return found
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A view in a shape.
+
+    Attributes:
+        view: the elements, in row-major order.
+        shape: of the value that holds them.
+    """
+
+    view: View
+    shape: Shape
+
+    def reshaped(self, shape: Shape) -> Piece | None:
+        """The same elements in another shape, or None where their count differs."""
+        same = math.prod(shape) == math.prod(self.shape)
+        return Piece(self.view, shape) if same else None
+
+    def taken(self, axis: int, intervals: Intervals) -> Piece | None:
+        """Certain indices along an axis."""
+        view = self.view.at(math.prod(self.shape[:axis]))
+        if view is None:
+            return None
+        post = math.prod(self.shape[axis + 1 :])
+        columns = chosen(view.intervals, [(a * post, b * post) for a, b in intervals])
+        shape = (*self.shape[:axis], length(intervals), *self.shape[axis + 1 :])
+        return Piece(View(view.root, view.pre, view.extent, columns), shape)
+
+
+def whole_piece(number: int, shape: Shape) -> Piece | None:
+    """All of a value; None for one without elements."""
+    size = math.prod(shape)
+    return Piece(View(number, 1, size, ((0, size),)), shape) if size else None
+
+
+def joined(pieces: Sequence[Piece], axis: int) -> Piece | None:
+    """Pieces of one root in a row along an axis; None where they are not in order."""
+    first = pieces[0]
+    rest = (*first.shape[:axis], *first.shape[axis + 1 :])
+    views: list[View] = []
+    for piece in pieces:
+        view = piece.view.at(math.prod(first.shape[:axis]))
+        if view is None or view.root != first.view.root:
+            return None
+        if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != rest:
+            return None
+        views.append(view)
+    columns = [interval for view in views for interval in view.intervals]
+    if any(b > c for (_, b), (c, _) in itertools.pairwise(columns)):
+        return None
+    extent = sum(piece.shape[axis] for piece in pieces)
+    shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
+    return Piece(View(views[0].root, views[0].pre, views[0].extent, merged(columns)), shape)
+
+
+def part_of(piece: Piece, whole: Piece) -> tuple[int, Intervals] | None:
+    """The axis and the indices along it that `piece` is of `whole`.
+
+    Returns:
+        `(-1, ())` where it is all of it, None where it is no such part.
+    """
+    if piece.view.root != whole.view.root or len(piece.shape) != len(whole.shape):
+        return None
+    differing = [k for k, n in enumerate(piece.shape) if n != whole.shape[k]]
+    if not differing:
+        return (-1, ()) if piece.view.at(whole.view.pre) == whole.view else None
+    if len(differing) > 1:
+        return None
+    axis = differing[0]
+    pre, post = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis + 1 :])
+    own, given = piece.view.at(pre), whole.view.at(pre)
+    if own is None or given is None:
+        return None
+    columns = places(own.intervals, given.intervals)
+    if columns is None or any(a % post or b % post for a, b in columns):
+        return None
+    intervals = tuple((a // post, b // post) for a, b in columns)
+    return (axis, intervals) if length(intervals) == piece.shape[axis] else None
+
+
+def merged(intervals: Sequence[tuple[int, int]]) -> Intervals:
+    """Neighbours that touch made one; empty ones left away."""
+    found: list[tuple[int, int]] = []
+    for a, b in intervals:
+        if a == b:
+            continue
+        if found and found[-1][1] == a:
+            found[-1] = (found[-1][0], b)
+        else:
+            found.append((a, b))
+    return tuple(found)
+
+
+def length(intervals: Intervals) -> int:
+    """Indices in all intervals together."""
+    return sum(b - a for a, b in intervals)
+
+
+def chosen(columns: Intervals, places_taken: Sequence[tuple[int, int]]) -> Intervals:
+    """The columns at certain places of a sequence of columns."""
+    found: list[tuple[int, int]] = []
+    for start, stop in places_taken:
+        at = 0
+        for a, b in columns:
+            low, high = max(start, at), min(stop, at + b - a)
+            if low < high:
+                found.append((a + low - at, a + high - at))
+            at += b - a
+    return merged(found)
+
+
+def places(own: Intervals, columns: Intervals) -> Intervals | None:
+    """At which places of a sequence of columns others stand; None where one is not there."""
+    found: list[tuple[int, int]] = []
+    for start, stop in own:
+        at, left = 0, start
+        for a, b in columns:
+            if a <= left < b and left < stop:
+                high = min(stop, b)
+                found.append((at + left - a, at + high - a))
+                left = high
+            at += b - a
+        if left < stop:
+            return None
+    return merged(found)
+
+
+def scaled(intervals: Intervals, unit: int) -> Intervals | None:
+    """Intervals in units, or None where one does not begin and end at a unit."""
+    if any(a % unit or b % unit for a, b in intervals):
+        return None
+    return tuple((a // unit, b // unit) for a, b in intervals)
