@@ -30,7 +30,7 @@ from mcm_compiler.replication import REPLICATION, Replication, chip_roles
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.versions import versions
-from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, AppliedPlan, ShardingPlan
+from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
 from mcm_compiler.verification import StructureProof, Verification
@@ -93,9 +93,7 @@ def build_report(result: CompileResult) -> Report:
         "links": link_rows(simulation) if simulation else None,
         "clones": _clones(legalization),
         "relays": _relays(legalization),
-        "sharded_operators": _sharded(
-            APPLIED_PLAN.find(result.model), SHARDING_PLAN.find(result.model)
-        ),
+        "sharded_operators": _sharded(result.model),
         "verification": verification_data(result.verification) if result.verification else None,
         "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
         "versions": versions(),
@@ -287,9 +285,12 @@ def _relays(legalization: Legalization | None) -> list[dict[str, Any]] | None:
     return [{"tensor": t, "relay": relay, "chip": chip} for t, relay, chip in legalization.relays]
 
 
-def _sharded(applied: AppliedPlan | None, plan: ShardingPlan | None) -> list[dict[str, Any]] | None:
+def _sharded(compiled: ir.Model) -> list[dict[str, Any]] | None:
+    """Operators that run in pieces; those whose pieces were folded into constants do not run."""
+    applied, plan = APPLIED_PLAN.find(compiled), SHARDING_PLAN.find(compiled)
     if applied is None and plan is None:
         return None
+    names = {node.name for node in compiled.graph}
     operators = (applied.operators if applied else ()) + (plan.operators if plan else ())
     return [
         {
@@ -300,6 +301,7 @@ def _sharded(applied: AppliedPlan | None, plan: ShardingPlan | None) -> list[dic
             "pieces": list(o.pieces),
         }
         for o in operators
+        if names.issuperset(o.pieces)
     ]
 
 
