@@ -302,5 +302,6 @@ def _finish(stage: StagingFolder, result: CompileResult) -> None:
         result.wires or (),
         result.target,
         result.options,
+        result.pipeline,
         REPLICATION.find(result.model),
     )

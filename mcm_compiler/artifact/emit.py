@@ -57,6 +57,7 @@ def finish_folder(
     wires: tuple[Wire, ...],
     target: Target,
     options: CompileOptions,
+    pipeline: str,
     replication: Replication | None = None,
 ) -> None:
     """Writes the manifest with the hashes of all files that are in `folder` by now."""
@@ -78,7 +79,7 @@ def finish_folder(
         files=dict(zip(names, hashes, strict=True)),
         replicas=replication.replicas if replication else 1,
         chips_each=replication.chips_each if replication else target.limits.num_chips,
-        pipeline=options.passes,
+        pipeline=pipeline,
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},

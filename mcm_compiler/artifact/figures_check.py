@@ -206,7 +206,8 @@ def _of_verification(report: Mapping[str, Any], verification: Verification | Non
         yield from _of_output(f"verification.outputs[{index}]", output)
     skipped = stored["skipped"], verification.skipped
     if skipped != (None, None):
-        if None in skipped and not stored["data_sets"]:
+        # With data of the user's a run now may do what random inputs could not then.
+        if None in skipped and not (stored["data_sets"] or verification.data_sets):
             yield f"verification.skipped is {skipped[0]}, now it is {skipped[1]}"
         return
     now = {o.output: o for o in verification.outputs}

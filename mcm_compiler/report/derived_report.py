@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -27,7 +27,6 @@ NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
     "found_by": "likewise",
     "learned_gain": "what other searches found is not stored",
-    "pipeline": "passes leave no trace but their results",
     "options": "what was asked for; seed, routing, inferences, chips and pins are compared",
     "model.dims": "sizes that were given to symbolic dimensions",
     "replication.considered": "placements for other numbers of pipelines are not stored; that none "
@@ -79,6 +78,7 @@ def derive_report(sources: Sources) -> Derived:
         "target": target_facts(sources.target),
         "routing": manifest.routing,
         "seed": manifest.seed,
+        "pipeline": manifest.pipeline,
         "throughput_per_s": 1.0 / period_s if period_s else None,
         "period_s": finite(period_s),
         "latency_s": finite(simulation.latency_s) if simulation else None,
@@ -101,6 +101,7 @@ def derive_report(sources: Sources) -> Derived:
             "chips_each": manifest.chips_each,
             "pipeline_period_s": finite(simulation.period_s) if simulation else None,
             "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
+            "chips": [asdict(role) for role in manifest.placement],
         },
         "options": _options(sources),
     }

@@ -63,8 +63,9 @@ class ShardOversized(Pass):
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
         sharder = OperatorSharder(model.graph)
         for found in demand.oversized:
+            stored_bytes = cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
-            records.append(record)
+            records.append(replace(record, weight_bytes=stored_bytes))
             if costed:
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
@@ -128,7 +129,7 @@ def _note(record: OperatorSharding, found: Oversized, target: Target) -> Diagnos
     largest = max(target.limits.sram_bytes)
     return Diagnostic(
         "MCM-P011",
-        f"{bytes_text(record.weight_bytes)} of weights do not fit a chip of "
+        f"{bytes_text(found.weight_bytes)} of weights do not fit a chip of "
         f"{bytes_text(largest)}: split into {len(record.pieces)} pieces along axis "
         f"{record.axis} of {quote(record.weight)}",
         at=f"node {quote(record.node)} ({quote(found.node.op_type)})",

@@ -123,7 +123,8 @@ def test_installed_pass_refuses_with_its_own_diagnostic(folder: Path, acme: str)
 
 
 def test_installed_strategy_and_target_compile_and_check(folder: Path, acme: str) -> None:
-    options = ("--target", "acme8", "--partitioner", "acme_even{max_chips=3}", "-o", "even")
+    options = ("--target", "acme8", "--partitioner", "acme_even{max_chips=3}", "-o", "even",
+               "--replicas", "1")  # fmt: skip
     done = mcmc("compile", "model.onnx", *options, "--format", "json", cwd=folder)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

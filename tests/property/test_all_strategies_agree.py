@@ -96,7 +96,11 @@ def test_exact_strategies_agree_with_enumeration(feature, routing, seed):
     exact = [CpSat(ideals=0, tolerance=1e-6), CpSat(tolerance=1e-6)]
     for strategy in exact if routing == "strict" else [*exact, Ideals()]:
         outcome, found = solved(strategy, problem)
-        assert outcome.infeasible == (best == float("inf"))
+        if problem.streams:
+            # Estimates count buffers for streamed weights that no proof may count on.
+            assert not outcome.infeasible or best_of_all(problem.at_need()) == float("inf")
+        else:
+            assert outcome.infeasible == (best == float("inf"))
         assert found == best or found == pytest.approx(best, rel=3e-6)
         if best < float("inf"):
             assert outcome.bound.seconds == pytest.approx(best, rel=3e-6)

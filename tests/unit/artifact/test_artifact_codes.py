@@ -40,7 +40,10 @@ def chain_of_products():
 def compiled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("artifact") / "out"
     result = compile_model(
-        chain_of_products(), "mcm4", CompileOptions(chips=2, inferences=8), output=folder
+        chain_of_products(),
+        "mcm4",
+        CompileOptions(chips=2, replicas=1, inferences=8),
+        output=folder,
     )
     assert result.chips is not None
     assert len(result.chips) == 2
@@ -151,7 +154,7 @@ def test_mcm_v021_placeholders_are_not_compared(tmp_path):
     model = chain_of_products()
     model.metadata_props[WEIGHTS_KEY] = SHAPE_ONLY
     result = compile_model(
-        model, "mcm4", CompileOptions(chips=2, inferences=8), output=tmp_path / "out"
+        model, "mcm4", CompileOptions(chips=2, replicas=1, inferences=8), output=tmp_path / "out"
     )
     assert [d.code for d in result.diagnostics] == ["MCM-V021"]
 
