@@ -113,9 +113,10 @@ def example_result(folder: Path | None = None) -> CompileResult:
         model,
         Legalization(clones=(("mask", "mask/1", 1),), relays=(("skip", "skip/relay/1", 1),)),
     )
-    SHARDING_PLAN.set(
-        model, ShardingPlan((OperatorSharding("fc9", "w9", 80 * MIB, 1, ("fc9/0", "fc9/1")),))
-    )
+    pieces = ("fc9/0", "fc9/1")
+    for name in pieces:
+        model.graph.append(ir.Node("", "Relu", [model.graph.inputs[0]], name=name))
+    SHARDING_PLAN.set(model, ShardingPlan((OperatorSharding("fc9", "w9", 80 * MIB, 1, pieces),)))
     simulation = SimulationResult(
         simulator="ring-events",
         period_s=125e-6,
