@@ -6,7 +6,6 @@ on the way. Everything else has to come out as it is stored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,7 +18,13 @@ from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
-from mcm_compiler.report.report_data import SCHEMA_VERSION, graph_facts, target_facts
+from mcm_compiler.report.report_data import (
+    SCHEMA_VERSION,
+    finite,
+    gap,
+    graph_facts,
+    target_facts,
+)
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target
 
@@ -142,15 +147,3 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
 
 def _rows(keys: tuple[str, str, str], rows: tuple[tuple[str, str, int], ...]) -> list[Derived]:
     return [dict(zip(keys, row, strict=True)) for row in rows]
-
-
-def gap(period_s: float | None, bound_s: float | None) -> float | None:
-    """`period / bound - 1`; None where one is not known or the bound says nothing."""
-    if period_s is None or bound_s is None or not bound_s > 0:
-        return None
-    return finite(period_s / bound_s - 1.0)
-
-
-def finite(number: float | None) -> float | None:
-    """The number, or None for one that JSON does not have."""
-    return number if number is not None and math.isfinite(number) else None

@@ -73,17 +73,17 @@ def build_report(result: CompileResult) -> Report:
         "pipeline": result.pipeline,
         "options": _options(result.options),
         "throughput_per_s": 1.0 / period_s if period_s else None,
-        "period_s": _finite(period_s),
-        "latency_s": _finite(simulation.latency_s) if simulation else None,
+        "period_s": finite(period_s),
+        "latency_s": finite(simulation.latency_s) if simulation else None,
         "period_model": simulation.simulator if simulation else None,
         "inferences": simulation.inferences if simulation else None,
-        "analytic_period_s": _finite(analytic_s),
+        "analytic_period_s": finite(analytic_s),
         "cost_model": partition.cost_model if partition else None,
-        "lower_bound_s": _finite(bound_s),
+        "lower_bound_s": finite(bound_s),
         "bound_argument": bound.argument if bound else None,
         "bound_proof": (bound.proof or None) if bound else None,
-        "gap": _gap(period_s, bound_s),
-        "analytic_gap": _gap(analytic_s, bound_s),
+        "gap": gap(period_s, bound_s),
+        "analytic_gap": gap(analytic_s, bound_s),
         "learned_gain": partition.learned_gain if partition else None,
         "steady_from": simulation.steady_from if simulation else None,
         "bottleneck": _bottleneck(result),
@@ -121,7 +121,7 @@ def verification_data(verification: Verification) -> dict[str, Any]:
                 "output": o.output,
                 "holds": o.holds,
                 "bit_equal": o.bit_equal,
-                "max_abs_error": _finite(o.max_abs_error),
+                "max_abs_error": finite(o.max_abs_error),
                 "tolerance": o.tolerance,
             }
             for o in verification.outputs
@@ -134,7 +134,7 @@ def verification_data(verification: Verification) -> dict[str, Any]:
                 "data_set": e.data_set,
                 "output": e.output,
                 "holds": e.holds,
-                "max_abs_error": _finite(e.max_abs_error),
+                "max_abs_error": finite(e.max_abs_error),
             }
             for e in verification.expected
         ],
@@ -252,15 +252,15 @@ def _replication(
     return {
         "replicas": replication.replicas,
         "chips_each": replication.chips_each,
-        "pipeline_period_s": _finite(simulation.period_s) if simulation else None,
-        "pipeline_bound_s": _finite(partition.bound.seconds) if partition else None,
+        "pipeline_period_s": finite(simulation.period_s) if simulation else None,
+        "pipeline_bound_s": finite(partition.bound.seconds) if partition else None,
         "considered": [
             {
                 "replicas": one.replicas,
                 "chips_each": one.chips_each,
-                "analytic_period_s": _finite(one.analytic_s),
-                "simulated_period_s": _finite(one.simulated_s),
-                "lower_bound_s": _finite(one.bound_s),
+                "analytic_period_s": finite(one.analytic_s),
+                "simulated_period_s": finite(one.simulated_s),
+                "lower_bound_s": finite(one.bound_s),
                 "bound_proof": (one.bound.proof or None) if one.bound else None,
                 "ruled_out": one.ruled_out or None,
             }
@@ -305,13 +305,15 @@ def _sharded(compiled: ir.Model) -> list[dict[str, Any]] | None:
     ]
 
 
-def _gap(period_s: float | None, bound_s: float | None) -> float | None:
+def gap(period_s: float | None, bound_s: float | None) -> float | None:
+    """`period / bound - 1`; None where one is not known or the bound says nothing."""
     if period_s is None or bound_s is None or not bound_s > 0:
         return None
-    return _finite(period_s / bound_s - 1.0)
+    return finite(period_s / bound_s - 1.0)
 
 
-def _finite(number: float | None) -> float | None:
+def finite(number: float | None) -> float | None:
+    """The number, or None for one that JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
 
 
