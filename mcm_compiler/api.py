@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -44,7 +45,7 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.simulation import SIMULATION, SimulationResult
 from mcm_compiler.staging import StagingFolder, staging
-from mcm_compiler.strictness import reasons_of_verification, unproven
+from mcm_compiler.strictness import reasons_of_claims, reasons_of_verification, unproven
 from mcm_compiler.target import ChipModel, Target, Wire
 from mcm_compiler.target_loading import load_target, without_chips
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
@@ -108,10 +109,14 @@ class CompileResult:
 
     @property
     def unproven(self) -> tuple[Diagnostic, ...]:
-        """MCM-U051 for each thing that was not verified or not proven."""
+        """MCM-U051 for each thing that was not verified or not proven; proves bounds anew."""
         path = self.source.path
         place = f"model {quote(path.name)}" if path is not None else "the model"
-        return unproven(reasons_of_verification(self.verification), place)
+        reasons = chain(
+            reasons_of_verification(self.verification),
+            reasons_of_claims(certificate_of(self), self.target.limits),
+        )
+        return unproven(reasons, place)
 
     @property
     def throughput_per_s(self) -> float | None:

@@ -179,6 +179,23 @@ class LowerBound:
 
 
 @dataclass(frozen=True, eq=False)
+class LearnedGain:
+    """What learned search adds to the best that classical search found, with both partitions.
+
+    Attributes:
+        share: of the throughput that classical search reached; 0 where learning found no better.
+        simulated: whether the simulator measured both, or else the fast model.
+        classical: `[N]`, the best partition that classical search found.
+        learned: `[N]`, the best that learned search found first; None where none runs.
+    """
+
+    share: float
+    simulated: bool
+    classical: Ints
+    learned: Ints | None
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
     """An answer with its certificate.
 
@@ -190,7 +207,7 @@ class Partition:
         routing: the rule it is valid under.
         cost_model: name of the model that `period_s` and `bound` come from.
         found_by: the member of a portfolio that found it; empty where there is none.
-        learned_gain: as in `Outcome`.
+        learned: as in `Outcome`.
     """
 
     chip_of: Ints
@@ -200,7 +217,7 @@ class Partition:
     routing: Routing
     cost_model: str
     found_by: str = ""
-    learned_gain: float | None = None
+    learned: LearnedGain | None = None
 
     @property
     def gap(self) -> float:
@@ -293,9 +310,8 @@ class Outcome:
         infeasible: whether it proved that no valid partition of `problem.at_need()` exists;
             `reason` then says how.
         found_by: the member of a portfolio that found it; empty where there is none.
-        learned_gain: what learned search adds to the throughput of the best partition that
-            classical search found, as a share of it, by the measure that the answer was chosen by;
-            0 where it found no better one, None where none has run.
+        learned: what learned search added; None where none has run, or classical search found
+            nothing to compare with.
     """
 
     chip_of: Ints | None
@@ -305,7 +321,7 @@ class Outcome:
     runners_up: tuple[Ints, ...] = ()
     infeasible: bool = False
     found_by: str = ""
-    learned_gain: float | None = None
+    learned: LearnedGain | None = None
 
 
 @dataclass(frozen=True, eq=False)

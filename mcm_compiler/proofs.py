@@ -82,6 +82,10 @@ class ProblemModel(Protocol):
         """
         ...
 
+    def refusal(self, problem: PartitionProblem) -> str:
+        """Code of the diagnostic that proves that nothing can be placed; empty where none does."""
+        ...
+
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
         """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
         ...

@@ -9,7 +9,7 @@ from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.judging import BatchJudge
-from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_compiler.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.units import count_text
 
 
@@ -28,6 +28,8 @@ class PipelineCount:
             inferences, not the package's; None where `ruled_out` says that there is none.
         ruled_out: code of the diagnostic that proves that no pipeline fits `chips_each` chips;
             empty where nothing does.
+        partitions: `[R, N]`, what the seconds are of: those of the first row under the fast model,
+            of the fastest row on the simulator; None where there are no seconds.
     """
 
     replicas: int
@@ -36,6 +38,7 @@ class PipelineCount:
     simulated_s: float | None = None
     bound: LowerBound | None = None
     ruled_out: str = ""
+    partitions: Ints | None = field(default=None, compare=False, repr=False)
 
     @property
     def bound_s(self) -> float | None:

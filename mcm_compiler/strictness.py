@@ -15,6 +15,8 @@ from mcm_compiler.verification import StructureProof, Verification
 
 if TYPE_CHECKING:
     from mcm_compiler.artifact.check import CheckReport
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.target import PackageLimits
 
 UNPROVEN_CODE = "MCM-U051"
 
@@ -60,6 +62,17 @@ def reasons_of_check(report: CheckReport) -> Iterator[str]:
         if step.skipped and step.name != "equality":
             yield f"step '{step.name}' was skipped: {step.detail}"
     yield from reasons_of_verification(report.verification)
+
+
+def reasons_of_claims(certificate: Certificate | None, limits: PackageLimits) -> Iterator[str]:
+    """What of a certificate's bounds its own proof does not show; None where nothing was placed."""
+    from mcm_compiler.artifact.certificate_check import check_bound
+
+    if certificate is None:
+        return
+    _, missing = check_bound(certificate, limits)
+    if missing is not None:
+        yield missing.message
 
 
 def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:

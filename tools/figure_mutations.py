@@ -40,7 +40,6 @@ JSON_FILES = (layout.REPORT, layout.CERTIFICATE, layout.PROGRAM, layout.MANIFEST
 DERIVED_WITHIN = {
     "options": ("seed", "routing", "inferences", "chips", "pins"),
     "verification": ("holds", "outputs", "seeds", "random_outputs"),
-    "replication.considered": ("replicas", "chips_each"),
 }
 """Fields inside of what is not derived that are compared all the same."""
 

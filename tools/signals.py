@@ -340,6 +340,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", type=Path, default=None)
     options = parser.parse_args()
+    # Whatever this was started by: commands that ignored a signal from the start go on ignoring it.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
     rng = random.Random(options.seed)  # noqa: S311 - a draw of cases, no secret
     runs: list[Run] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.gate import OpenedFolder
+from mcm_compiler.artifact.other_placements_check import check_other_placements
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -45,8 +46,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     joined = join(folder.chips, manifest.wires, folder.source, certificate)
     derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
     limits = target.limits.first(certificate.scope.devices_each)
-    derived = dataclasses.replace(derived, limits=limits)
-    _compare(certificate.problem, derived)
+    _compare(certificate.problem, dataclasses.replace(derived, limits=limits))
     _check_placement(certificate, joined)
     period_s = model.period_s(certificate.problem, certificate.placement)
     if period_s != certificate.period_s:
@@ -58,14 +58,17 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
             f"its cost model is {quote(certificate.cost_model)}, that of the target {quote(name)}",
             "cost_model",
         )
+    check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "unit")
     return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"
 
 
-def check_bound(folder: OpenedFolder, certificate: Certificate) -> tuple[str, Diagnostic | None]:
+def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, Diagnostic | None]:
     """Proves the bounds of a certificate again.
 
-    Its problem has to be the folder's, which `check_certificate` proves.
+    Args:
+        certificate: its problem has to be that of the models, which `check_certificate` proves.
+        limits: of the package.
 
     Returns:
         A summary, and MCM-V072 where something could not be re-proved.
@@ -79,8 +82,9 @@ def check_bound(folder: OpenedFolder, certificate: Certificate) -> tuple[str, Di
     if pipeline is None or package is None:
         return "no bound is claimed", None
     reasons = [_about_pipeline(certificate.problem, pipeline)]
+    reasons += _about_considered(certificate, limits)
     if certificate.scope.any_number:
-        reasons += _about_other_numbers(certificate, package, folder.target.limits)
+        reasons += _about_other_numbers(certificate, package, limits)
     missing = [reason for reason in reasons if reason]
     if not missing:
         met = certificate.period_s / certificate.scope.pipelines == package.seconds
@@ -243,6 +247,22 @@ def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
             f"{claim.seconds!r} s"
         )
     return "" if shown else checker.undecided
+
+
+def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[str]:
+    """Why the bounds of numbers of pipelines that were looked at are not re-proved."""
+    reasons: list[str] = []
+    for one in certificate.considered:
+        if one.bound is None:
+            continue
+        claim = Claim("pipeline", one.bound.seconds, one.bound.proof, one.bound.argument)
+        problem = dataclasses.replace(certificate.problem, limits=limits.first(one.chips_each))
+        if reason := _about_pipeline(problem, claim):
+            words = (
+                f"{count_text(one.replicas, 'pipeline')} of {count_text(one.chips_each, 'device')}"
+            )
+            reasons.append(f"for {words}, {reason}")
+    return reasons
 
 
 def _about_other_numbers(

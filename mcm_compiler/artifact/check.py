@@ -151,7 +151,7 @@ def check_folder(
         found = opened.certificate
         if found is None:
             return "nothing is claimed"
-        detail, unproven = check_bound(opened, found)
+        detail, unproven = check_bound(found, opened.target.limits)
         if unproven is not None:
             skips["bound"] = unproven
         return detail

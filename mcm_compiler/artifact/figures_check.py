@@ -171,23 +171,11 @@ def _unknown(report: Mapping[str, Any], derived: set[str]) -> Iterator[str]:
 
 def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]:
     """What fields that are not derived may not say."""
-    certificate, replication = opened.certificate, report["replication"]
+    certificate = opened.certificate
     options, have = report["options"], opened.target.limits.num_chips
     if certificate is not None and (options["chips"] or have) != certificate.scope.devices:
         devices = certificate.scope.devices
         yield f"options.chips is {options['chips']}, the folder gives {devices}"
-    if replication is None or certificate is None:
-        return
-    package = certificate.claim("package")
-    least_s = package.seconds if package is not None and certificate.scope.any_number else 0.0
-    devices = certificate.scope.devices
-    for index, row in enumerate(replication["considered"]):
-        count, each, seconds = row["replicas"], row["chips_each"], row["analytic_period_s"]
-        place = f"replication.considered[{index}]"
-        if not 1 <= count <= devices or each != devices // count:
-            yield f"{place} is no equal share of {devices} chips: {count} pipelines of {each}"
-        if seconds is not None and seconds < least_s * (1.0 - 1e-9):
-            yield f"{place}.analytic_period_s is {seconds}, and none is below {least_s}"
 
 
 def _of_verification(report: Mapping[str, Any], verification: Verification | None) -> Iterator[str]:

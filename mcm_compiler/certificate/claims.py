@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.partition import Ints, LearnedGain, PartitionProblem
+from mcm_compiler.replication import PipelineCount
 
 Subject = Literal["pipeline", "package"]
 """What a bound is about: one of the pipelines, or all that the devices do per inference."""
@@ -61,6 +62,8 @@ class Certificate:
         pins: names or patterns and devices that the user wanted.
         copies: `(original node, copy, device)`.
         forwards: `(tensor, node that passes it on, device)`.
+        considered: other numbers of pipelines that were looked at, the chosen one included.
+        learned: what learned search added to classical search.
     """
 
     problem: PartitionProblem
@@ -73,6 +76,8 @@ class Certificate:
     pins: tuple[tuple[str, int], ...] = ()
     copies: tuple[tuple[str, str, int], ...] = ()
     forwards: tuple[tuple[str, str, int], ...] = ()
+    considered: tuple[PipelineCount, ...] = ()
+    learned: LearnedGain | None = None
 
     def claim(self, about: Subject) -> Claim | None:
         """The claim about a subject, where there is one."""

@@ -17,6 +17,14 @@ from mcm_compiler.artifact.json_shapes import Flag, ListOf, Number, Pair, Record
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.certificate.channels import channel_arrays
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
+from mcm_compiler.certificate.other_placements import (
+    CONSIDERED,
+    LEARNED,
+    considered_from_arrays,
+    considered_to_arrays,
+    learned_from_arrays,
+    learned_to_arrays,
+)
 from mcm_compiler.certificate.problem_arrays import (
     Array,
     MalformedError,
@@ -69,6 +77,8 @@ _HEAD = Record(
             )
         ),
         "pins": ListOf(Pair(Text(), Whole(0, 2**31 - 1))),
+        "considered": CONSIDERED,
+        "learned": LEARNED,
     }
 )
 
@@ -103,6 +113,8 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
             for c in certificate.claims
         ],
         "pins": [list(pin) for pin in certificate.pins],
+        "considered": considered_to_arrays(certificate.considered, arrays),
+        "learned": learned_to_arrays(certificate.learned, arrays),
     }
     json_text.write(folder / layout.CERTIFICATE, head)
     (folder / layout.CERTIFICATE_ARRAYS).write_bytes(save(arrays))
@@ -183,6 +195,8 @@ def _certificate(head: Mapping[str, Any], arrays: dict[str, Array]) -> Certifica
         pins=tuple((name, device) for name, device in head["pins"]),
         copies=_rows(arrays, "copy"),
         forwards=_rows(arrays, "forward"),
+        considered=considered_from_arrays(head["considered"], arrays, problem.num_units),
+        learned=learned_from_arrays(head["learned"], arrays, problem.num_units),
     )
 
 

@@ -40,6 +40,8 @@ def certificate_of(result: CompileResult) -> Certificate | None:
         pins=result.options.pins,
         copies=legal.clones,
         forwards=legal.relays,
+        considered=replication.considered,
+        learned=partition.learned,
     )
 
 

@@ -20,6 +20,7 @@ from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.report_data import (
     SCHEMA_VERSION,
+    count_facts,
     finite,
     gap,
     graph_facts,
@@ -31,11 +32,8 @@ from mcm_compiler.target import Target
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
     "found_by": "likewise",
-    "learned_gain": "what other searches found is not stored",
     "options": "what was asked for; seed, routing, inferences, chips and pins are compared",
     "model.dims": "sizes that were given to symbolic dimensions",
-    "replication.considered": "placements for other numbers of pipelines are not stored; that none "
-    "beats the proven bound is checked",
     "verification": "runs are repeated, not replayed; what they must agree in is compared",
     "diagnostics": "what was said on the way",
     "versions": "of the programs that compiled",
@@ -94,6 +92,7 @@ def derive_report(sources: Sources) -> Derived:
         "lower_bound_s": finite(bound_s),
         "bound_argument": package.argument if package else None,
         "bound_proof": (package.proof or None) if package else None,
+        "learned_gain": certificate.learned.share if certificate and certificate.learned else None,
         "gap": gap(period_s, bound_s),
         "analytic_gap": gap(analytic_s, bound_s),
         "steady_from": simulation.steady_from if simulation else None,
@@ -106,6 +105,9 @@ def derive_report(sources: Sources) -> Derived:
             "chips_each": manifest.chips_each,
             "pipeline_period_s": finite(simulation.period_s) if simulation else None,
             "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
+            "considered": [count_facts(one) for one in certificate.considered]
+            if certificate
+            else [],
             "chips": [asdict(role) for role in manifest.placement],
         },
         "options": _options(sources),

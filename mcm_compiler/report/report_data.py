@@ -26,7 +26,7 @@ from mcm_compiler.ir.constants import (
 from mcm_compiler.ir.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
-from mcm_compiler.replication import REPLICATION, Replication, chip_roles
+from mcm_compiler.replication import REPLICATION, PipelineCount, Replication, chip_roles
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.versions import versions
@@ -84,7 +84,7 @@ def build_report(result: CompileResult) -> Report:
         "bound_proof": (bound.proof or None) if bound else None,
         "gap": gap(period_s, bound_s),
         "analytic_gap": gap(analytic_s, bound_s),
-        "learned_gain": partition.learned_gain if partition else None,
+        "learned_gain": partition.learned.share if partition and partition.learned else None,
         "steady_from": simulation.steady_from if simulation else None,
         "bottleneck": _bottleneck(result),
         "chips_used": _chips_used(result.chips is not None, ops_of, partition, replicas),
@@ -254,22 +254,24 @@ def _replication(
         "chips_each": replication.chips_each,
         "pipeline_period_s": finite(simulation.period_s) if simulation else None,
         "pipeline_bound_s": finite(partition.bound.seconds) if partition else None,
-        "considered": [
-            {
-                "replicas": one.replicas,
-                "chips_each": one.chips_each,
-                "analytic_period_s": finite(one.analytic_s),
-                "simulated_period_s": finite(one.simulated_s),
-                "lower_bound_s": finite(one.bound_s),
-                "bound_proof": (one.bound.proof or None) if one.bound else None,
-                "ruled_out": one.ruled_out or None,
-            }
-            for one in replication.considered
-        ],
+        "considered": [count_facts(one) for one in replication.considered],
         "chips": [
             {"chip": role.chip, "pipeline": role.pipeline, "runs": role.runs}
             for role in chip_roles(replication.replicas, replication.chips_each, used)
         ],
+    }
+
+
+def count_facts(one: PipelineCount) -> dict[str, Any]:
+    """What is known of a number of pipelines that was looked at."""
+    return {
+        "replicas": one.replicas,
+        "chips_each": one.chips_each,
+        "analytic_period_s": finite(one.analytic_s),
+        "simulated_period_s": finite(one.simulated_s),
+        "lower_bound_s": finite(one.bound_s),
+        "bound_proof": (one.bound.proof or None) if one.bound else None,
+        "ruled_out": one.ruled_out or None,
     }
 
 

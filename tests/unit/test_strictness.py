@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -82,3 +83,15 @@ def test_the_library_tells_what_is_open() -> None:
     (found,) = compile_model("zoo:bert-tiny{layers=1}", "mcm4", options).unproven
     assert found.code == "MCM-U051"
     assert found.at == "the model"
+
+
+def test_a_bound_that_nobody_proves_again_is_open(tmp_path: Path) -> None:
+    options = CompileOptions(level=0)
+    result = compile_model("zoo:bert-tiny{layers=1}", "mcm4", options, output=tmp_path / "out")
+    assert result.unproven == ()
+    assert result.partition is not None
+    word = dataclasses.replace(result.partition.bound, proof="unheard_of")
+    partition = dataclasses.replace(result.partition, bound=word)
+    (found,) = dataclasses.replace(result, partition=partition).unproven
+    assert found.code == "MCM-U051"
+    assert "no checker" in found.message

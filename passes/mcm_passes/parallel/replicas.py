@@ -140,7 +140,12 @@ class _Share:
         if not self.rows or (self.judged and self.pipeline_s is None):
             return self.first
         simulated_s = None if self.pipeline_s is None else self.pipeline_s / self.first.replicas
-        return replace(self.first, analytic_s=self.analytic_s, simulated_s=simulated_s)
+        return replace(
+            self.first,
+            analytic_s=self.analytic_s,
+            simulated_s=simulated_s,
+            partitions=np.stack([row for _, row in self.rows]),
+        )
 
 
 def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:

@@ -10,6 +10,7 @@ from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_compiler.target import Routing, Target
 from mcm_passes.partitioning.fast_model import period
+from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.problem_files.pins import known_names, match_pins
 
@@ -28,6 +29,11 @@ class PipelineModel:
         """As `build_problem`; costs come from the target alone, whatever the graph carries."""
         wanted = match_pins(pins, known_names(model, plan)) if pins else {}
         return build_problem(model, target, routing, plan, pins=wanted)
+
+    def refusal(self, problem: PartitionProblem) -> str:
+        """As `impossible`, the first it names."""
+        faults = impossible(problem)
+        return faults[0].code if faults else ""
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
         """As `fast_model.period`."""

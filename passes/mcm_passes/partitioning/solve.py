@@ -91,7 +91,7 @@ def solve(
         routing=problem.routing,
         cost_model=cost_model,
         found_by=outcome.found_by,
-        learned_gain=outcome.learned_gain,
+        learned=outcome.learned,
     )
 
 

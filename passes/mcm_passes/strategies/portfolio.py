@@ -15,6 +15,7 @@ from mcm_compiler.partition import (
     Budget,
     Evaluate,
     Ints,
+    LearnedGain,
     LowerBound,
     Outcome,
     PartitionProblem,
@@ -151,8 +152,8 @@ class Portfolio:
             most = JUDGED_UNITS // max(search.problem.num_units, 1)
             rows = dict(sorted(rows.items(), key=lambda item: search.period_of(item[1]))[:most])
         if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:
-            gain = finders.learned_gain({row.tobytes(): (row, period_s) for period_s, row in known})
-            return dataclasses.replace(found, learned_gain=gain)
+            fast = {row.tobytes(): (row, period_s) for period_s, row in known}
+            return dataclasses.replace(found, learned=finders.learned_gain(fast, simulated=False))
         finalists = np.stack(list(rows.values()))
         verdicts = budget.judge.judge(finalists)
         runs = verdicts.verdict == Verdict.RUNS
@@ -166,7 +167,7 @@ class Portfolio:
             search.evaluations,
             bound=found.bound,
             runners_up=tuple(row for row in _rows(search) if not np.array_equal(row, best)),
-            learned_gain=finders.learned_gain(judged),
+            learned=finders.learned_gain(judged, simulated=True),
         )
 
 
@@ -221,15 +222,22 @@ class _Finders:
         """The member that found a partition; empty where there is none."""
         return "" if chip_of is None else self._first[self._key(chip_of)]
 
-    def learned_gain(self, judged: dict[bytes, tuple[Ints, float]]) -> float | None:
-        """As `Outcome.learned_gain`, of partitions with their periods by one measure."""
-        best_s = {True: float("inf"), False: float("inf")}
-        for row, period_s in judged.values():
+    def learned_gain(
+        self, known: dict[bytes, tuple[Ints, float]], *, simulated: bool
+    ) -> LearnedGain | None:
+        """As `Outcome.learned`, of partitions with their periods by one measure."""
+        best: dict[bool, tuple[Ints | None, float]] = dict.fromkeys((True, False), (None, np.inf))
+        for row, period_s in known.values():
             learned = self.name(row) in self.learned
-            best_s[learned] = min(best_s[learned], period_s)
-        if not self.learned or best_s[False] == float("inf"):
+            if period_s < best[learned][1]:
+                best[learned] = row, period_s
+        (learned_row, learned_s), (classical_row, classical_s) = best[True], best[False]
+        if not self.learned or classical_row is None:
             return None
-        return max(best_s[False] / best_s[True] - 1.0, 0.0)
+        share = max(classical_s / learned_s - 1.0, 0.0)
+        # Copies: searches go on with arrays of theirs.
+        copied = None if learned_row is None else np.array(learned_row, np.int32)
+        return LearnedGain(share, simulated, np.array(classical_row, np.int32), copied)
 
     def _key(self, chip_of: Ints) -> bytes:
         return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()

@@ -205,16 +205,16 @@ def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
     assert "units" in check_certificate(found, certificate)
     work_s = float(certificate.problem.compute_s.sum()) / 3
     low = 0.5 * min(work_s, float(certificate.problem.compute_s.max()))
-    detail, warning = check_bound(found, claiming(certificate, low, proof))
+    detail, warning = check_bound(claiming(certificate, low, proof), found.target.limits)
     assert f"re-proved ({proof})" in detail
     assert warning is None
     # Were the placement slow, no argument would show a bound that is far above the optimum.
     slow = dataclasses.replace(certificate, period_s=20.0 * certificate.period_s)
     with pytest.raises(CompileError) as caught:
-        check_bound(found, claiming(slow, 10.0 * certificate.period_s, proof))
+        check_bound(claiming(slow, 10.0 * certificate.period_s, proof), found.target.limits)
     assert caught.value.diagnostics[0].code == "MCM-V071"
     with pytest.raises(CompileError) as caught:
-        check_bound(found, claiming(certificate, 1.01 * certificate.period_s, proof))
+        check_bound(claiming(certificate, 1.01 * certificate.period_s, proof), found.target.limits)
     assert "its placement takes" in caught.value.diagnostics[0].message
 
 
@@ -223,7 +223,9 @@ def test_a_solvers_word_is_no_proof(folder: Path) -> None:
     checker = PROOF_CHECKERS.get("cpsat")
     assert checker.rules_out(certificate.problem, 0.5 * float(certificate.problem.compute_s.max()))
     large = dataclasses.replace(certificate, problem=certificate.problem)
-    detail, warning = check_bound(found, claiming(large, certificate.period_s, "unheard_of"))
+    detail, warning = check_bound(
+        claiming(large, certificate.period_s, "unheard_of"), found.target.limits
+    )
     assert warning is not None
     assert (warning.code, warning.severity.value) == ("MCM-V072", "warning")
     assert "no checker" in detail
@@ -258,10 +260,10 @@ def test_a_plug_ins_checker_is_asked(
     claimed = claiming(certificate, certificate.period_s, "word")
     if says is False:
         with pytest.raises(CompileError) as caught:
-            check_bound(found, claimed)
+            check_bound(claimed, found.target.limits)
         assert caught.value.diagnostics[0].code == "MCM-V071"
         return
-    detail, warning = check_bound(found, claimed)
+    detail, warning = check_bound(claimed, found.target.limits)
     assert ("not re-proved" in detail) is (says is None)
     assert (warning is None) is bool(says)
 
@@ -285,7 +287,7 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
     assert result.replication is not None
     found, certificate = opened(tmp_path / "out")
     assert certificate.scope.any_number
-    detail, warning = check_bound(found, certificate)
+    detail, warning = check_bound(certificate, found.target.limits)
     assert "re-proved" in detail
     assert warning is None
     # One pipeline is as slow as its heaviest unit; as many as there are devices are faster.
@@ -298,7 +300,7 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
         period_s=heaviest_s,
     )
     with pytest.raises(CompileError) as caught:
-        check_bound(found, alone)
+        check_bound(alone, found.target.limits)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "MCM-V071"
     assert "pipelines of" in diagnostic.message

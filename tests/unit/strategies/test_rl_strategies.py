@@ -229,20 +229,20 @@ def test_a_portfolio_tells_what_learning_gained(case):
     classical = judged(judge, run(ContiguousDp(), problem).chip_of)
     best = judged(judge, outcome.chip_of)
     assert outcome.found_by == rl
-    assert outcome.learned_gain == pytest.approx(classical / best - 1.0)
-    assert outcome.learned_gain > 0
+    assert outcome.learned.share == pytest.approx(classical / best - 1.0)
+    assert outcome.learned.share > 0
 
 
 def test_a_portfolio_without_learning_tells_no_gain(case):
     problem, judge = case
-    assert run(Portfolio(("dp",)), problem, judge=judge).learned_gain is None
+    assert run(Portfolio(("dp",)), problem, judge=judge).learned is None
 
 
 def test_learning_that_brings_nothing_is_not_kept(branches):
     problem = branches(chips=1)
     outcome = run(Portfolio(("dp", "rl{start=known,samples=20}")), problem)
     assert outcome.found_by == "dp"
-    assert outcome.learned_gain == 0.0
+    assert outcome.learned.share == 0.0
 
 
 NO_JAX = """

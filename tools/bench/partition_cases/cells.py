@@ -102,7 +102,7 @@ def run_strategy(
         "simulated_s": float(case.judge.judge(partition.chip_of[None]).period_s[0]),
         "chips_used": partition.num_chips_used,
         "found_by": partition.found_by,
-        "learned_gain": partition.learned_gain,
+        "learned_gain": partition.learned.share if partition.learned else None,
     }
 
 

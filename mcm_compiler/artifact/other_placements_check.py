@@ -1,0 +1,142 @@
+"""Whether the figures of other placements, which a certificate stores, are what these come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.certificate.joined import JoinedModel, differs
+from mcm_compiler.judging import BatchJudge, Verdict
+from mcm_compiler.partition import Floats, Ints, LearnedGain, PartitionProblem
+from mcm_compiler.proofs import ProblemModel
+from mcm_compiler.replication import PipelineCount
+from mcm_compiler.target import PackageLimits, Target
+
+MARGIN = 1e-9
+"""Relative room for what the simulator adds up in another order."""
+
+
+def equal_shares(devices: int) -> list[tuple[int, int]]:
+    """All numbers of equal pipelines that count, with the devices of each, fewest first.
+
+    Of numbers that leave each pipeline as many devices only the largest does.
+    """
+    largest = {devices // count: count for count in range(1, devices + 1)}
+    return [(count, each) for each, count in sorted(largest.items(), reverse=True)]
+
+
+def check_other_placements(
+    certificate: Certificate,
+    problem: PartitionProblem,
+    joined: JoinedModel,
+    target: Target,
+    model: ProblemModel,
+) -> None:
+    """Derives the seconds of each placement that was looked at, and what learning added.
+
+    Args:
+        certificate: of the folder; its problem holds.
+        problem: of one pipeline on all devices of the package.
+        joined: the model that it follows from.
+        target: the package.
+        model: says what a placement costs.
+
+    Raises:
+        CompileError: MCM-V070 for the first figure that differs.
+    """
+    work = _Work(problem, target, model, _LateJudge(problem, joined, target))
+    shares = [(one.replicas, one.chips_each) for one in certificate.considered]
+    if shares and shares != equal_shares(certificate.scope.devices):
+        raise differs(
+            f"it lists {len(shares)} numbers of pipelines, and not all equal shares of "
+            f"{certificate.scope.devices} devices once, fewest pipelines first",
+            "considered",
+        )
+    for index, one in enumerate(certificate.considered):
+        work.check_count(f"considered[{index}]", one)
+    if certificate.learned is not None:
+        work.check_learned(certificate.learned, certificate.scope.devices_each)
+
+
+class _LateJudge:
+    """The simulator of the package for many placements, built when it is first asked."""
+
+    def __init__(self, problem: PartitionProblem, joined: JoinedModel, target: Target) -> None:
+        self._make: Callable[[], BatchJudge] | None = None
+        self._made: BatchJudge | None = None
+        # A target of a plug-in may have none.
+        build = getattr(target, "batch_judge", None)
+        if build is not None:
+            self._make = lambda: build(joined.model, problem, joined.plan.group_names)
+
+    def periods(self, placements: Ints, place: str) -> Floats:
+        """Seconds between inferences of one pipeline, `[R]`; infinite where it does not run."""
+        if self._made is None:
+            if self._make is None:
+                raise differs("the target simulates no placements, and some were", place)
+            self._made = self._make()
+        found = self._made.judge(placements)
+        runs = found.verdict == Verdict.RUNS
+        return np.where(runs, found.period_s, np.inf)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Work:
+    problem: PartitionProblem
+    target: Target
+    model: ProblemModel
+    judge: _LateJudge
+
+    def check_count(self, place: str, one: PipelineCount) -> None:
+        """What is said of a number of pipelines."""
+        problem = _on(self.problem, self.target.limits, one.chips_each)
+        if one.ruled_out:
+            found = self.model.refusal(problem)
+            if found != one.ruled_out or one.bound or one.partitions is not None:
+                raise differs(
+                    f"{one.ruled_out} is said to rule it out, {found or 'nothing'} does", place
+                )
+            return
+        if one.partitions is None:
+            if one.analytic_s is not None or one.simulated_s is not None:
+                raise differs("it has seconds, and no placement", place)
+            return
+        seconds = self.model.period_s(problem, one.partitions[0]) / one.replicas
+        if seconds != one.analytic_s:
+            raise differs(f"its placement takes {seconds!r} s, it says {one.analytic_s!r}", place)
+        if one.simulated_s is not None:
+            seconds = float(self.judge.periods(one.partitions, place).min()) / one.replicas
+            if not math.isclose(seconds, one.simulated_s, rel_tol=MARGIN):
+                raise differs(
+                    f"its placements take {seconds!r} s simulated, it says {one.simulated_s!r}",
+                    place,
+                )
+
+    def check_learned(self, gain: LearnedGain, devices_each: int) -> None:
+        """The share of throughput that learned search is said to have added."""
+        rows = [gain.classical, *([] if gain.learned is None else [gain.learned])]
+        without_s, with_s = self._seconds(rows, gain.simulated, devices_each)
+        share = max(without_s / with_s - 1.0, 0.0)
+        if not math.isclose(share, gain.share, rel_tol=MARGIN, abs_tol=MARGIN):
+            raise differs(f"its placements give {share!r}, it says {gain.share!r}", "learned.share")
+
+    def _seconds(
+        self, rows: Sequence[Ints], simulated: bool, devices_each: int
+    ) -> tuple[float, float]:
+        """Of the placement without learning and of that with it; infinite where there is none."""
+        if simulated:
+            found = self.judge.periods(np.stack(rows), "learned").tolist()
+        else:
+            problem = _on(self.problem, self.target.limits, devices_each)
+            found = [self.model.period_s(problem, row) for row in rows]
+        if not math.isfinite(found[0]):
+            raise differs("its placement without learning does not run", "learned")
+        return found[0], found[1] if len(found) > 1 else math.inf
+
+
+def _on(problem: PartitionProblem, limits: PackageLimits, devices: int) -> PartitionProblem:
+    return dataclasses.replace(problem, limits=limits.first(devices))
