@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -9,7 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_compiler.target import Routing, Target
-from mcm_passes.partitioning.fast_model import period
+from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.problem_files.pins import known_names, match_pins
@@ -36,8 +37,13 @@ class PipelineModel:
         return faults[0].code if faults else ""
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
-        """As `fast_model.period`."""
-        return period(problem, placement)
+        """As `fast_model.evaluate`; infinite where rules are broken or no memory plan can fit.
+
+        What the estimate of memory leaves out counts: a placement may be planned though it does.
+        """
+        if not evaluate(problem.at_need(), placement).valid:
+            return math.inf
+        return evaluate(problem, placement).period_s
 
 
 PIPELINE_MODEL = PipelineModel()

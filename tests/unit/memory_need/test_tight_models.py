@@ -10,7 +10,8 @@ import pytest
 from onnx import helper
 
 from mcm_compiler import CompileOptions
-from mcm_compiler.api import run_passes
+from mcm_compiler.api import compile_model, run_passes
+from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Outcome
@@ -60,6 +61,18 @@ def test_a_peak_without_gaps_is_taken_at_its_word(gated, planned):
     model = planned(gated(view=False), load_target("mcm4"), replicas=1)
     high_water = [chip.high_water_bytes for chip in PROGRAM.get(model).chips]
     assert max(high_water) > 60 * MIB
+
+
+@pytest.mark.parametrize("replicas", [None, 1])
+def test_a_folder_whose_placement_no_estimate_fits_holds(gated, tmp_path, replicas):
+    options = CompileOptions(replicas=replicas)
+    result = compile_model(gated(view=False), "mcm4", options, output=tmp_path / "out")
+    assert result.problem is not None
+    assert result.partition is not None
+    assert not evaluate(result.problem, result.partition.chip_of).valid
+    report = check_folder(tmp_path / "out")
+    assert report.holds, report.diagnostics
+    assert report.complete
 
 
 def test_what_plans_cannot_do_is_still_refused(gated):
