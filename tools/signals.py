@@ -220,6 +220,8 @@ class Bench:
         for path in (self.folder / "source").iterdir():
             (work / path.name).symlink_to(path)
         environment = os.environ | {"TMPDIR": str(work / "tmp"), "PYTHONPATH": PACKAGES}
+        # Else Python itself leaves the compiled form of the hanging passes beside them.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         return subprocess.Popen(
             [sys.executable, "-m", "mcm_compiler", *case.arguments],
             cwd=work,
