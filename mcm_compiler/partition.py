@@ -306,6 +306,9 @@ class Outcome:
         reason: why it found none, for the diagnostic; empty otherwise.
         bound: a lower bound that it proved on the way, or None. It holds for every partition of
             `problem.at_need()`.
+        settled_s: a period that no partition beats which fits `problem` as that counts memory; 0
+            where none is known. It tells a search where to stop, and is no bound: where memory is
+            estimated, a plan may fit what the estimate leaves out.
         runners_up: other good partitions, best first, for a caller that has another judge.
         infeasible: whether it proved that no valid partition of `problem.at_need()` exists;
             `reason` then says how.
@@ -318,6 +321,7 @@ class Outcome:
     evaluations: int
     reason: str = ""
     bound: LowerBound | None = None
+    settled_s: float = 0.0
     runners_up: tuple[Ints, ...] = ()
     infeasible: bool = False
     found_by: str = ""

@@ -106,6 +106,31 @@ def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
         assert best == float("inf")
 
 
+@given(connected_problems(), st.sampled_from([1.25, 2.0, 4.0]))
+@settings(max_examples=40, deadline=None)
+def test_no_partition_that_the_estimate_fits_beats_what_is_settled(problem, packing):
+    limits = dataclasses.replace(problem.limits, activation_packing=packing)
+    problem = dataclasses.replace(problem, limits=limits)
+    best = best_period(problem)
+    for strategy in (Ideals(), CpSat()):
+        outcome, _ = solved(strategy, problem)
+        assert outcome.settled_s <= best * (1 + 1e-9)
+
+
+def test_what_only_the_estimate_leaves_out_is_settled():
+    """Two of four units fit a chip with their tensors, and not with room for gaps."""
+    diamond = [(0, 1), (0, 2), (1, 3), (2, 3)]
+    problem = make_problem([5] * 4, diamond, chips=2, sram=22_000, tensor_bytes=lambda _: 3000)
+    limits = dataclasses.replace(problem.limits, activation_packing=1.5)
+    problem = dataclasses.replace(problem, limits=limits)
+    needed, best = best_period(problem.at_need()), best_period(problem)
+    assert needed < best < float("inf")
+    outcome, found = solved(Ideals(), problem)
+    assert outcome.settled_s == pytest.approx(best)
+    assert found == pytest.approx(best)
+    assert outcome.bound.seconds <= needed * (1 + 1e-9)
+
+
 @given(connected_problems())
 @settings(max_examples=25, deadline=None)
 def test_what_is_proven_while_room_is_kept_holds_without_it(problem):
@@ -162,7 +187,7 @@ def test_bounds_hold_and_their_certificates_are_checked(problem):
                 assert not verify_bound(problem, LowerBound(best * 1.0001, "", proof)), bound
 
 
-@given(connected_problems())
+@given(connected_problems(), st.sampled_from([1.25, 2.0, 4.0]))
 @settings(max_examples=40, deadline=None)
 def test_windows_hold_every_partition_within_the_period(problem):
     outcome, found = solved(Ideals(), problem)

@@ -156,6 +156,7 @@ class CpSat:
             effort_s -= result.effort_s
             if roomy:
                 # Nothing is proven of what does without the room.
+                known.settle(_bound(result, ceiling_s).seconds)
                 found = result.chip_of is not None and known.offer(result.chip_of)
                 if not found or result.verdict in ("feasible", "unknown"):
                     break

@@ -128,6 +128,8 @@ def search_ideals(
         better = _climb(known, roomy, "adjacent" if strict else "none", most_windows)
         if better is not None and better.chip_of is not None:
             known.offer(better.chip_of)
+        if better is not None and not strict:
+            known.settle(min(better.period_s, known.period_s))
     if found is None:
         return ""
     if found.chip_of is None and np.isinf(found.period_s):

@@ -16,6 +16,7 @@ class Incumbent:
         chip_of: `[N]`, the best partition so far, or None.
         period_s: its period, or infinity.
         bound: the best bound so far.
+        settled_s: as in `Outcome`, the largest so far.
         evaluations: partitions that were evaluated.
         exhausted: whether it is proven that no partition exists.
     """
@@ -24,6 +25,7 @@ class Incumbent:
         self.chip_of: Ints | None = None
         self.period_s = float("inf")
         self.bound = NO_BOUND
+        self.settled_s = 0.0
         self.evaluations = 0
         self.exhausted = False
         self._evaluate = evaluate
@@ -44,9 +46,14 @@ class Incumbent:
         if bound.seconds > self.bound.seconds:
             self.bound = bound
 
+    def settle(self, seconds: float) -> None:
+        """Keeps a period below which nothing fits as the problem counts memory, if the largest."""
+        self.settled_s = max(self.settled_s, seconds)
+
     def closed(self, tolerance: float) -> bool:
         """Whether nothing that matters is left to find."""
-        enough_s = max(self.bound.seconds * (1.0 + tolerance), self._budget.enough_s)
+        least_s = max(self.bound.seconds, self.settled_s)
+        enough_s = max(least_s * (1.0 + tolerance), self._budget.enough_s)
         return self.exhausted or self.period_s <= enough_s
 
     def seconds_left(self) -> float | None:
@@ -68,4 +75,4 @@ class Incumbent:
         bound = self.bound if self.bound.seconds > 0.0 else None
         if self.chip_of is None:
             return Outcome(None, self.evaluations, reason, bound, infeasible=self.exhausted)
-        return Outcome(self.chip_of, self.evaluations, bound=bound)
+        return Outcome(self.chip_of, self.evaluations, bound=bound, settled_s=self.settled_s)

@@ -43,10 +43,11 @@ class Portfolio:
     its first state, so that it does what it would do alone; only what `dp` finds is not sought
     again by members that begin with it. The answer is never worse than any member's that has run,
     under the judge where there is one and `slack` allows, else under the fast model. Time is
-    shared. Once a bound is met, the portfolio ends; where there is a judge, the next member that
-    asks it has a look first, and so does another after each that found what the judge likes
-    better. Each member is told of the answers of those before it: members begin with them where
-    `dp` finds nothing, and learned search starts from what classical search found.
+    shared. Once a bound is met, or a member knows that nothing better fits as the problem counts
+    memory, the portfolio ends; where there is a judge, the next member that asks it has a look
+    first, and so does another after each that found what the judge likes better. Each member is
+    told of the answers of those before it: members begin with them where `dp` finds nothing, and
+    learned search starts from what classical search found.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.
@@ -83,6 +84,7 @@ class Portfolio:
         strategies = [strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
         bound: LowerBound | None = None
+        settled_s = 0.0
         answers: list[Ints] = []
         finders = _Finders(search)
         start: Start | None = None
@@ -91,7 +93,7 @@ class Portfolio:
             if not search.left:
                 break
             judges = budget.judge is not None and getattr(strategy, "asks_judge", False)
-            met = _meets(search, budget.enough_s, bound)
+            met = _meets(search, max(budget.enough_s, settled_s), bound)
             if met and not (judges and judged.improving):
                 continue
             part = search.share(
@@ -107,6 +109,7 @@ class Portfolio:
                 finders.learned.add(self.members[k])
             outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
             search.spend(outcome.evaluations)
+            settled_s = max(settled_s, outcome.settled_s)
             if isinstance(strategy, ContiguousDp) and strategy == ContiguousDp():
                 start = Start(problem, outcome)
             if outcome.bound is not None and (
