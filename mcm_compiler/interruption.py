@@ -156,3 +156,24 @@ def becoming_visible() -> Generator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextmanager
+def deaf_children() -> Generator[None]:
+    """A block that starts processes which hear nothing of a terminal, from their first moment.
+
+    Else one that is still importing ends with a stack trace beside the line of whoever started it,
+    who is to end it. They inherit the mask.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    # The first start of a process also starts a tracker, which resets the mask that follows.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

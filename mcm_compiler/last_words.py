@@ -103,8 +103,12 @@ def doing(step: str) -> Generator[None]:
 
 @contextmanager
 def unfinished(path: Path) -> Generator[None]:
-    """Tells that nobody misses `path`, which need not exist, if this process dies in the block."""
-    yield from _told(_teller.unfinished, str(path.absolute()))
+    """Tells that nobody misses `path`, which need not exist, if this process dies in the block.
+
+    What a signal has kept the block from removing stays told.
+    """
+    place = str(path.absolute())
+    yield from _told(_teller.unfinished, place, lambda: not os.path.lexists(place))
 
 
 @contextmanager
@@ -132,7 +136,9 @@ def finished(exit_code: int) -> None:
     _teller.tell(exit_code)
 
 
-def _told(entries: list[T], entry: T) -> Generator[None]:
+def _told(
+    entries: list[T], entry: T, is_over: Callable[[], bool] = lambda: True
+) -> Generator[None]:
     if _teller.listener is None:
         yield
         return
@@ -141,5 +147,6 @@ def _told(entries: list[T], entry: T) -> Generator[None]:
     try:
         yield
     finally:
-        entries.remove(entry)
-        _teller.tell()
+        if is_over():
+            entries.remove(entry)
+            _teller.tell()

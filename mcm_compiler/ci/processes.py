@@ -13,12 +13,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from mcm_compiler.interruption import deaf_children
 from mcm_compiler.last_words import LastWords, hand_on, tell_to
 from mcm_compiler.parent_death import end_with_parent
 from mcm_compiler.private_folders import clean_up
@@ -112,14 +113,8 @@ def _start(work: Callable[[Any], Any], prepare: Callable[[], None]) -> _Worker:
     ours, theirs = context.Pipe()
     arguments = (theirs, work, prepare, os.getpid())
     process = context.Process(target=_serve, args=arguments, daemon=True)
-    # The first start of a process also starts a tracker, which resets the mask that follows.
-    resource_tracker.ensure_running()
-    # The new process inherits the mask, so that it is deaf to a terminal from its first moment.
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
+    with deaf_children():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
     theirs.close()
     return _Worker(process, ours)
 

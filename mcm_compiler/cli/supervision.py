@@ -221,6 +221,12 @@ def _exit_code(
         words: the last of the child.
         arguments: the command line without the program.
     """
+    if words.unfinished or words.displaced:
+        # A light process of few milliseconds is why this is not imported before.
+        from mcm_compiler.private_folders import clean_up
+
+        end_orphans()
+        clean_up(words)
     if words.exit_code is not None:
         # What crashes when the interpreter ends comes after all work.
         exit_code = words.exit_code if exit_code < 0 else exit_code
@@ -231,11 +237,7 @@ def _exit_code(
             _say_ended(received or asked)
             return 128 + (received or asked)
         return exit_code
-    # A light process of few milliseconds is why this is not imported before.
-    from mcm_compiler.private_folders import clean_up
-
     end_orphans()
-    clean_up(words)
     asked = received or (-exit_code if -exit_code in ENDING else None)
     if asked is not None:
         _say_ended(asked)

@@ -18,11 +18,13 @@ from mcm_compiler.last_words import (
     tell_to,
     unfinished,
 )
+from mcm_compiler.private_folders import clean_up, private_folder
 
 
 @pytest.fixture
-def told() -> Iterator[list[LastWords]]:
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LastWords]]:
     words: list[LastWords] = []
+    monkeypatch.setattr("mcm_compiler.last_words._teller.unfinished", [])
     tell_to(words.append)
     yield words
     tell_to(None)
@@ -45,6 +47,23 @@ def test_a_failing_block_ends_its_step(told: list[LastWords]) -> None:
     with pytest.raises(ValueError, match="no"), doing("model"), unfinished(Path("x")):
         raise ValueError("no")
     assert told[-1] == LastWords()
+
+
+def test_what_a_signal_keeps_from_being_removed_stays_told(
+    told: list[LastWords], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt),
+        private_folder(tmp_path) as folder,
+    ):
+        patch.setattr("mcm_compiler.private_folders.shutil.rmtree", interrupted)
+    assert told[-1].unfinished == (str(folder),)
+    clean_up(told[-1])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_paths_are_absolute(told: list[LastWords]) -> None:

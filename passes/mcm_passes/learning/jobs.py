@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.interruption import deaf_children
 from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.parent_death import end_with_parent
 
@@ -178,11 +179,20 @@ def open_jobs(workers: int, scheduler: str | None = None) -> Generator[Jobs]:
             jobs.close()
 
 
+class _DeafPool(ProcessPoolExecutor):
+    """Processes that nothing ends but the one that started them; a pool starts them on demand."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As `Executor.submit`."""
+        with deaf_children():
+            return super().submit(fn, *args, **kwargs)
+
+
 def _local_pool(workers: int) -> ProcessPoolExecutor:
     use_one_thread()
     # Threads of JAX and numba do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, context, _begin_worker, (os.getpid(),))
+    return _DeafPool(workers, context, _begin_worker, (os.getpid(),))
 
 
 def _begin_worker(parent: int) -> None:
