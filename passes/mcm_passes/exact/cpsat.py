@@ -38,6 +38,10 @@ UNKNOWN_EFFORT = 4.0
 """Effort of CP-SAT, as a multiple of the budget's, where no partition is known: the first one is
 worth more than a better one."""
 
+NEED_SHARE = 0.1
+"""Of the effort, what goes first into what every memory plan needs, where memory is tight: it gives
+the bound, and seldom the partition. Where estimates leave nothing, all of it goes there later."""
+
 TIGHT = 0.75
 """Share of a chip's SRAM from which on CP-SAT is asked for memory at once."""
 
@@ -125,10 +129,19 @@ class CpSat:
         allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
         effort_s = allowed_s
         memory = _memory_is_tight(known, wanted)
-        roomy = False
+        room_is_next = roomy = False
+        shared = memory and wanted.memory == "estimate"
+        if shared:
+            effort_s *= NEED_SHARE
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop():
                 break
+            if room_is_next and not roomy:
+                # Whether a plan is tight to the last byte is for the planner to say; from here on
+                # partitions are looked for that leave it some room.
+                roomy, problem, demands = True, wanted, chip_demands(wanted, graph)
+                around = work_around(problem, graph)
+                effort_s = allowed_s if shared else effort_s
             ceiling_s = min(known.period_s * (1.0 - 0.5 * self.tolerance), most_s)
             windows = chip_windows(problem, graph, around, ceiling_s)
             if windows.empty and known.chip_of is None and not roomy:
@@ -136,7 +149,10 @@ class CpSat:
                 return "none exists: however long the period, some unit has no chip left"
             if windows.total_width > LITERALS_PER_S * effort_s:
                 # Too large a model for what is left.
-                break
+                if not shared or roomy:
+                    break
+                room_is_next = True
+                continue
             model = CpSatModel(
                 problem, graph, demands, windows, known.bound.seconds, ceiling_s, memory=memory
             )
@@ -168,13 +184,11 @@ class CpSat:
                 )
             known.prove(_bound(result, ceiling_s))
             broken = result.chip_of is not None and not known.offer(result.chip_of)
-            if broken and memory and wanted.memory == "estimate":
-                # Whether a plan is tight to the last byte is for the planner to say; from here on
-                # partitions are looked for that leave it some room.
-                roomy, problem, demands = True, wanted, chip_demands(wanted, graph)
-                around = work_around(problem, graph)
+            unsure = result.verdict in ("feasible", "unknown")
+            if (broken or unsure) and memory and wanted.memory == "estimate":
+                room_is_next = True
                 continue
-            if result.verdict in ("feasible", "unknown") or (broken and memory):
+            if unsure or (broken and memory):
                 break
             # What it found without asking for memory may not fit.
             memory |= broken
