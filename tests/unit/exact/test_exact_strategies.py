@@ -222,7 +222,8 @@ def test_options_out_of_range_are_refused(strategy, fault):
 
 
 @pytest.mark.parametrize(("known", "times"), [(True, 1.0), (False, cpsat.UNKNOWN_EFFORT)])
-def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times):
+@pytest.mark.parametrize("memory", ["need", "estimate"])
+def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times, memory):
     problem = make_problem([4, 4, 4, 4], BESIDE, chips=4, relay_us=2.0)
     if not known:
         monkeypatch.setattr(cpsat, "start_from_dp", lambda *_: "no cuts fit")
@@ -236,5 +237,10 @@ def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times):
     monkeypatch.setattr(CpSatModel, "search", recorded)
     # Stopped far from the optimum, so that CP-SAT is asked whatever the bounds are.
     monkeypatch.setattr(Incumbent, "closed", lambda *_: False)
+    # Where memory is not tight, one model is that of the estimate and of the need.
+    monkeypatch.setattr(cpsat, "_memory_is_tight", lambda *_: memory == "estimate")
+    if memory == "need":
+        problem = problem.at_need()
     assert solve(CpSat(ideals=0), problem, effort_s=0.5).chip_of is not None
-    assert allowed[0] == 0.5 * times
+    share = cpsat.NEED_SHARE if memory == "estimate" else 1.0
+    assert allowed[0] == 0.5 * times * share
