@@ -57,9 +57,10 @@ def test_loads_after_moves_are_those_counted_anew(problem, seed, steps):
         assert (loads.now[4] + slack >= anew.now[4]).all()
 
 
-@given(generators.problems(max_units=10), st.integers(0, 2))
+@given(generators.problems(max_units=10), st.integers(0, 2), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_a_coarser_problem_has_the_same_loads(problem, level):
+def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
+    problem = problem.at_need() if at_need else problem
     start = start_of(problem).chip_of
     if start is None:
         return

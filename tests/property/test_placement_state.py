@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.partition import IN_A_WEIGHT
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.solver.rule_graph import rule_graph
@@ -60,6 +63,8 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
 def test_a_window_of_chips_has_the_loads_that_it_has_in_the_whole(problem, random):
     if problem.routing != "relay" or problem.limits.host_io != "any":
         return
+    if random.random() < 0.5:
+        problem = problem.at_need()
     chip_of = np.array(
         sorted(random.randrange(problem.num_chips) for _ in range(problem.num_units)), np.int32
     )
@@ -78,5 +83,13 @@ def test_a_window_of_chips_has_the_loads_that_it_has_in_the_whole(problem, rando
     links = slice(max(begin - 1, 0), begin + last - first)
     outer = slice(max(begin - 1, 0) + window.first, last)
     assert np.allclose(part.link_busy_s[links], whole.link_busy_s[outer], rtol=1e-12)
+    views = dataclasses.replace(
+        problem, tensor_alias=np.where(problem.tensor_producer < 0, -1, IN_A_WEIGHT)
+    )
+    cut = chip_window(views, chip_of, first, last).problem
+    assert cut.tensor_alias.shape == cut.tensor_bytes.shape
+    assert cut.tensor_touched.shape == cut.tensor_consumers.shape
+    assert cut.weight_touched.shape == cut.weight_users.shape
+    assert cut.one_kernel.shape == cut.compute_s.shape
     back = window.outside(chip_of, window.inside(chip_of))
     assert np.array_equal(back[~problem.clonable], chip_of[~problem.clonable])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
+from mcm_compiler.partition import IN_A_WEIGHT, Bools, Ints, Longs, PartitionProblem
 
 
 def aligned(sizes: npt.NDArray[np.int64], alignment: int) -> Longs:
@@ -109,6 +109,18 @@ def memory_roots(alias: Ints) -> npt.NDArray[np.int64]:
     for t in np.flatnonzero(alias != -1).tolist():
         root[t] = root[alias[t]] if alias[t] >= 0 else alias[t]
     return root
+
+
+def aliases_among(problem: PartitionProblem, kept: Longs) -> Ints:
+    """The aliases of the `kept` tensors among themselves, in a problem that has no others.
+
+    What is a view of a tensor that is left out counts like a view of a weight: it takes nothing
+    beside, and has send buffers of its own, which is no less than in the whole problem.
+    """
+    index = np.full(problem.tensor_bytes.size, IN_A_WEIGHT, np.int64)
+    index[kept] = np.arange(kept.size)
+    alias = problem.tensor_alias[kept]
+    return np.where(alias >= 0, index[np.maximum(alias, 0)], alias).astype(np.int32)
 
 
 def _sends(problem: PartitionProblem) -> Bools:

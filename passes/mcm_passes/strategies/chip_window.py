@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import tensor_rooms
+from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
+from mcm_passes.partitioning.rooms import aliases_among, tensor_rooms
 
 BEFORE, AFTER = "before the window", "after the window"
 """Names of the units that stand for all chips on either side."""
@@ -80,6 +80,7 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
 
     tensors: list[int] = []
     rows: list[Longs] = []
+    touched: list[Bools] = []
     for t, producer in enumerate(problem.tensor_producer.tolist()):
         readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
         maker = int(number[producer]) if producer >= 0 else -1
@@ -94,17 +95,23 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
             continue
         tensors.append(t)
         rows.append(row)
+        reads = problem.tensor_touched[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+        touched.append(np.isin(row, number[readers[reads]]))
     chosen = np.array(tensors, np.int64)
     maker = problem.tensor_producer[chosen]
     own_maker = (maker >= 0) & needed[np.maximum(maker, 0)]
     weights: list[int] = []
     users: list[Longs] = []
+    weight_touched: list[Bools] = []
     for w in range(problem.weight_bytes.size):
         row = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-        row = row[needed[row]]
-        if row.size:
+        here = needed[row]
+        if here.any():
+            # Units of the window stand in the order that they have in the whole problem.
             weights.append(w)
-            users.append(np.sort(number[row]))
+            users.append(number[row[here]])
+            held = problem.weight_touched[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
+            weight_touched.append(held[here])
     whole = np.maximum(units, 0)
     real = units >= 0
     limits = problem.limits
@@ -132,6 +139,10 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
         weight_bytes=problem.weight_bytes[np.array(weights, np.int64)],
         weight_ptr=_starts(users),
         weight_users=_joined(users),
+        tensor_alias=aliases_among(problem, chosen),
+        tensor_touched=_flags(touched),
+        weight_touched=_flags(weight_touched),
+        one_kernel=~real | problem.one_kernel[whole],
         limits=dataclasses.replace(
             limits,
             num_chips=chips,
@@ -159,6 +170,10 @@ def _starts(rows: list[Longs]) -> Longs:
     starts = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([row.size for row in rows], out=starts[1:])
     return starts
+
+
+def _flags(rows: list[Bools]) -> Bools:
+    return np.concatenate([np.empty(0, np.bool_), *rows])
 
 
 def _joined(rows: list[Longs]) -> Ints:

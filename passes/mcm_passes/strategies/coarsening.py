@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_passes.partitioning.rooms import aliases_among
 from mcm_passes.partitioning.topological_orders import topological_orders
 
 Pairs = npt.NDArray[np.int64]
@@ -138,7 +140,9 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
     pinned = np.full(count, -1, np.int32)
     np.maximum.at(pinned, unit_of, problem.pinned_chip)
     tensors = _crossing(problem, unit_of, count)
-    weight_ptr, weight_users = _distinct(problem.weight_ptr, unit_of[problem.weight_users], count)
+    weights = _distinct(
+        problem.weight_ptr, unit_of[problem.weight_users], problem.weight_touched, count
+    )
     coarse = dataclasses.replace(
         problem,
         names=tuple(map(problem.names.__getitem__, first.tolist())),
@@ -146,25 +150,36 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         compute_s=np.bincount(unit_of, problem.compute_s, minlength=count),
         clonable=np.arange(count) < clonable.size,
         pinned_chip=pinned,
-        weight_ptr=weight_ptr,
-        weight_users=weight_users,
+        weight_ptr=weights.ptr,
+        weight_users=weights.units,
+        weight_touched=weights.touched,
         tensor_names=tuple(map(problem.tensor_names.__getitem__, tensors.kept.tolist())),
         tensor_bytes=problem.tensor_bytes[tensors.kept],
         tensor_producer=tensors.producer,
-        tensor_ptr=tensors.ptr,
-        tensor_consumers=tensors.consumers,
+        tensor_ptr=tensors.readers.ptr,
+        tensor_consumers=tensors.readers.units,
+        tensor_touched=tensors.readers.touched,
         tensor_to_host=problem.tensor_to_host[tensors.kept],
+        tensor_alias=aliases_among(problem, tensors.kept),
+        # What merged units hold at once is not known.
+        one_kernel=problem.one_kernel[first] & (np.bincount(unit_of, minlength=count) == 1),
         relay_s=problem.relay_s[tensors.kept],
     )
     return Coarsening(coarse, unit_of)
 
 
-@dataclass(frozen=True, eq=False)
-class _Tensors:
+class _Users(NamedTuple):
+    """CSR of merged units, and whether one of the units in each touches the memory."""
+
+    ptr: Longs
+    units: Ints
+    touched: Bools
+
+
+class _Tensors(NamedTuple):
     kept: Longs
     producer: Ints
-    ptr: Longs
-    consumers: Ints
+    readers: _Users
 
 
 def _crossing(problem: PartitionProblem, unit_of: Ints, count: int) -> _Tensors:
@@ -177,14 +192,17 @@ def _crossing(problem: PartitionProblem, unit_of: Ints, count: int) -> _Tensors:
     lengths = np.bincount(rows[outside], minlength=made.size)
     kept = np.flatnonzero((lengths > 0) | problem.tensor_to_host)
     ptr = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
-    ptr, consumers = _distinct(ptr, readers[outside], count)
-    return _Tensors(kept.astype(np.int64), producer[kept], ptr, consumers)
+    users = _distinct(ptr, readers[outside], problem.tensor_touched[outside], count)
+    return _Tensors(kept.astype(np.int64), producer[kept], users)
 
 
-def _distinct(ptr: Longs, columns: Ints, count: int) -> tuple[Longs, Ints]:
-    """Rows in CSR form with each column once, ascending."""
+def _distinct(ptr: Longs, units: Ints, touched: Bools, count: int) -> _Users:
+    """Rows in CSR form with each unit once, ascending."""
     rows = np.repeat(np.arange(ptr.size - 1, dtype=np.int64), np.diff(ptr))
-    pairs: Pairs = np.unique(rows * max(count, 1) + columns)
+    every: Pairs = rows * max(count, 1) + units
+    pairs, place = np.unique(every, return_inverse=True)
     lengths = np.bincount(pairs // max(count, 1), minlength=ptr.size - 1)
     sums = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return sums, (pairs % max(count, 1)).astype(np.int32)
+    touches = np.zeros(pairs.size, np.bool_)
+    np.logical_or.at(touches, place, touched)
+    return _Users(sums, (pairs % max(count, 1)).astype(np.int32), touches)
