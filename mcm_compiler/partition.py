@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.clone_closure import clone_closure, placed_users
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
+from mcm_compiler.rows import Rows
 from mcm_compiler.target import PackageLimits, Routing
 
 if TYPE_CHECKING:
@@ -134,6 +137,21 @@ class PartitionProblem:
         """`[C]`, clocks relative to those that `compute_s` speaks of."""
         speeds = self.limits.chip_speed
         return np.array(speeds or (1.0,) * self.num_chips, np.float64)
+
+    @cached_property
+    def clone_closure(self) -> Rows:
+        """`[N]` rows: for each unit the units with a place of their own whose chips hold it."""
+        return clone_closure(self)
+
+    @cached_property
+    def placed_readers(self) -> Rows:
+        """`[T]` rows: the units whose chips read each tensor, on their own or through clones."""
+        return placed_users(self.clone_closure, self.tensor_ptr, self.tensor_consumers)
+
+    @cached_property
+    def placed_weight_users(self) -> Rows:
+        """`[W]` rows: the units whose chips store each weight, likewise."""
+        return placed_users(self.clone_closure, self.weight_ptr, self.weight_users)
 
     def at_need(self) -> PartitionProblem:
         """The same problem where memory is what any plan needs at least.

@@ -33,6 +33,8 @@ def tables(edges, num_units, clone_row=None, pinned=None):
         none if clone_row is None else clone_row,
         none if pinned is None else pinned,
         np.zeros(num_units + 1, np.int64),
+        np.zeros(num_units + 1, np.int64),
+        np.zeros(0, np.int64),
         np.ascontiguousarray(edges[:, 0]),
         np.ascontiguousarray(edges[:, 1]),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Bools, Ints, Longs
-from mcm_hardware.batch.problem_tables import ProblemTables, TensorTables, UnitTables
+from mcm_hardware.batch.problem_tables import ProblemTables
 
 NOWHERE = -1
 """Home of what no op on a chip makes: graph inputs and constants."""
@@ -53,8 +53,11 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
         else:
             num_clonable += 1
     copies = np.zeros((num_clonable, num_used), np.bool_)
-    if num_clonable > 0:
-        _find_copies(units, tables.tensors, chip_of, copies)
+    for unit in range(len(chip_of) if num_clonable > 0 else 0):
+        row = units.clone_row[unit]
+        if row >= 0:
+            for at in range(units.user_ptr[unit], units.user_ptr[unit + 1]):
+                copies[row, chip_of[units.users[at]]] = True
     home = np.full(len(values.unit), NOWHERE)
     for value in range(len(home)):
         unit = values.unit[value]
@@ -62,41 +65,22 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
             home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
     sent = np.zeros(len(home), np.bool_)
     relays = np.zeros((len(home), 2), np.int64)
-    _route(tables, chip_of, copies, home, sent, relays)
+    _route(tables, chip_of, num_used, home, sent, relays)
     item_ptr, items = _items(tables, chip_of, copies, relays)
     return Placement(item_ptr, items, home, sent, relays)
-
-
-@njit(nogil=True, cache=True)
-def _find_copies(units: UnitTables, tensors: TensorTables, chip_of: Ints, copies: Bools) -> None:
-    """Marks the chips that hold a copy of each clonable unit."""
-    # Backwards, because readers come after producers and decide where those are needed.
-    for tensor in range(len(tensors.producer) - 1, -1, -1):
-        producer = tensors.producer[tensor]
-        if producer < 0 or units.clone_row[producer] < 0:
-            continue
-        row = units.clone_row[producer]
-        for at in range(tensors.ptr[tensor], tensors.ptr[tensor + 1]):
-            reader = tensors.consumers[at]
-            if units.clone_row[reader] < 0:
-                copies[row, chip_of[reader]] = True
-            else:
-                for chip in range(copies.shape[1]):
-                    copies[row, chip] |= copies[units.clone_row[reader], chip]
 
 
 @njit(nogil=True, cache=True)
 def _route(
     tables: ProblemTables,
     chip_of: Ints,
-    copies: Bools,
+    num_used: int,
     home: Longs,
     sent: Bools,
     relays: Longs,
 ) -> None:
     """Fills `sent` and `relays`."""
-    units, tensors = tables.units, tables.tensors
-    num_used = copies.shape[1]
+    tensors = tables.tensors
     for tensor in range(len(tensors.value)):
         value = tensors.value[tensor]
         source = home[value]
@@ -104,16 +88,8 @@ def _route(
             continue
         from_host = source == NOWHERE
         last = np.int64(-1)
-        for at in range(tensors.ptr[tensor], tensors.ptr[tensor + 1]):
-            reader = tensors.consumers[at]
-            row = units.clone_row[reader]
-            if row < 0:
-                last = max(last, np.int64(chip_of[reader]))
-                continue
-            for chip in range(num_used - 1, last, -1):
-                if copies[row, chip]:
-                    last = np.int64(chip)
-                    break
+        for at in range(tensors.reader_ptr[tensor], tensors.reader_ptr[tensor + 1]):
+            last = max(last, np.int64(chip_of[tensors.readers[at]]))
         to_host = tensors.to_host[tensor] and not from_host
         sent[value] = not from_host and (to_host or last > source)
         collected = tables.ends and to_host

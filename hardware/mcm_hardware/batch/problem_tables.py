@@ -20,6 +20,8 @@ class UnitTables(NamedTuple):
         clone_row: `[N]`, counts clonable units from 0; -1 for all others.
         pinned_chip: `[N]`, as in `PartitionProblem`.
         kernel_ptr: `[N + 1]`, kernels of each unit.
+        user_ptr: `[N + 1]`, units behind the copies of each unit.
+        users: those units, as `PartitionProblem.clone_closure` has them.
         edge_source: `[E]`, unit that is read.
         edge_target: `[E]`, unit that reads.
     """
@@ -27,6 +29,8 @@ class UnitTables(NamedTuple):
     clone_row: Ints
     pinned_chip: Ints
     kernel_ptr: Longs
+    user_ptr: Longs
+    users: Longs
     edge_source: Ints
     edge_target: Ints
 
@@ -102,17 +106,15 @@ class TensorTables(NamedTuple):
 
     Attributes:
         value: `[T]`.
-        producer: `[T]`, as in `PartitionProblem`, like the next three.
-        ptr: `[T + 1]`.
-        consumers: units.
-        to_host: `[T]`.
+        reader_ptr: `[T + 1]`.
+        readers: units whose chips read each tensor, on their own or through clones.
+        to_host: `[T]`, as in `PartitionProblem`.
         relay_s: `[T]`, seconds of an Identity on the reference chip.
     """
 
     value: Longs
-    producer: Ints
-    ptr: Longs
-    consumers: Ints
+    reader_ptr: Longs
+    readers: Longs
     to_host: Bools
     relay_s: Floats
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.rows import Rows, starts
 from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_blocks
 from mcm_passes.solver.rule_graph import RuleGraph
 
@@ -99,8 +100,8 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(n)
     blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
-    behind = _nodes_behind(problem, node_of)
-    read_by = _users(behind, problem.tensor_ptr, problem.tensor_consumers)
+    # Nodes have the order of their units, so that rows stay ascending.
+    read_by = _nodes(problem.placed_readers, node_of)
     producer = problem.tensor_producer
     made = producer >= 0
     cloned = made & problem.clonable[np.maximum(producer, 0)]
@@ -108,7 +109,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
 
     travels = ~cloned & (made | (ends & (np.diff(read_by.ptr) > 0)))
     chosen = np.flatnonzero(travels)
-    readers = _chosen(read_by, chosen)
+    readers = read_by.chosen(chosen)
     entering = np.flatnonzero(travels & ~made)
     leaving = np.flatnonzero(to_host & ~cloned)
     out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -123,9 +124,9 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     made_by = np.where(made[chosen], node_of[producer[chosen]], -1).astype(np.int32)
     by_maker = np.argsort(made_by, kind="stable")
     by_maker = by_maker[made_by[by_maker] >= 0]
-    items = _items(problem, behind, _chosen(read_by, arriving := np.flatnonzero(~made)), arriving)
+    items = _items(problem, node_of, read_by.chosen(arriving := np.flatnonzero(~made)), arriving)
     wanted = np.flatnonzero(np.diff(items.users.ptr) > 0)
-    item_ptr, flat_items = _by_node(_chosen(items.users, wanted), n)
+    item_ptr, flat_items = _by_node(items.users.chosen(wanted), n)
     host_bytes = max(
         int(problem.tensor_bytes[entering].sum()), int(problem.tensor_bytes[to_host].sum())
     )
@@ -142,7 +143,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         item_in_bytes=items.in_bytes[wanted],
         producer=made_by,
         reader_ptr=readers.ptr,
-        readers=readers.nodes.astype(np.int32),
+        readers=readers.entries.astype(np.int32),
         tensor_bytes=problem.tensor_bytes[chosen],
         tensor_room=blocks[chosen],
         relay_s=problem.relay_s[chosen],
@@ -178,8 +179,8 @@ def _shared_rooms(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _
         room = tensor_rooms(problem)[chosen] // unit
         return _SharedRooms(False, room, none[1:], none, nobody, none, nobody)
     rooms = needed_rooms(problem)
-    held = _chosen(_Rows(rooms.held_ptr, node_of[rooms.held]), chosen)
-    stay = _chosen(_Rows(rooms.stay_ptr, node_of[rooms.stay]), chosen)
+    held = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
+    stay = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
     # What the host sends along the ring is passed on from buffers of its own.
     made = problem.tensor_producer[chosen] >= 0
     send = np.where(made, rooms.send[chosen], tensor_rooms(problem)[chosen])
@@ -188,45 +189,38 @@ def _shared_rooms(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _
         send // unit,
         rooms.live[chosen] // unit,
         held.ptr,
-        held.nodes.astype(np.int32),
+        held.entries.astype(np.int32),
         stay.ptr,
-        stay.nodes.astype(np.int32),
+        stay.entries.astype(np.int32),
     )
-
-
-class _Rows(NamedTuple):
-    """CSR of nodes, distinct and ascending in each row."""
-
-    ptr: Longs
-    nodes: Longs
 
 
 class _Items(NamedTuple):
     """Inputs that the host sends to every chip, then clones, then weights; some unwanted."""
 
-    users: _Rows
+    users: Rows
     seconds: Floats
     room: Longs
     weight: Longs
     in_bytes: Longs
 
 
-def _items(problem: PartitionProblem, behind: _Rows, input_users: _Rows, inputs: Longs) -> _Items:
+def _items(problem: PartitionProblem, node_of: Longs, input_users: Rows, inputs: Longs) -> _Items:
     blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
     if problem.limits.host_io == "ends":
-        inputs, input_users = inputs[:0], _chosen(input_users, inputs[:0])
+        inputs, input_users = inputs[:0], input_users.chosen(inputs[:0])
     clones = np.flatnonzero(problem.clonable)
     clone_room = np.zeros(problem.num_units, np.int64)
     made = problem.tensor_producer >= 0
     if problem.memory == "estimate":
         np.add.at(clone_room, problem.tensor_producer[made], blocks[made])
     weights = weight_blocks(problem)
-    by_weight = _users(behind, problem.weight_ptr, problem.weight_users)
-    parts = (input_users, _chosen(behind, clones), by_weight)
+    by_clone = _nodes(problem.clone_closure.chosen(clones), node_of)
+    parts = (input_users, by_clone, _nodes(problem.placed_weight_users, node_of))
     counts = np.concatenate([np.diff(part.ptr) for part in parts])
     others = np.zeros(inputs.size + clones.size, np.int64)
     return _Items(
-        users=_Rows(_sums(counts), np.concatenate([part.nodes for part in parts])),
+        users=Rows(starts(counts), np.concatenate([part.entries for part in parts])),
         seconds=np.concatenate(
             [np.zeros(inputs.size), problem.compute_s[clones], np.zeros(weights.size)]
         ),
@@ -240,60 +234,13 @@ def _items(problem: PartitionProblem, behind: _Rows, input_users: _Rows, inputs:
     )
 
 
-def _nodes_behind(problem: PartitionProblem, node_of: Longs) -> _Rows:
-    """For each unit its node; for a clonable unit the nodes whose chips need a copy."""
-    readers: dict[int, list[Ints]] = {u: [] for u in np.flatnonzero(problem.clonable).tolist()}
-    made = np.flatnonzero(problem.tensor_producer >= 0)
-    for t in made[problem.clonable[problem.tensor_producer[made]]].tolist():
-        row = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-        readers[int(problem.tensor_producer[t])].append(row)
-    behind: dict[int, Longs] = {}
-    # Backwards, because a clone's readers may be clones themselves.
-    for u in sorted(readers, reverse=True):
-        read_by = np.concatenate([np.zeros(0, np.int64), *readers[u]]).astype(np.int64)
-        nested = [behind[v] for v in read_by[problem.clonable[read_by]].tolist()]
-        behind[u] = np.unique(
-            np.concatenate([node_of[read_by[~problem.clonable[read_by]]], *nested])
-        )
-    counts = (node_of >= 0).astype(np.int64)
-    for u, nodes in behind.items():
-        counts[u] = nodes.size
-    ptr = _sums(counts)
-    flat = np.zeros(int(ptr[-1]), np.int64)
-    placed = np.flatnonzero(node_of >= 0)
-    flat[ptr[placed]] = node_of[placed]
-    for u, nodes in behind.items():
-        flat[ptr[u] : ptr[u + 1]] = nodes
-    return _Rows(ptr, flat)
+def _nodes(users: Rows, node_of: Longs) -> Rows:
+    """The same rows with units as nodes."""
+    return Rows(users.ptr, node_of[users.entries])
 
 
-def _users(behind: _Rows, ptr: Longs, units: Ints) -> _Rows:
-    """The nodes behind the units of each row."""
-    owner = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-    counts = (behind.ptr[1:] - behind.ptr[:-1])[units]
-    nodes = _chosen(behind, units).nodes
-    width = max(int(nodes.max(initial=0)) + 1, 1)
-    pairs = np.unique(np.repeat(owner, counts) * np.int64(width) + nodes)
-    lengths = np.bincount(pairs // width, minlength=ptr.size - 1)
-    return _Rows(_sums(lengths), pairs % width)
-
-
-def _chosen(rows: _Rows, chosen: Longs | Ints) -> _Rows:
-    """Some of the rows, in the order given."""
-    counts = np.diff(rows.ptr)[chosen]
-    ptr = _sums(counts)
-    places = np.arange(int(ptr[-1])) + np.repeat(rows.ptr[:-1][chosen] - ptr[:-1], counts)
-    return _Rows(ptr, rows.nodes[places])
-
-
-def _by_node(users: _Rows, num_nodes: int) -> tuple[Longs, Ints]:
+def _by_node(users: Rows, num_nodes: int) -> tuple[Longs, Ints]:
     """CSR of the rows that each node is in."""
-    row = np.repeat(np.arange(users.ptr.size - 1), np.diff(users.ptr))
-    order = np.argsort(users.nodes, kind="stable")
-    ptr = np.searchsorted(users.nodes[order], np.arange(num_nodes + 1)).astype(np.int64)
-    return ptr, row[order].astype(np.int32)
-
-
-def _sums(counts: Longs) -> Longs:
-    """CSR pointers of rows with these lengths."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    order = np.argsort(users.entries, kind="stable")
+    ptr = np.searchsorted(users.entries[order], np.arange(num_nodes + 1)).astype(np.int64)
+    return ptr, users.owners[order].astype(np.int32)

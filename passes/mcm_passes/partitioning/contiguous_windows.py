@@ -125,7 +125,7 @@ def windows_along(
     room = tensor_rooms(problem)
     users = _reading_positions(problem, position)
 
-    made, last_reader = _crossing_tensors(problem, users, position)
+    made, last_reader = _crossing_tensors(problem, position)
     to_host = problem.tensor_to_host & (made >= 0)
     from_host = problem.tensor_producer < 0
     read = last_reader >= 0
@@ -213,38 +213,21 @@ def _stiff_positions(
 
 
 def _reading_positions(problem: PartitionProblem, position: Longs) -> list[npt.NDArray[np.int64]]:
-    """For each clonable unit the positions that need a copy; `[position]` for all others."""
-    users: list[npt.NDArray[np.int64]] = [position[u : u + 1] for u in range(problem.num_units)]
-    tensors_of: dict[int, list[int]] = {}
-    made = np.flatnonzero(
-        (problem.tensor_producer >= 0) & problem.clonable[problem.tensor_producer]
-    )
-    for t in made.tolist():
-        tensors_of.setdefault(int(problem.tensor_producer[t]), []).append(t)
-    for u in sorted(tensors_of, reverse=True):
-        readers = {
-            v
-            for t in tensors_of[u]
-            for v in problem.tensor_consumers[
-                problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]
-            ].tolist()
-        }
-        users[u] = np.unique(np.concatenate([users[v] for v in sorted(readers)]))
-    return users
+    """For each unit the positions of units that need it: its own, or those behind its copies."""
+    behind = position[problem.clone_closure.entries]
+    rows = np.split(behind, problem.clone_closure.ptr[1:-1])
+    return [np.sort(row) if row.size > 1 else row for row in rows]
 
 
-def _crossing_tensors(
-    problem: PartitionProblem, users: list[npt.NDArray[np.int64]], position: Longs
-) -> tuple[Longs, Longs]:
+def _crossing_tensors(problem: PartitionProblem, position: Longs) -> tuple[Longs, Longs]:
     """Where each tensor is made (-1: host, -2: by a clonable unit) and read last (-1: nowhere)."""
     producer = problem.tensor_producer
     cloned = (producer >= 0) & problem.clonable[producer]
     made = np.where(producer >= 0, position[producer], -1)
     made[cloned] = -2
-    latest = np.array([u[-1] for u in users], dtype=np.int64)
     last = np.full(producer.size, -1, dtype=np.int64)
-    rows = np.repeat(np.arange(producer.size), np.diff(problem.tensor_ptr))
-    np.maximum.at(last, rows, latest[problem.tensor_consumers])
+    readers = problem.placed_readers
+    np.maximum.at(last, readers.owners, position[readers.entries])
     last[cloned] = -1
     return made.astype(np.int64), last
 

@@ -211,13 +211,7 @@ def fill_clonable(problem: PartitionProblem, rows: Ints) -> None:
         problem: the problem.
         rows: `[B, N]`, with all units filled that are not clonable.
     """
-    lengths = np.diff(problem.tensor_ptr)
-    producer = np.repeat(problem.tensor_producer, lengths)
-    made = np.flatnonzero((producer >= 0) & problem.clonable[np.maximum(producer, 0)])
-    by_unit = made[np.argsort(-producer[made], kind="stable")]
-    units, begins = np.unique(-producer[by_unit], return_index=True)
-    ends = np.append(begins, by_unit.size)[1:]
-    # Backwards, because readers come after producers and may be clonable themselves.
-    for unit, begin, end in zip((-units).tolist(), begins.tolist(), ends.tolist(), strict=True):
-        readers = problem.tensor_consumers[by_unit[begin:end]]
-        rows[:, unit] = rows[:, readers].min(axis=1)
+    for unit in np.flatnonzero(problem.clonable).tolist():
+        users = problem.clone_closure.row(unit)
+        if users.size:
+            rows[:, unit] = rows[:, users].min(axis=1)

@@ -62,9 +62,8 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
     lead, tail = bool(before.any()), bool(after.any())
     # Clonable units come along where something in the window reads them, directly or not.
     needed = inside.copy()
-    reads = _read_by_clones(problem)
-    for unit in np.flatnonzero(problem.clonable)[::-1].tolist():
-        needed[unit] = bool(needed[reads[unit]].any())
+    for unit in np.flatnonzero(problem.clonable).tolist():
+        needed[unit] = bool(inside[problem.clone_closure.row(unit)].any())
     own = np.flatnonzero(needed).astype(np.int32)
     units = np.concatenate([[-1] * lead, own, [-1] * tail]).astype(np.int32)
     number = np.full(problem.num_units, -1, np.int64)
@@ -151,19 +150,6 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
         ),
     )
     return ChipWindow(window, units, first - lead)
-
-
-def _read_by_clones(problem: PartitionProblem) -> dict[int, Longs]:
-    """The readers of each clonable unit."""
-    readers: dict[int, list[Ints]] = {u: [] for u in np.flatnonzero(problem.clonable).tolist()}
-    for t, producer in enumerate(problem.tensor_producer.tolist()):
-        if producer in readers:
-            begin, end = problem.tensor_ptr[t], problem.tensor_ptr[t + 1]
-            readers[producer].append(problem.tensor_consumers[begin:end])
-    return {
-        u: np.concatenate(rows).astype(np.int64) if rows else np.empty(0, np.int64)
-        for u, rows in readers.items()
-    }
 
 
 def _starts(rows: list[Longs]) -> Longs:

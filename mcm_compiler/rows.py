@@ -1,0 +1,61 @@
+"""Rows of varying length in two flat arrays (CSR), and what is done with them everywhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Entries = npt.NDArray[np.integer]
+
+
+class Rows(NamedTuple):
+    """R rows of numbers; row i is `entries[ptr[i]:ptr[i + 1]]`.
+
+    Attributes:
+        ptr: `[R + 1]`, from 0 on, never falling.
+        entries: of all rows, one row after the other.
+    """
+
+    ptr: npt.NDArray[np.int64]
+    entries: npt.NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """R."""
+        return self.ptr.size - 1
+
+    def row(self, index: int) -> npt.NDArray[np.int64]:
+        """The entries of one row."""
+        return self.entries[self.ptr[index] : self.ptr[index + 1]]
+
+    @property
+    def owners(self) -> npt.NDArray[np.int64]:
+        """As long as `entries`, the row of each."""
+        return np.repeat(np.arange(self.size), np.diff(self.ptr))
+
+    def chosen(self, which: Entries) -> Rows:
+        """Some of the rows, in the order given."""
+        counts = np.diff(self.ptr)[which]
+        ptr = starts(counts)
+        places = np.arange(int(ptr[-1])) + np.repeat(self.ptr[:-1][which] - ptr[:-1], counts)
+        return Rows(ptr, self.entries[places])
+
+
+def starts(counts: Entries) -> npt.NDArray[np.int64]:
+    """`[R + 1]`, where rows with these numbers of entries start."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def distinct_rows(owner: Entries, entry: Entries, count: int) -> Rows:
+    """Rows from pairs of a row and an entry; each row ascends, and has an entry once.
+
+    Args:
+        owner: row of each pair, below `count`.
+        entry: its entry, at least 0.
+        count: R.
+    """
+    width = max(int(entry.max(initial=0)) + 1, 1)
+    pairs = np.unique(owner.astype(np.int64) * width + entry)
+    return Rows(starts(np.bincount(pairs // width, minlength=count)), pairs % width)
