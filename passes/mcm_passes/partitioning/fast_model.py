@@ -15,8 +15,17 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import Violation, find_partition_violations
+from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
+from mcm_passes.mapping.loads.ring_kernels import (
+    HELD,
+    HOST_IN,
+    HOST_OUT,
+    LINK,
+    LIVE,
+    tensor_columns,
+)
 from mcm_passes.partitioning import fast_kernels
-from mcm_passes.partitioning.rooms import aligned, needed_rooms, tensor_rooms, weight_rooms
+from mcm_passes.partitioning.rooms import aligned, needed_rooms
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,39 +74,37 @@ def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
     order = np.argsort(problem.tensor_producer, kind="stable")
     made = order[problem.tensor_producer[order] >= 0]
     counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
-    limits = problem.limits
     need = problem.memory == "need"
-    no_pairs = np.zeros(0, np.int64)
+    no_rows = (np.zeros(0, np.int64), np.zeros(0, np.int32))
     rooms = needed_rooms(problem) if need else None
+    table = demand_table(problem)
+    columns = tensor_columns(table)
     return fast_kernels.ProblemArrays(
         compute_s=problem.compute_s,
         clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)).astype(
             np.int32
         ),
         num_clonable=int(problem.clonable.sum()),
-        tensor_bytes=problem.tensor_bytes,
-        tensor_aligned=tensor_rooms(problem),
+        clone_ptr=problem.clone_closure.ptr,
+        clone_users=problem.clone_closure.entries,
+        kind=columns.kind,
+        amount=columns.amount,
+        passed_s=columns.passed_s,
+        live=columns.amount[:, LIVE].copy(),
         tensor_producer=problem.tensor_producer,
-        tensor_ptr=problem.tensor_ptr,
-        tensor_consumers=problem.tensor_consumers,
-        tensor_to_host=problem.tensor_to_host,
-        relay_s=problem.relay_s,
+        reader_ptr=problem.placed_readers.ptr,
+        readers=problem.placed_readers.entries,
         unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         unit_tensors=made.astype(np.int64),
-        weight_aligned=weight_rooms(problem),
-        weight_ptr=problem.weight_ptr,
-        weight_users=problem.weight_users,
+        weight_room=table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT).astype(np.int64),
+        weight_ptr=problem.placed_weight_users.ptr,
+        weight_users=problem.placed_weight_users.entries,
         num_chips=problem.num_chips,
-        relay=problem.routing == "relay",
-        ends=limits.host_io == "ends",
-        slots=limits.channel_slots,
         need=need,
-        send=rooms.send if rooms else no_pairs,
-        live=rooms.live if rooms else no_pairs,
-        held_ptr=rooms.held_ptr if rooms else no_pairs,
-        held=rooms.held if rooms else no_pairs.astype(np.int32),
-        stay_ptr=rooms.stay_ptr if rooms else no_pairs,
-        stay=rooms.stay if rooms else no_pairs.astype(np.int32),
+        held_ptr=rooms.held_ptr if rooms else no_rows[0],
+        held=rooms.held if rooms else no_rows[1],
+        stay_ptr=rooms.stay_ptr if rooms else no_rows[0],
+        stay=rooms.stay if rooms else no_rows[1],
     )
 
 
@@ -120,12 +127,12 @@ class FastModel:
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
         result = fast_kernels.measure(self._arrays, inside)
-        copies, busy, link_bytes, host_in, host_out, weights, channels, peak, largest = result
+        copies, weights, largest = result.copies, result.weights, result.largest
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.
         placed[problem.clonable] = copies.argmax(axis=1)
-        packed = np.ceil(peak * limits.activation_packing).astype(np.int64)
-        memory = weights + channels + aligned(packed, limits.buffer_alignment_bytes)
+        packed = np.ceil(result.peak * limits.activation_packing).astype(np.int64)
+        memory = weights + result.totals[HELD] + aligned(packed, limits.buffer_alignment_bytes)
         streamed = np.zeros_like(memory)
         if problem.streams:
             over = memory - np.array(limits.sram_bytes, np.int64)
@@ -133,10 +140,10 @@ class FastModel:
             streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
             memory += np.where(over > 0, buffers - streamed, 0)
         stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
-        busy = busy / self._speed
-        link_busy = link_bytes[:-1] / limits.link_bytes_per_s
-        host_in_busy = host_in / limits.host_bytes_per_s
-        host_out_busy = host_out / limits.host_bytes_per_s
+        busy = result.busy_s / self._speed
+        link_busy = result.totals[LINK, :-1] / limits.link_bytes_per_s
+        host_in_busy = result.totals[HOST_IN] / limits.host_bytes_per_s
+        host_out_busy = result.totals[HOST_OUT] / limits.host_bytes_per_s
         checked = placed if in_range else chip_of
         return Evaluation(
             chip_of=placed,

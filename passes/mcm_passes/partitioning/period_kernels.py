@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.partitioning.fast_kernels import ProblemArrays, measure
 
 _WORD = 64
@@ -75,7 +76,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
     for e in range(r.edge_source.size):
         if chip_of[r.edge_source[e]] > chip_of[r.edge_target[e]]:
             return np.inf
-    copies, busy, link, host_in, host_out, weights, channels, peak, largest = measure(p, chip_of)
+    copies, busy, totals, weights, peak, largest = measure(p, chip_of)
     for u in range(chip_of.size):
         row = p.clone_row[u]
         if row < 0:
@@ -100,7 +101,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
     period = 0.0
     for c in range(num_chips):
         live = int(np.ceil(peak[c] * r.packing))
-        memory = weights[c] + channels[c] + -(-live // r.alignment) * r.alignment
+        memory = weights[c] + totals[HELD, c] + -(-live // r.alignment) * r.alignment
         streamed = 0
         over = memory - r.sram_bytes[c]
         if r.streams and over > 0:
@@ -109,9 +110,9 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         if memory > r.sram_bytes[c]:
             return np.inf
         loads[0, c] = busy[c] / r.speed[c]
-        loads[1, c] = link[c] / r.link_bytes_per_s if c < num_chips - 1 else 0.0
-        loads[2, c] = host_in[c] / r.host_bytes_per_s
-        loads[3, c] = host_out[c] / r.host_bytes_per_s
+        loads[1, c] = totals[LINK, c] / r.link_bytes_per_s if c < num_chips - 1 else 0.0
+        loads[2, c] = totals[HOST_IN, c] / r.host_bytes_per_s
+        loads[3, c] = totals[HOST_OUT, c] / r.host_bytes_per_s
         loads[4, c] = streamed / r.stream_bytes_per_s
         for k in range(5):
             period = max(period, loads[k, c])

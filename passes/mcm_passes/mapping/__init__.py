@@ -1,0 +1,1 @@
+"""Where units go: what a placement loads, and how placements are searched."""

@@ -1,0 +1,1 @@
+"""What a placement puts on which resource: one table, a plain evaluator, and compiled forms."""

@@ -1,0 +1,156 @@
+"""The demands of a problem: what is asked of which resource, how much, and when.
+
+Every load of a chip, a link or a host channel comes from a row here and from nothing else; see
+`reference` for what a row means. A new resource is a row, and whatever computes loads in a form of
+its own takes its numbers from `amount`, which names a row by what it asks and when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from mcm_compiler.partition import Floats, Longs, PartitionProblem
+from mcm_passes.mapping.loads.ring_routes import CLONED, SENT_ONCE, route_kinds
+from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_rooms
+
+
+class Resource(IntEnum):
+    """What is loaded.
+
+    `BUSY` is seconds of a chip at speed 1, `LINK` bytes of the link behind a chip, `HOST_OUT` and
+    `HOST_IN` bytes of its host channels. `HELD` is bytes that buffers take for good, `WEIGHT` bytes
+    of weights, and `LIVE` bytes of tensors that come and go, of which the peak counts.
+    """
+
+    BUSY = 0
+    LINK = 1
+    HOST_OUT = 2
+    HOST_IN = 3
+    HELD = 4
+    WEIGHT = 5
+    LIVE = 6
+
+
+class Trigger(Enum):
+    """When a demand counts.
+
+    `MADE` and `READ` speak of each chip that makes or reads it, once however many units there do;
+    clones are made on each chip that needs them. The others speak of a tensor's way, see `Route`.
+    """
+
+    MADE = "made on"
+    READ = "read on"
+    ENTERED = "enters from the host on"
+    RECEIVED = "arrives on"
+    SENT = "is sent by its maker on"
+    PASSED = "is passed on by"
+    CROSSED = "crosses"
+    EXITED = "goes to the host from"
+    STAYS = "is made and read on alone"
+
+
+class Subject(Enum):
+    """What makes a demand."""
+
+    UNIT = "unit"
+    TENSOR = "tensor"
+    WEIGHT = "weight"
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """One row.
+
+    Attributes:
+        subject: what makes the demand.
+        trigger: when it counts.
+        resource: what is asked.
+        amount: `[N]`, `[T]` or `[W]`, how much of it.
+    """
+
+    subject: Subject
+    trigger: Trigger
+    resource: Resource
+    amount: Longs | Floats
+
+
+@dataclass(frozen=True, eq=False)
+class DemandTable:
+    """All demands of a problem.
+
+    Attributes:
+        demands: the rows.
+        kinds: `[T]`, how tensors travel: the bits of `ring_routes`.
+    """
+
+    demands: tuple[Demand, ...]
+    kinds: Longs
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[Subject, Trigger, Resource], Demand]:
+        return {(d.subject, d.trigger, d.resource): d for d in self.demands}
+
+    def amount(self, subject: Subject, trigger: Trigger, resource: Resource) -> Longs | Floats:
+        """How much each subject asks of a resource then.
+
+        Raises:
+            KeyError: if the table has no such row.
+        """
+        return self._by_name[subject, trigger, resource].amount
+
+    def check_known(self, known: set[tuple[Subject, Trigger, Resource]]) -> None:
+        """For whoever computes loads in a form of its own: it must know every row.
+
+        Raises:
+            NotImplementedError: if a row is not among the `known` ones.
+        """
+        strange = sorted(
+            f"{s.value} {t.value}: {r.name}" for s, t, r in self._by_name.keys() - known
+        )
+        if strange:
+            raise NotImplementedError(f"demands that this form does not count: {strange}")
+
+
+def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> DemandTable:
+    """The demands of a problem on the ring.
+
+    Args:
+        problem: the problem; its `memory` says how bytes are counted.
+        own_buffers: count buffers at need as in an estimate: those of clones' outputs, and for
+            each way that a tensor leaves its chip, which may share them with what it is a view of.
+            Local searches count so, which is never less than what the fast model says.
+    """
+    limits = problem.limits
+    room = tensor_rooms(problem)
+    kinds = route_kinds(problem)
+    cloned = (kinds & CLONED) > 0
+    sizes = np.where(cloned, 0, problem.tensor_bytes)
+    slots = np.where(cloned, 0, limits.channel_slots * room)
+    sent, live, made = slots, room, np.where(cloned, room, 0)
+    if problem.memory == "need":
+        rooms = needed_rooms(problem)
+        live = rooms.live
+        if own_buffers:
+            kinds &= ~SENT_ONCE
+        else:
+            made = np.zeros_like(room)
+            sent = np.where(cloned, 0, limits.channel_slots * rooms.send)
+    unit, tensor, weight = Subject.UNIT, Subject.TENSOR, Subject.WEIGHT
+    demands = (
+        Demand(unit, Trigger.MADE, Resource.BUSY, problem.compute_s),
+        Demand(tensor, Trigger.CROSSED, Resource.LINK, sizes),
+        Demand(tensor, Trigger.ENTERED, Resource.HOST_IN, sizes),
+        Demand(tensor, Trigger.EXITED, Resource.HOST_OUT, sizes),
+        Demand(tensor, Trigger.PASSED, Resource.BUSY, problem.relay_s),
+        Demand(tensor, Trigger.MADE, Resource.HELD, made),
+        Demand(tensor, Trigger.RECEIVED, Resource.HELD, slots),
+        Demand(tensor, Trigger.SENT, Resource.HELD, sent),
+        Demand(tensor, Trigger.PASSED, Resource.HELD, slots),
+        Demand(tensor, Trigger.STAYS, Resource.LIVE, live),
+        Demand(weight, Trigger.READ, Resource.WEIGHT, weight_rooms(problem)),
+    )
+    return DemandTable(demands, kinds)

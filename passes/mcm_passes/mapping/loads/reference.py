@@ -1,0 +1,104 @@
+"""What a placement loads, by the word of the table: plain, slow, and what faster forms must match.
+
+Each subject of each demand has chips on which the demand counts. No number of a resource stands
+here, only what the triggers mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
+from mcm_passes.mapping.loads.ring_routes import CLONED, FROM_HOST, HOST, Route, route
+from mcm_passes.partitioning.rooms import needed_rooms
+
+
+def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints) -> Floats:
+    """`[resources, C]`, the load of every resource; of `LIVE` the peak.
+
+    Args:
+        problem: the problem.
+        table: its demands.
+        chip_of: `[N]`, chips in range of a placement whose dependencies point forwards; entries
+            of clonable units are not looked at.
+    """
+    chips = [int(c) for c in chip_of]
+    where = {
+        Subject.UNIT: [_chips(problem.clone_closure.row(u), chips) for u in range(len(chips))],
+        Subject.WEIGHT: [
+            _chips(problem.placed_weight_users.row(w), chips)
+            for w in range(problem.weight_bytes.size)
+        ],
+        Subject.TENSOR: [
+            _chips(problem.placed_readers.row(t), chips) for t in range(problem.tensor_bytes.size)
+        ],
+    }
+    made = [
+        where[Subject.UNIT][u] if u >= 0 else ([HOST] if where[Subject.TENSOR][t] else [])
+        for t, u in enumerate(problem.tensor_producer.tolist())
+    ]
+    fixed = np.flatnonzero(~problem.clonable)
+    last_used = max((chips[u] for u in fixed.tolist()), default=0)
+    routes = [
+        Route()
+        if kind & CLONED or not made[t]
+        else route(kind, made[t][0], where[Subject.TENSOR][t], last_used)
+        for t, kind in enumerate(table.kinds.tolist())
+    ]
+    loads = np.zeros((len(Resource), problem.num_chips))
+    for demand in table.demands:
+        if demand.resource is Resource.LIVE:
+            stays = [r.stays for r in routes]
+            loads[Resource.LIVE] = _peaks(problem, demand.amount.tolist(), stays, chips)
+            continue
+        for index, amount in enumerate(demand.amount.tolist()):
+            if demand.trigger is Trigger.MADE and demand.subject is Subject.TENSOR:
+                on = [] if table.kinds[index] & FROM_HOST else made[index]
+            elif demand.trigger in {Trigger.MADE, Trigger.READ}:
+                on = where[demand.subject][index]
+            else:
+                on = getattr(routes[index], demand.trigger.name.lower())
+            for c in on:
+                loads[demand.resource, c] += amount
+    return loads
+
+
+def _chips(units: Longs, chips: list[int]) -> list[int]:
+    """The chips of units, ascending, each once."""
+    return sorted({chips[u] for u in units.tolist()})
+
+
+def _peaks(
+    problem: PartitionProblem, amount: list[int], stays: list[tuple[int, ...]], chips: list[int]
+) -> list[int]:
+    """`[C]`, the most that is live at once of what stays on each chip.
+
+    In an estimate a tensor is live from its maker to its last reader in the order of the units.
+    At need it is live while its `held` units run, in whatever order, and only where all those of
+    `stay` are on its maker's chip.
+    """
+    peaks = [0] * problem.num_chips
+    rooms = needed_rooms(problem) if problem.memory == "need" else None
+    at = [0] * problem.num_units
+    for t, on in enumerate(stays if rooms is None else [(0,)] * len(stays)):
+        if not on or not amount[t]:
+            continue
+        maker = int(problem.tensor_producer[t])
+        if rooms is None:
+            readers = problem.placed_readers.row(t).tolist()
+            running = [
+                u
+                for u in range(maker, max([maker, *readers]) + 1)
+                if not problem.clonable[u] and chips[u] == chips[maker]
+            ]
+        else:
+            stay = rooms.stay[rooms.stay_ptr[t] : rooms.stay_ptr[t + 1]].tolist()
+            held = rooms.held[rooms.held_ptr[t] : rooms.held_ptr[t + 1]].tolist()
+            running = held if all(chips[u] == chips[maker] for u in stay) else []
+        for u in running:
+            at[u] += amount[t]
+    for u, live in enumerate(at):
+        if not problem.clonable[u]:
+            peaks[chips[u]] = max(peaks[chips[u]], live)
+    return peaks

@@ -1,0 +1,167 @@
+"""What tensors load on their way along the ring, as compiled code: the table in flat arrays.
+
+A search counts a tensor millions of times, here or there, once on and once off. The two functions
+below are all that it takes: `count_way` between chips, `count_host` at the host's channels. What
+stays to the caller is what depends on how it keeps readers: the chips that a tensor which is not
+forwarded arrives on, those that the host sends to directly, and what is live. Property tests hold
+them together with `reference`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Longs
+from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
+from mcm_passes.mapping.loads.ring_routes import (
+    COLLECTED,
+    FORWARDED,
+    FROM_HOST,
+    SENT_ONCE,
+    TO_HOST,
+)
+
+LINK, HOST_OUT, HOST_IN, HELD = range(4)
+"""Rows of `totals`; a caller may have more behind them."""
+
+CROSSED, EXITED, ENTERED, MADE, RECEIVED, SENT, PASSED, LIVE = range(8)
+"""Columns of `TensorColumns.amount`, named after their triggers."""
+
+_COLUMNS = (
+    (Trigger.CROSSED, Resource.LINK),
+    (Trigger.EXITED, Resource.HOST_OUT),
+    (Trigger.ENTERED, Resource.HOST_IN),
+    (Trigger.MADE, Resource.HELD),
+    (Trigger.RECEIVED, Resource.HELD),
+    (Trigger.SENT, Resource.HELD),
+    (Trigger.PASSED, Resource.HELD),
+    (Trigger.STAYS, Resource.LIVE),
+)
+
+_KNOWN = {
+    (Subject.UNIT, Trigger.MADE, Resource.BUSY),
+    (Subject.TENSOR, Trigger.PASSED, Resource.BUSY),
+    (Subject.WEIGHT, Trigger.READ, Resource.WEIGHT),
+    *((Subject.TENSOR, trigger, resource) for trigger, resource in _COLUMNS),
+}
+
+
+class TensorColumns(NamedTuple):
+    """The demands of tensors.
+
+    Attributes:
+        kind: `[T]`, bits of `ring_routes`.
+        amount: `[T, 8]`, bytes, or blocks of the alignment where they are memory.
+        passed_s: `[T]`, seconds of a chip that passes the tensor on.
+    """
+
+    kind: Longs
+    amount: Longs
+    passed_s: Floats
+
+
+def tensor_columns(table: DemandTable, block_bytes: int = 1) -> TensorColumns:
+    """The demands of all tensors.
+
+    Args:
+        table: the table.
+        block_bytes: what memory is counted in; all of it is a multiple.
+
+    Raises:
+        NotImplementedError: if the table has a demand that is not counted here.
+    """
+    table.check_known(_KNOWN)
+    columns = [
+        table.amount(Subject.TENSOR, trigger, resource)
+        // (block_bytes if resource in {Resource.HELD, Resource.LIVE} else 1)
+        for trigger, resource in _COLUMNS
+    ]
+    return TensorColumns(
+        kind=table.kinds,
+        amount=np.ascontiguousarray(np.stack(columns, axis=1), np.int64),
+        passed_s=np.asarray(
+            table.amount(Subject.TENSOR, Trigger.PASSED, Resource.BUSY), np.float64
+        ),
+    )
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def count_way(
+    kinds: Longs,
+    amount: Longs,
+    passed_s: Floats,
+    t: int,
+    source: int,
+    last: int,
+    sign: int,
+    busy: Floats,
+    totals: Longs | Floats,
+) -> bool:
+    """Counts a tensor on the links and chips from `source` to `last`.
+
+    Args:
+        kinds: as in `TensorColumns`, like the next two.
+        amount: likewise.
+        passed_s: likewise.
+        t: the tensor; none that reaches chips directly from the host, or that clones make.
+        source: the chip that its way begins on; the first one for the host's.
+        last: the last chip that needs it, or one before where none beyond does. What the host
+            collects is needed by the last used chip.
+        sign: 1 to count it, -1 to take it off.
+        busy: `[C]`, seconds.
+        totals: rows as above, at least 4 of `[C]`.
+
+    Returns:
+        Whether it leaves its chip without being forwarded, so that the chips that read it are to
+        be charged with what they receive.
+    """
+    if last <= source:
+        return False
+    kind = kinds[t]
+    for c in range(source, last):
+        totals[LINK, c] += sign * amount[t, CROSSED]
+    if not kind & SENT_ONCE:
+        totals[HELD, source] += sign * amount[t, PASSED if kind & FROM_HOST else SENT]
+    if not kind & FORWARDED:
+        return True
+    for c in range(source + 1, last):
+        totals[HELD, c] += sign * (amount[t, RECEIVED] + amount[t, PASSED])
+    totals[HELD, last] += sign * amount[t, RECEIVED]
+    begin = source if kind & FROM_HOST else source + 1
+    for c in range(begin, last + 1 if kind & COLLECTED else last):
+        busy[c] += sign * passed_s[t]
+    return False
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def count_host(
+    kinds: Longs,
+    amount: Longs,
+    t: int,
+    source: int,
+    last_used: int,
+    sign: int,
+    totals: Longs | Floats,
+) -> None:
+    """Counts a tensor where it enters the ring at its first chip, and where the host gets it.
+
+    Args:
+        kinds: as for `count_way`, like the next two.
+        amount: likewise.
+        t: the tensor.
+        source: the chip that its way begins on.
+        last_used: the last chip with a unit.
+        sign: 1 to count it, -1 to take it off.
+        totals: as for `count_way`.
+    """
+    kind = kinds[t]
+    if kind & FROM_HOST:
+        totals[HOST_IN, source] += sign * amount[t, ENTERED]
+        totals[HELD, source] += sign * amount[t, RECEIVED]
+    elif kind & TO_HOST:
+        exit_chip = last_used if kind & COLLECTED else source
+        totals[HOST_OUT, exit_chip] += sign * amount[t, EXITED]
+        totals[HELD, exit_chip] += sign * amount[t, SENT if exit_chip == source else PASSED]
