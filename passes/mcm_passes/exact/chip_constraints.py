@@ -10,6 +10,7 @@ from ortools.sat.python import cp_model
 from mcm_compiler.partition import PartitionProblem
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_literals import Literal, OrderLiterals, WeightedSum, negated
+from mcm_passes.mapping.loads.ring_routes import COLLECTED, FORWARDED, FROM_HOST
 
 
 class ChipItems:
@@ -81,7 +82,7 @@ def constrain_time(
             items.add(busy, i, c, math.floor(demands.item_s[i] * scale))
             items.add(arriving, i, c, math.floor(demands.item_in_bytes[i] * host))
         for t in tensors:
-            ticks = math.floor(demands.relay_s[t] * scale)
+            ticks = math.floor(demands.passed_s[t] * scale)
             if ticks:
                 busy.add(_relayed(order, demands, t, c), ticks)
             if c + 1 < problem.num_chips and order.may_cross(t, c):
@@ -96,9 +97,9 @@ def constrain_time(
 
 def _relayed(order: OrderLiterals, demands: ChipDemands, tensor: int, chip: int) -> Literal:
     """Whether the chip only passes the tensor on."""
-    from_host = demands.producer[tensor] < 0
-    collected = bool(demands.ends and demands.to_host[tensor])
-    if not (demands.relay or from_host or collected):
+    kind = int(demands.kind[tensor])
+    from_host, collected = bool(kind & FROM_HOST), bool(kind & COLLECTED)
+    if not kind & FORWARDED:
         return False
     # What goes to the host is relayed by the last used chip too, what it sends by the first.
     needed = order.needed(tensor, chip if collected else chip + 1)

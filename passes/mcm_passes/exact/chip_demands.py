@@ -13,9 +13,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.rows import Rows, starts
-from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_blocks
+from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.rows import Rows
+from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.ring_kernels import (
+    CROSSED,
+    ENTERED,
+    EXITED,
+    LIVE,
+    PASSED,
+    RECEIVED,
+    SENT,
+    tensor_columns,
+)
+from mcm_passes.mapping.loads.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FROM_HOST,
+    SENT_ONCE,
+    TO_HOST,
+)
+from mcm_passes.mapping.loads.shared_items import shared_items
+from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms
 from mcm_passes.solver.rule_graph import RuleGraph
 
 
@@ -33,16 +53,19 @@ class ChipDemands(NamedTuple):
         item_room: `[I]`, memory in blocks, weights included.
         item_weight: `[I]`, blocks of it that are a weight.
         item_in_bytes: `[I]`, host channel bytes.
+        tensors: `[T]`, each one's number in the problem.
         producer: `[T]`, node that makes the tensor, or -1 for the host.
         reader_ptr: `[T + 1]`, CSR of the nodes that read it.
         readers: distinct and ascending for each tensor.
-        tensor_bytes: `[T]`.
+        kind: `[T]`, bits of `ring_routes`: how each travels.
+        tensor_bytes: `[T]`, on each link that it crosses.
         tensor_room: `[T]`, blocks of one buffer.
-        relay_s: `[T]`, seconds of one relay.
-        to_host: `[T]`, True for graph outputs.
+        received: `[T]`, blocks where it arrives.
+        sent: `[T]`, blocks where it leaves the chip that makes it.
+        passed: `[T]`, blocks where it leaves another.
+        passed_s: `[T]`, seconds of a chip that passes it on.
+        live: `[T]`, blocks where it stays: while it is live, or at need while it is held.
         need: whether memory is counted as `NeededRooms` has it, in any order of the nodes.
-        send_room: `[T]`, blocks of one send buffer on the chip that makes it.
-        live_room: `[T]`, blocks while it is held on the chip that makes it; at need alone.
         held_ptr: `[T + 1]`, CSR of the nodes that hold it, at need alone.
         held: those nodes.
         stay_ptr: `[T + 1]`, CSR of the nodes that must be on one chip with its maker for that.
@@ -52,9 +75,6 @@ class ChipDemands(NamedTuple):
         entry_room: blocks that the first chip needs beside.
         exit_room: blocks that the last used chip needs beside.
         host_s: least period that the host's channels allow, where only the ends have one.
-        slots: buffers of an arriving tensor, and of a leaving one.
-        relay: whether tensors are passed on by the chips between.
-        ends: whether only the first and the last used chip reach the host.
     """
 
     work_s: Floats
@@ -67,16 +87,19 @@ class ChipDemands(NamedTuple):
     item_room: Longs
     item_weight: Longs
     item_in_bytes: Longs
+    tensors: Longs
     producer: Ints
     reader_ptr: Longs
     readers: Ints
+    kind: Longs
     tensor_bytes: Longs
     tensor_room: Longs
-    relay_s: Floats
-    to_host: Bools
+    received: Longs
+    sent: Longs
+    passed: Longs
+    passed_s: Floats
+    live: Longs
     need: bool
-    send_room: Longs
-    live_room: Longs
     held_ptr: Longs
     held: Ints
     stay_ptr: Longs
@@ -86,50 +109,40 @@ class ChipDemands(NamedTuple):
     entry_room: int
     exit_room: int
     host_s: float
-    slots: int
-    relay: bool
-    ends: bool
 
 
 def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     """The demands of the nodes of `graph`, which is the rule graph of `problem`."""
     n = graph.num_nodes
-    limits = problem.limits
-    ends = limits.host_io == "ends"
-    slots = limits.channel_slots
+    table = demand_table(problem)
+    kinds = table.kinds
+    columns = tensor_columns(table, block := problem.limits.buffer_alignment_bytes)
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(n)
-    blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
     # Nodes have the order of their units, so that rows stay ascending.
     read_by = _nodes(problem.placed_readers, node_of)
-    producer = problem.tensor_producer
-    made = producer >= 0
-    cloned = made & problem.clonable[np.maximum(producer, 0)]
-    to_host = problem.tensor_to_host & made
-
-    travels = ~cloned & (made | (ends & (np.diff(read_by.ptr) > 0)))
-    chosen = np.flatnonzero(travels)
+    wanted = (np.diff(read_by.ptr) > 0) | (kinds & FROM_HOST == 0)
+    chosen = np.flatnonzero(wanted & (kinds & (CLONED | EVERYWHERE) == 0))
     readers = read_by.chosen(chosen)
-    entering = np.flatnonzero(travels & ~made)
-    leaving = np.flatnonzero(to_host & ~cloned)
-    out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    shared = _shared_rooms(problem, node_of, chosen)
-    sends = np.full(producer.size, -1)
-    sends[chosen] = shared.send_room
-    if not ends:
-        np.add.at(out_bytes, node_of[producer[leaving]], problem.tensor_bytes[leaving])
-        # At need, what units read as well counts where it crosses, as it has its buffers once.
-        once = leaving[(np.diff(problem.tensor_ptr)[leaving] == 0) | (not shared.need)]
-        np.add.at(out_room, node_of[producer[once]], slots * sends[once])
-    made_by = np.where(made[chosen], node_of[producer[chosen]], -1).astype(np.int32)
+    kind, amount = kinds[chosen], columns.amount[chosen]
+    producer = problem.tensor_producer[chosen]
+    made_by = np.where(producer >= 0, node_of[producer], -1).astype(np.int32)
     by_maker = np.argsort(made_by, kind="stable")
     by_maker = by_maker[made_by[by_maker] >= 0]
-    items = _items(problem, node_of, read_by.chosen(arriving := np.flatnonzero(~made)), arriving)
+    entering = np.flatnonzero(kind & FROM_HOST)
+    leaving = np.flatnonzero(kind & TO_HOST)
+    at_its_chip = leaving[kind[leaving] & COLLECTED == 0]
+    out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    np.add.at(out_bytes, made_by[at_its_chip], amount[at_its_chip, EXITED])
+    # What units read as well, and has its buffers once, counts where it crosses.
+    counts_here = (np.diff(problem.tensor_ptr)[chosen] == 0) | (kind & SENT_ONCE == 0)
+    once = at_its_chip[counts_here[at_its_chip]]
+    np.add.at(out_room, made_by[once], amount[once, SENT])
+    at_exit = leaving[kind[leaving] & COLLECTED > 0]
+    host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
+    items = shared_items(problem, table)
     wanted = np.flatnonzero(np.diff(items.users.ptr) > 0)
-    item_ptr, flat_items = _by_node(items.users.chosen(wanted), n)
-    host_bytes = max(
-        int(problem.tensor_bytes[entering].sum()), int(problem.tensor_bytes[to_host].sum())
-    )
+    item_ptr, flat_items = _by_node(_nodes(items.users.chosen(wanted), node_of), n)
     return ChipDemands(
         work_s=problem.compute_s[graph.units],
         pinned=problem.pinned_chip[graph.units],
@@ -137,100 +150,50 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         out_room=out_room,
         item_ptr=item_ptr,
         items=flat_items,
-        item_s=items.seconds[wanted],
-        item_room=items.room[wanted],
-        item_weight=items.weight[wanted],
-        item_in_bytes=items.in_bytes[wanted],
+        item_s=items.busy_s[wanted],
+        item_room=(items.held + items.weight)[wanted] // block,
+        item_weight=items.weight[wanted] // block,
+        item_in_bytes=items.host_in[wanted],
+        tensors=chosen,
         producer=made_by,
         reader_ptr=readers.ptr,
         readers=readers.entries.astype(np.int32),
-        tensor_bytes=problem.tensor_bytes[chosen],
-        tensor_room=blocks[chosen],
-        relay_s=problem.relay_s[chosen],
-        to_host=to_host[chosen],
-        **shared._asdict(),
+        kind=kind,
+        tensor_bytes=amount[:, CROSSED].copy(),
+        tensor_room=tensor_rooms(problem)[chosen] // block,
+        received=amount[:, RECEIVED].copy(),
+        sent=amount[:, SENT].copy(),
+        passed=amount[:, PASSED].copy(),
+        passed_s=columns.passed_s[chosen],
+        live=amount[:, LIVE].copy(),
+        **_held(problem, node_of, chosen)._asdict(),
         made_ptr=np.searchsorted(made_by[by_maker], np.arange(n + 1)).astype(np.int64),
         made=by_maker.astype(np.int32),
-        entry_room=slots * int(blocks[entering].sum()),
-        exit_room=slots * int(sends[leaving].sum()) if ends else 0,
-        host_s=host_bytes / limits.host_bytes_per_s if ends else 0.0,
-        slots=slots,
-        relay=problem.routing == "relay",
-        ends=ends,
+        entry_room=int(amount[entering, RECEIVED].sum()),
+        exit_room=int(amount[at_exit, SENT].sum()),
+        host_s=host_bytes / problem.limits.host_bytes_per_s,
     )
 
 
-class _SharedRooms(NamedTuple):
+class _Held(NamedTuple):
     """As in `ChipDemands`."""
 
     need: bool
-    send_room: Longs
-    live_room: Longs
     held_ptr: Longs
     held: Ints
     stay_ptr: Longs
     stay: Ints
 
 
-def _shared_rooms(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _SharedRooms:
-    unit = problem.limits.buffer_alignment_bytes
+def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _Held:
     if problem.memory == "estimate":
         none, nobody = np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int32)
-        room = tensor_rooms(problem)[chosen] // unit
-        return _SharedRooms(False, room, none[1:], none, nobody, none, nobody)
+        return _Held(False, none, nobody, none, nobody)
     rooms = needed_rooms(problem)
     held = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
     stay = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
-    # What the host sends along the ring is passed on from buffers of its own.
-    made = problem.tensor_producer[chosen] >= 0
-    send = np.where(made, rooms.send[chosen], tensor_rooms(problem)[chosen])
-    return _SharedRooms(
-        True,
-        send // unit,
-        rooms.live[chosen] // unit,
-        held.ptr,
-        held.entries.astype(np.int32),
-        stay.ptr,
-        stay.entries.astype(np.int32),
-    )
-
-
-class _Items(NamedTuple):
-    """Inputs that the host sends to every chip, then clones, then weights; some unwanted."""
-
-    users: Rows
-    seconds: Floats
-    room: Longs
-    weight: Longs
-    in_bytes: Longs
-
-
-def _items(problem: PartitionProblem, node_of: Longs, input_users: Rows, inputs: Longs) -> _Items:
-    blocks = tensor_rooms(problem) // problem.limits.buffer_alignment_bytes
-    if problem.limits.host_io == "ends":
-        inputs, input_users = inputs[:0], input_users.chosen(inputs[:0])
-    clones = np.flatnonzero(problem.clonable)
-    clone_room = np.zeros(problem.num_units, np.int64)
-    made = problem.tensor_producer >= 0
-    if problem.memory == "estimate":
-        np.add.at(clone_room, problem.tensor_producer[made], blocks[made])
-    weights = weight_blocks(problem)
-    by_clone = _nodes(problem.clone_closure.chosen(clones), node_of)
-    parts = (input_users, by_clone, _nodes(problem.placed_weight_users, node_of))
-    counts = np.concatenate([np.diff(part.ptr) for part in parts])
-    others = np.zeros(inputs.size + clones.size, np.int64)
-    return _Items(
-        users=Rows(starts(counts), np.concatenate([part.entries for part in parts])),
-        seconds=np.concatenate(
-            [np.zeros(inputs.size), problem.compute_s[clones], np.zeros(weights.size)]
-        ),
-        room=np.concatenate(
-            [problem.limits.channel_slots * blocks[inputs], clone_room[clones], weights]
-        ),
-        weight=np.concatenate([others, weights]),
-        in_bytes=np.concatenate(
-            [problem.tensor_bytes[inputs], np.zeros(clones.size + weights.size, np.int64)]
-        ),
+    return _Held(
+        True, held.ptr, held.entries.astype(np.int32), stay.ptr, stay.entries.astype(np.int32)
     )
 
 

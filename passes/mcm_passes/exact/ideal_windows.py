@@ -10,6 +10,7 @@ from numba import njit
 from mcm_compiler.partition import Ints, Longs
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_ideals import OrderIdeals
+from mcm_passes.mapping.loads.ring_routes import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.solver.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]
@@ -28,7 +29,6 @@ class Cuts(NamedTuple):
         crossing_ptr: `[I + 1]`, CSR of the tensors that cross: made within, needed beyond.
         crossing: those tensors.
         crossing_bytes: `[I]`.
-        crossing_room: `[I]`, blocks of one buffer of each.
     """
 
     members: Words
@@ -36,7 +36,6 @@ class Cuts(NamedTuple):
     crossing_ptr: Longs
     crossing: Ints
     crossing_bytes: Longs
-    crossing_room: Longs
 
 
 class PackingRatio(NamedTuple):
@@ -61,7 +60,6 @@ def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
         crossing_ptr=ptr,
         crossing=crossing,
         crossing_bytes=_sums(demands.tensor_bytes[crossing], ideal, ideals.count),
-        crossing_room=_sums(demands.tensor_room[crossing], ideal, ideals.count),
     )
 
 
@@ -95,7 +93,7 @@ def _crossing(members: Words, read_by: Words, d: ChipDemands) -> tuple[Longs, In
         ptr[i] = found
         for t in range(d.producer.size):
             made = d.producer[t] < 0 or _holds(members, i, d.producer[t])
-            if made and ((d.ends and d.to_host[t]) or _read_beyond(members, i, read_by, t)):
+            if made and (d.kind[t] & COLLECTED or _read_beyond(members, i, read_by, t)):
                 if found == tensors.size:
                     # In a loop, as slices of arrays take seconds to compile.
                     grown = np.empty(2 * found, np.int32)
@@ -181,21 +179,21 @@ def window_cost(
             for e in range(d.made_ptr[v], d.made_ptr[v + 1]):
                 t = d.made[e]
                 if _read_beyond(cuts.members, j, cuts.read_by, t):
-                    if not d.relay and not (d.ends and d.to_host[t]):
-                        room += d.slots * d.send_room[t]
+                    if not d.kind[t] & FORWARDED:
+                        room += d.sent[t]
                     continue
                 if d.need:
-                    if d.live_room[t] and _stays(cuts.members, i, j, d, t):
+                    if d.live[t] and _stays(cuts.members, i, j, d, t):
                         for h in range(d.held_ptr[t], d.held_ptr[t + 1]):
-                            dying[d.held[h]] += d.live_room[t]
+                            dying[d.held[h]] += d.live[t]
                     continue
-                if d.to_host[t]:
+                if d.kind[t] & TO_HOST:
                     continue
-                live += d.tensor_room[t]
+                live += d.live[t]
                 last = v
                 if d.reader_ptr[t] < d.reader_ptr[t + 1]:
                     last = d.readers[d.reader_ptr[t + 1] - 1]
-                dying[last] += d.tensor_room[t]
+                dying[last] += d.live[t]
             if d.need:
                 # All that holds something here was made before or is made by this very node.
                 peak = max(peak, dying[v])
@@ -206,22 +204,22 @@ def window_cost(
     relay_s = 0.0
     for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
         t = cuts.crossing[e]
-        if d.relay or (d.ends and d.to_host[t]) or d.producer[t] < 0:
-            room += d.slots * d.tensor_room[t]
-            if (d.ends and d.to_host[t]) or _read_beyond(cuts.members, j, cuts.read_by, t):
-                relay_s += d.relay_s[t]
+        if d.kind[t] & FORWARDED:
+            room += d.received[t]
+            if d.kind[t] & COLLECTED or _read_beyond(cuts.members, j, cuts.read_by, t):
+                relay_s += d.passed_s[t]
         else:
             for k in range(inside.size):
                 if cuts.read_by[t, k] & inside[k]:
-                    room += d.slots * d.tensor_room[t]
+                    room += d.received[t]
                     break
     for e in range(cuts.crossing_ptr[j], cuts.crossing_ptr[j + 1]):
         t = cuts.crossing[e]
-        if d.relay or (d.ends and d.to_host[t]) or d.producer[t] < 0:
+        if d.kind[t] & FORWARDED:
             made_here = d.producer[t] >= 0 and not _holds(cuts.members, i, int(d.producer[t]))
-            room += d.slots * (d.send_room[t] if made_here else d.tensor_room[t])
+            room += d.sent[t] if made_here else d.passed[t]
         if i == 0 and d.producer[t] < 0:
-            relay_s += d.relay_s[t]
+            relay_s += d.passed_s[t]
     room += -(-peak * packing.numerator // packing.denominator)
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(

@@ -17,6 +17,7 @@ from mcm_passes.exact.order_literals import (
     WeightedSum,
     negated,
 )
+from mcm_passes.mapping.loads.ring_routes import FORWARDED, FROM_HOST, TO_HOST
 from mcm_passes.partitioning.rooms import sram_blocks
 
 STREAM_TICKS = 1024
@@ -55,11 +56,10 @@ class MemoryConstraints:
             for t in range(demands.producer.size)
         ]
         self._live: list[list[int]] = [[] for _ in range(n)]
-        self._room = demands.live_room if demands.need else demands.tensor_room
-        for t in np.flatnonzero(demands.live_room).tolist() if demands.need else ():
+        for t in np.flatnonzero(demands.live).tolist() if demands.need else ():
             for v in demands.held[demands.held_ptr[t] : demands.held_ptr[t + 1]].tolist():
                 self._live[v].append(t)
-        lives = (demands.producer >= 0) & ~demands.to_host & (not demands.need)
+        lives = (demands.kind & (FROM_HOST | TO_HOST) == 0) & (not demands.need)
         for t in np.flatnonzero(lives).tolist():
             for v in range(int(demands.producer[t]), last[t] + 1):
                 self._live[v].append(t)
@@ -131,29 +131,25 @@ class MemoryConstraints:
     def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
         """Slots of what arrives at the chip and of what leaves it."""
         order, d = self._order, self._demands
-        room = d.slots * int(d.tensor_room[tensor])
-        passed_on = d.relay or d.producer[tensor] < 0 or (d.ends and d.to_host[tensor])
-        if passed_on:
-            for link in (chip - 1, chip):
-                if link == chip and d.send_room[tensor] < d.tensor_room[tensor]:
-                    # It may share the send buffers of what it is a view of.
-                    continue
-                if 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
+        received, sent, passed = (int(of[tensor]) for of in (d.received, d.sent, d.passed))
+        if d.kind[tensor] & FORWARDED:
+            # On the chip that makes it it may share the send buffers of what it is a view of.
+            leaving = passed if d.kind[tensor] & FROM_HOST else min(sent, passed)
+            for link, room in ((chip - 1, received), (chip, leaving)):
+                if room and 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
                     held.add(order.needed(tensor, link + 1), room)
                     held.add(order.made_since(tensor, link + 1), -room)
             return
         producer = int(d.producer[tensor])
         if order.may_be_on(producer, chip) and order.may_cross(tensor, chip):
             stays = (*order.not_on(producer, chip), negated(order.needed(tensor, chip + 1)))
-            held.add(
-                order.at_least(f"sends {tensor} {chip}", stays), d.slots * int(d.send_room[tensor])
-            )
+            held.add(order.at_least(f"sends {tensor} {chip}", stays), sent)
         made = order.since(producer, chip)
         readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
         here = [v for v in readers if order.may_be_on(v, chip)]
         if here and made is not True:
             absent = [(*order.not_on(v, chip), made) for v in here]
-            held.add(order.at_least(f"receives {tensor} {chip}", *absent), room)
+            held.add(order.at_least(f"receives {tensor} {chip}", *absent), received)
 
     def _live_sums(self, chip: int) -> list[WeightedSum]:
         """What is live on the chip while each unit runs; at least one sum.
@@ -177,7 +173,7 @@ class MemoryConstraints:
                     producer = int(d.producer[t])
                     moves = self._moves(t, producer, chip)
                     stays[t] = order.at_least(f"stays {t} {chip}", moves)
-                total.add(stays[t], int(self._room[t]))
+                total.add(stays[t], int(d.live[t]))
             sums.append(total)
         return sums or [WeightedSum()]
 
@@ -231,7 +227,7 @@ class MemoryConstraints:
                 for link in (chip - 1, chip)
                 if 0 <= link < order.num_chips - 1
             )
-            total += crosses * d.slots * room
+            total += crosses * int(d.received[t])
             if d.producer[t] >= 0 and order.may_be_on(int(d.producer[t]), chip):
                 total += int(np.ceil(room * self._problem.limits.activation_packing))
         return total

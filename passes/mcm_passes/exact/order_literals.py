@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.chip_windows import ChipWindows
+from mcm_passes.mapping.loads.ring_routes import COLLECTED
 from mcm_passes.solver.rule_graph import RuleGraph
 
 Literal = cp_model.LiteralT
@@ -96,7 +97,7 @@ class OrderLiterals:
         self._readers: list[list[int]] = []
         if demands is not None:
             self._producer = demands.producer.tolist()
-            self._collected = (demands.to_host & demands.ends).tolist()
+            self._collected = (demands.kind & COLLECTED > 0).tolist()
             self._readers = [self._last_readers(demands, t) for t in range(len(self._producer))]
 
     def clause(self, *literals: Literal) -> None:

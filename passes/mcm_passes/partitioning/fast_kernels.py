@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
 from mcm_passes.mapping.loads.ring_kernels import (
     ENTERED,
@@ -126,8 +127,7 @@ def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     return most
 
 
-# Without reference counts, which cost more than what these loops do; nothing is allocated here.
-@njit(cache=True, _nrt=False)
+@lean_njit
 def _count_tensors(
     p: ProblemArrays,
     chip_of: Ints,
@@ -150,10 +150,10 @@ def _count_tensors(
                 if copies[row, c]:
                     totals[HELD, c] += p.amount[t, MADE]
             continue
-        source = 0 if kind & FROM_HOST else chip_of[p.tensor_producer[t]]
+        source = 0 if kind & FROM_HOST else int(chip_of[p.tensor_producer[t]])
         last = -1
         for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-            c = chip_of[p.readers[e]]
+            c = int(chip_of[p.readers[e]])
             stamp[c] = t
             last = max(last, c)
         if kind & FROM_HOST and last < 0:
@@ -174,7 +174,7 @@ def _count_tensors(
                     totals[HELD, c] += p.amount[t, RECEIVED]
 
 
-@njit(cache=True, _nrt=False)
+@lean_njit
 def _count_weights(
     p: ProblemArrays, chip_of: Ints, stamp: Longs, weights: Longs, largest: Longs
 ) -> None:

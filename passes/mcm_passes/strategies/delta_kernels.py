@@ -13,26 +13,31 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_passes.mapping.loads import ring_kernels as rows
+from mcm_passes.mapping.loads.ring_kernels import RECEIVED, count_host, count_way
+from mcm_passes.mapping.loads.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.solver.random_stream import uniform
 from mcm_passes.strategies.unit_items import UnitItems
 
 Words = npt.NDArray[np.uint64]
 
-BUSY, LINK, HOST_OUT, HOST_IN, MEMORY = range(5)
-"""Rows of `Loads.now`."""
+BUSY, LINK, HOST_OUT, HOST_IN, MEMORY = (
+    0,
+    *(1 + row for row in (rows.LINK, rows.HOST_OUT, rows.HOST_IN, rows.HELD)),
+)
+"""Rows of `Loads.now`: seconds, and then those of `ring_kernels`."""
 
 
 class Travels(NamedTuple):
     """The tensors that move from chip to chip, and what moving them takes.
 
     Attributes:
-        size: `[T]`, bytes on a link.
-        room: `[T]`, bytes of all slots of a channel.
+        kind: `[T]`, as in `TensorColumns`, like the next two.
+        amount: `[T, 8]`, bytes; each tensor has buffers of its own, at need as well.
+        passed_s: `[T]`.
         live: `[T]`, bytes in SRAM where the tensor stays on its chip.
-        relay_s: `[T]`.
-        from_host: `[T]`, whether the ring's first chip passes it on.
-        to_host: `[T]`, whether its own chip, or the last one, sends it to the host.
         maker_ptr: `[N + 1]`, CSR of the tensors that each unit makes.
         makes: likewise.
         reader_ptr: `[T + 1]`, CSR of the units that read each tensor.
@@ -41,12 +46,10 @@ class Travels(NamedTuple):
         reads: likewise.
     """
 
-    size: Floats
-    room: Floats
+    kind: Longs
+    amount: Longs
+    passed_s: Floats
     live: Floats
-    relay_s: Floats
-    from_host: Bools
-    to_host: Bools
     maker_ptr: Longs
     makes: Ints
     reader_ptr: Longs
@@ -130,7 +133,7 @@ def place(p: UnitItems, t: Travels, loads: Loads, fixed: Bools) -> None:
             loads.held[p.items[k], c] += 1
         for k in range(t.maker_ptr[u], t.maker_ptr[u + 1]):
             loads.source[t.makes[k]] = c
-    for tensor in range(t.size.size):
+    for tensor in range(t.kind.size):
         _find_last(t, loads, tensor)
 
 
@@ -147,37 +150,24 @@ def _find_last(t: Travels, loads: Loads, tensor: int) -> None:
     loads.at_last[tensor] = count
 
 
-@njit(cache=True, nogil=True)
-def _count(t: Travels, ring: Ring, loads: Loads, tensor: int, sign: float) -> None:
+@lean_njit
+def _count(t: Travels, ring: Ring, loads: Loads, tensor: int, sign: int) -> None:
     """Adds, or with `sign` -1 takes away, what a tensor loads where it is now."""
-    now = loads.now
+    kind = t.kind[tensor]
     source, last = loads.source[tensor], loads.last[tensor]
-    room = t.room[tensor] * sign
-    if t.to_host[tensor]:
-        collect = ring.last_used if ring.ends else source
-        now[HOST_OUT, collect] += t.size[tensor] * sign
-        now[MEMORY, collect] += room
-        if ring.ends:
+    if kind & TO_HOST:
+        count_host(t.kind, t.amount, tensor, source, ring.last_used, sign, loads.now[1:])
+        if kind & COLLECTED:
             last = max(last, ring.last_used)
     if last <= source:
-        if sign > 0.0 and not (t.to_host[tensor] or t.from_host[tensor]):
+        if sign > 0 and not kind & (FROM_HOST | TO_HOST):
             # Peaks are known only once all is counted anew: they are taken to grow, not to shrink.
-            now[MEMORY, source] += t.live[tensor]
+            loads.now[MEMORY, source] += t.live[tensor]
         return
-    for c in range(source, last):
-        now[LINK, c] += t.size[tensor] * sign
-    if ring.relay or t.from_host[tensor] or (ring.ends and t.to_host[tensor]):
-        for c in range(source, last):
-            now[MEMORY, c] += room
-            now[MEMORY, c + 1] += room
-        begin = source if t.from_host[tensor] else source + 1
-        end = last + 1 if ring.ends and t.to_host[tensor] else last
-        for c in range(begin, end):
-            now[BUSY, c] += t.relay_s[tensor] * sign
-    else:
+    busy, totals = loads.now[BUSY], loads.now[1:]
+    if count_way(t.kind, t.amount, t.passed_s, tensor, source, last, sign, busy, totals):
         # Dependencies span one chip, or do so again once all of a step has moved.
-        now[MEMORY, source] += room
-        now[MEMORY, last] += room
+        loads.now[MEMORY, last] += sign * t.amount[tensor, RECEIVED]
 
 
 @njit(cache=True, nogil=True)
@@ -205,9 +195,9 @@ def shift(
         loads.held[item, to] += 1
     for k in range(t.maker_ptr[u], t.maker_ptr[u + 1]):
         tensor = t.makes[k]
-        _count(t, ring, loads, tensor, -1.0)
+        _count(t, ring, loads, tensor, -1)
         loads.source[tensor] = to
-        _count(t, ring, loads, tensor, 1.0)
+        _count(t, ring, loads, tensor, 1)
     loads.chip_of[u] = to
     for k in range(t.read_ptr[u], t.read_ptr[u + 1]):
         tensor = t.reads[k]
@@ -220,13 +210,13 @@ def shift(
         if old == last and to < last and loads.at_last[tensor] > 1:
             loads.at_last[tensor] -= 1
             continue
-        _count(t, ring, loads, tensor, -1.0)
+        _count(t, ring, loads, tensor, -1)
         if to > last:
             loads.last[tensor] = to
             loads.at_last[tensor] = 1
         else:
             _find_last(t, loads, tensor)
-        _count(t, ring, loads, tensor, 1.0)
+        _count(t, ring, loads, tensor, 1)
 
 
 @njit(cache=True, nogil=True)

@@ -6,16 +6,9 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats
-from mcm_passes.strategies.placement_state import (
-    HELD,
-    HOST_IN,
-    HOST_OUT,
-    LINK,
-    LOCAL,
-    WEIGHT,
-    PlacedProblem,
-    PlacementState,
-)
+from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK, LIVE
+from mcm_passes.mapping.loads.ring_routes import TO_HOST
+from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacedProblem, PlacementState
 
 
 @njit(cache=True, nogil=True)
@@ -90,13 +83,13 @@ def _peak(p: PlacedProblem, s: PlacementState, c: int) -> int:
         for e in range(p.made_ptr[v], p.made_ptr[v + 1]):
             t = p.made[e]
             last = v
-            stays = not p.to_host[t]
+            stays = p.kind[t] & TO_HOST == 0
             for k in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
                 stays = stays and s.chip[p.readers[k]] == c
                 last = max(last, p.readers[k])
             if stays:
-                live += p.tensor_room[t]
-                ends_at[last] += p.tensor_room[t]
+                live += p.amount[t, LIVE]
+                ends_at[last] += p.amount[t, LIVE]
         peak = max(peak, live)
         live -= ends_at[v]
     return int(peak)

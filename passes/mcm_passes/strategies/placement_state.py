@@ -12,19 +12,33 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.lean_kernels import lean_njit
+from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_passes.exact.chip_demands import chip_demands
+from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.ring_kernels import (
+    HELD,
+    HOST_IN,
+    HOST_OUT,
+    LIVE,
+    RECEIVED,
+    count_way,
+    tensor_columns,
+)
+from mcm_passes.mapping.loads.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.solver.rule_graph import RuleGraph
 
-LINK, HOST_IN, HOST_OUT, HELD, WEIGHT, LOCAL = range(6)
-"""Rows of `PlacementState.totals`."""
+WEIGHT, LOCAL = 4, 5
+"""Rows of `PlacementState.totals` behind those of `ring_kernels`."""
 
 
 class PlacedProblem(NamedTuple):
     """A problem as moves look at it: `ChipDemands` with what the rules and the package add.
 
-    Memory is in blocks of `alignment` bytes. `read_ptr` and `read` are the CSR of the tensors
-    that each node reads; see `ChipDemands` and `RuleGraph` for the rest.
+    Memory is in blocks of `alignment` bytes. `kind`, `amount` and `passed_s` are `TensorColumns`,
+    where each tensor has buffers of its own, at need as well. `read_ptr` and `read` are the CSR of
+    the tensors that each node reads; `collected` are those that the host wants from the last used
+    chip. See `ChipDemands` and `RuleGraph` for the rest.
     """
 
     work_s: Floats
@@ -40,14 +54,14 @@ class PlacedProblem(NamedTuple):
     producer: Ints
     reader_ptr: Longs
     readers: Ints
-    tensor_bytes: Longs
-    tensor_room: Longs
-    relay_s: Floats
-    to_host: Bools
+    kind: Longs
+    amount: Longs
+    passed_s: Floats
     made_ptr: Longs
     made: Ints
     read_ptr: Longs
     read: Ints
+    collected: Longs
     next_ptr: Longs
     next_nodes: Ints
     before_ptr: Longs
@@ -60,9 +74,6 @@ class PlacedProblem(NamedTuple):
     entry_room: int
     exit_room: int
     host_s: float
-    slots: int
-    relay: bool
-    ends: bool
     strict: bool
     streams: bool
     alignment: int
@@ -105,6 +116,8 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
     """The problem of `graph`, its rule graph."""
     d = chip_demands(problem, graph)
     limits = problem.limits
+    table = demand_table(problem, own_buffers=True)
+    columns = tensor_columns(table, limits.buffer_alignment_bytes)
     tensor = np.repeat(np.arange(d.producer.size), np.diff(d.reader_ptr))
     by_reader = np.argsort(d.readers, kind="stable")
     read_ptr = np.zeros(graph.num_nodes + 1, np.int64)
@@ -123,14 +136,14 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
         producer=d.producer,
         reader_ptr=d.reader_ptr,
         readers=d.readers,
-        tensor_bytes=d.tensor_bytes,
-        tensor_room=d.tensor_room,
-        relay_s=d.relay_s,
-        to_host=d.to_host,
+        kind=columns.kind[d.tensors],
+        amount=columns.amount[d.tensors],
+        passed_s=d.passed_s,
         made_ptr=d.made_ptr,
         made=d.made,
         read_ptr=read_ptr,
         read=tensor[by_reader].astype(np.int32),
+        collected=np.flatnonzero(d.kind & COLLECTED),
         next_ptr=graph.next_ptr,
         next_nodes=graph.next_nodes,
         before_ptr=graph.before_ptr,
@@ -143,9 +156,6 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
         entry_room=d.entry_room,
         exit_room=d.exit_room,
         host_s=d.host_s,
-        slots=d.slots,
-        relay=d.relay,
-        ends=d.ends,
         strict=problem.routing == "strict",
         streams=problem.streams,
         alignment=limits.buffer_alignment_bytes,
@@ -191,7 +201,7 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
         _count_tensor(p, s, t, 1)
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _enter(p: PlacedProblem, s: PlacementState, v: int) -> None:
     """Counts a node on its chip."""
     c = s.chip[v]
@@ -211,7 +221,7 @@ def _enter(p: PlacedProblem, s: PlacementState, v: int) -> None:
             s.totals[WEIGHT, c] += p.item_weight[i]
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _leave(p: PlacedProblem, s: PlacementState, v: int) -> None:
     """Takes a node off its chip."""
     c = s.chip[v]
@@ -232,41 +242,29 @@ def _leave(p: PlacedProblem, s: PlacementState, v: int) -> None:
             s.totals[WEIGHT, c] -= p.item_weight[i]
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, sign: int) -> None:
     """Counts what a tensor takes where its producer and its readers are now, or takes it off."""
-    from_host = p.producer[t] < 0
-    source = 0 if from_host else s.chip[p.producer[t]]
+    source = 0 if p.kind[t] & FROM_HOST else int(s.chip[p.producer[t]])
     last = -1
     for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-        last = max(last, s.chip[p.readers[e]])
-    collected = p.ends and p.to_host[t]
-    if collected:
+        last = max(last, int(s.chip[p.readers[e]]))
+    if p.kind[t] & COLLECTED:
         last = max(last, s.last[0])
     if last <= source:
-        if not from_host and not p.to_host[t]:
-            s.totals[LOCAL, source] += sign * p.tensor_room[t]
+        if not p.kind[t] & (FROM_HOST | TO_HOST):
+            s.totals[LOCAL, source] += sign * p.amount[t, LIVE]
         return
-    room = sign * p.slots * p.tensor_room[t]
-    for c in range(source, last):
-        s.totals[LINK, c] += sign * p.tensor_bytes[t]
-    if p.relay or from_host or collected:
-        for c in range(source, last):
-            s.totals[HELD, c] += room
-            s.totals[HELD, c + 1] += room
-        for c in range(source if from_host else source + 1, last + 1 if collected else last):
-            s.busy_s[c] += sign * p.relay_s[t]
-        return
-    s.totals[HELD, source] += room
-    s.clock[0] += 1
-    for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-        c = s.chip[p.readers[e]]
-        if c > source and s.stamp[c] != s.clock[0]:
-            s.stamp[c] = s.clock[0]
-            s.totals[HELD, c] += room
+    if count_way(p.kind, p.amount, p.passed_s, t, source, last, sign, s.busy_s, s.totals):
+        s.clock[0] += 1
+        for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
+            c = s.chip[p.readers[e]]
+            if c > source and s.stamp[c] != s.clock[0]:
+                s.stamp[c] = s.clock[0]
+                s.totals[HELD, c] += sign * p.amount[t, RECEIVED]
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def place_node(p: PlacedProblem, s: PlacementState, v: int, to: int) -> None:
     """Moves a node to a chip in range, whether or not the rules allow it."""
     for e in range(p.made_ptr[v], p.made_ptr[v + 1]):
@@ -296,8 +294,6 @@ def place_node(p: PlacedProblem, s: PlacementState, v: int, to: int) -> None:
         return
     # Graph outputs travel to the last used chip where only the ends reach the host.
     for sign in (-1, 1):
-        if p.ends:
-            for t in range(p.producer.size):
-                if p.to_host[t]:
-                    _count_tensor(p, s, t, sign)
+        for k in range(p.collected.size):
+            _count_tensor(p, s, p.collected[k], sign)
         s.last[0] = last

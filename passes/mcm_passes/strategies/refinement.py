@@ -7,8 +7,10 @@ import numpy.typing as npt
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.mapping.loads.demand_table import DemandTable, demand_table
+from mcm_passes.mapping.loads.ring_kernels import LIVE, tensor_columns
+from mcm_passes.mapping.loads.ring_routes import CLONED, EVERYWHERE, FROM_HOST
 from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.partitioning.rooms import tensor_rooms
 from mcm_passes.strategies.delta_kernels import (
     BUSY,
     HOST_IN,
@@ -23,7 +25,7 @@ from mcm_passes.strategies.delta_kernels import (
     refine,
     score_between,
 )
-from mcm_passes.strategies.unit_items import HostReaders, unit_items
+from mcm_passes.strategies.unit_items import unit_items
 
 Words = npt.NDArray[np.uint64]
 
@@ -43,8 +45,9 @@ class Refiner:
     def __init__(self, problem: PartitionProblem, heat: float, squarings: int = 3) -> None:
         limits = problem.limits
         self._problem = problem
-        self._items, readers = unit_items(problem)
-        self._travels = _travels(problem, readers)
+        table = demand_table(problem, own_buffers=True)
+        self._items = unit_items(problem, table)
+        self._travels = _travels(problem, table)
         self._fixed = ~problem.clonable
         self._edges = dependency_edges(problem)
         source, target = (ends.astype(np.int64) for ends in self._edges)
@@ -81,7 +84,7 @@ class Refiner:
         now[HOST_OUT] = result.host_out_busy_s * limits.host_bytes_per_s
         now[HOST_IN] = result.host_in_busy_s * limits.host_bytes_per_s
         now[MEMORY] = result.memory_bytes
-        tensors = self._travels.size.size
+        tensors = self._travels.kind.size
         loads = Loads(
             chip_of=np.array(chip_of, np.int32),
             source=np.zeros(tensors, np.int32),
@@ -147,31 +150,23 @@ class Refiner:
         return np.flatnonzero(movable).astype(np.int32)
 
 
-def _travels(problem: PartitionProblem, host: HostReaders) -> Travels:
+def _travels(problem: PartitionProblem, table: DemandTable) -> Travels:
     """The tensors that a unit with a place makes, and the host's where they take the ring."""
-    made, ends = problem.tensor_producer, problem.limits.host_io == "ends"
-    from_host = made < 0
-    own = ~from_host & ~problem.clonable[np.maximum(made, 0)]
-    rows = np.repeat(np.arange(made.size), np.diff(problem.tensor_ptr))
-    by_own = own[rows]
-    tensor, reader = rows[by_own], problem.tensor_consumers[by_own].astype(np.int64)
-    if ends:
-        tensor = np.concatenate([tensor, host.tensors])
-        reader = np.concatenate([reader, host.units])
-    pairs = np.unique(tensor * np.int64(max(problem.num_units, 1)) + reader)
-    tensor, reader = pairs // max(problem.num_units, 1), pairs % max(problem.num_units, 1)
-    makers = np.flatnonzero(own)
-    room = tensor_rooms(problem)
-    reader_ptr, readers = _rows(tensor, reader, made.size)
-    maker_ptr, makes = _rows(made[makers].astype(np.int64), makers, problem.num_units)
+    columns = tensor_columns(table)
+    travels = table.kinds & (CLONED | EVERYWHERE) == 0
+    read_by = problem.placed_readers
+    own = travels[read_by.owners]
+    tensor, reader = read_by.owners[own], read_by.entries[own]
+    makers = np.flatnonzero(travels & (table.kinds & FROM_HOST == 0))
+    made = problem.tensor_producer[makers].astype(np.int64)
+    reader_ptr, readers = _rows(tensor, reader, travels.size)
+    maker_ptr, makes = _rows(made, makers, problem.num_units)
     read_ptr, reads = _rows(reader, tensor, problem.num_units)
     return Travels(
-        size=problem.tensor_bytes.astype(np.float64),
-        room=(problem.limits.channel_slots * room).astype(np.float64),
-        live=np.ceil(room * problem.limits.activation_packing),
-        relay_s=problem.relay_s.astype(np.float64),
-        from_host=from_host,
-        to_host=problem.tensor_to_host & ~from_host,
+        kind=columns.kind,
+        amount=columns.amount,
+        passed_s=columns.passed_s,
+        live=np.ceil(columns.amount[:, LIVE] * problem.limits.activation_packing),
         maker_ptr=maker_ptr,
         makes=makes,
         reader_ptr=reader_ptr,

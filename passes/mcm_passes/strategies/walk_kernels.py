@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.solver.random_stream import uniform
 from mcm_passes.strategies.placement_loads import loads_of_state
@@ -125,13 +126,13 @@ def draw_neighbours(
     return rows
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _undo(p: PlacedProblem, s: PlacementState, moved: Ints, moved_from: Ints, count: int) -> None:
     for k in range(count - 1, -1, -1):
         place_node(p, s, moved[k], moved_from[k])
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _score(loads: Floats, reference_s: float) -> float:
     total = 0.0
     for k in range(loads.shape[0]):
@@ -144,7 +145,7 @@ def _score(loads: Floats, reference_s: float) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _hottest(loads: Floats) -> int:
     """The chip that the busiest resource belongs to."""
     most, at = -1.0, 0
@@ -155,7 +156,7 @@ def _hottest(loads: Floats) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _propose(
     p: PlacedProblem,
     s: PlacementState,
@@ -199,7 +200,7 @@ def _propose(
     return count
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _node_on(
     p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
 ) -> int:
@@ -221,7 +222,7 @@ def _node_on(
     return node
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _chip_of_neighbour(
     p: PlacedProblem, s: PlacementState, node: int, up: bool, stream: Words
 ) -> int:
@@ -234,7 +235,7 @@ def _chip_of_neighbour(
     return int(s.chip[p.next_nodes[k] if up else p.before_nodes[k]])
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _move(
     p: PlacedProblem,
     s: PlacementState,

@@ -120,9 +120,9 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
 
     Args:
         problem: the problem; its `memory` says how bytes are counted.
-        own_buffers: count buffers at need as in an estimate: those of clones' outputs, and for
-            each way that a tensor leaves its chip, which may share them with what it is a view of.
-            Local searches count so, which is never less than what the fast model says.
+        own_buffers: count activations at need as in an estimate: outputs of clones, views, and
+            buffers for each way that a tensor leaves its chip. Local searches count so, which is
+            never less than what the fast model says.
     """
     limits = problem.limits
     room = tensor_rooms(problem)
@@ -133,10 +133,10 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
     sent, live, made = slots, room, np.where(cloned, room, 0)
     if problem.memory == "need":
         rooms = needed_rooms(problem)
-        live = rooms.live
         if own_buffers:
             kinds &= ~SENT_ONCE
         else:
+            live = rooms.live
             made = np.zeros_like(room)
             sent = np.where(cloned, 0, limits.channel_slots * rooms.send)
     unit, tensor, weight = Subject.UNIT, Subject.TENSOR, Subject.WEIGHT

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Floats, Longs
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 from mcm_passes.mapping.loads.ring_routes import (
@@ -88,7 +88,7 @@ def tensor_columns(table: DemandTable, block_bytes: int = 1) -> TensorColumns:
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@lean_njit
 def count_way(
     kinds: Longs,
     amount: Longs,
@@ -136,7 +136,7 @@ def count_way(
     return False
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@lean_njit
 def count_host(
     kinds: Longs,
     amount: Longs,
