@@ -261,8 +261,8 @@ def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, rando
         live = min(w.live_bytes[j:i].max() - passing, inside)
         packed = aligned(np.ceil(w.packing * live).astype(np.int64), w.alignment)
         need = items + w.out_bytes[j:i].sum() + packed
-        need += w.entry_bytes if j == 0 else w.slots * w.cross_bytes[j]
-        need += w.exit_bytes if i == n else w.slots * w.cross_bytes[i]
+        need += w.entry_bytes if j == 0 else w.arriving_bytes[j]
+        need += w.exit_bytes if i == n else w.leaving_bytes[i]
         assert need >= exact[c]
 
 

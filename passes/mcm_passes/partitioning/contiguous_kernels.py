@@ -150,14 +150,14 @@ def _latest_starts(w: Windows) -> Longs:
 @njit(inline="always")
 def _room(w: Windows, sram_bytes: int, i: int) -> int:
     """Memory of a chip that ends at cut i, without the buffers of what leaves it."""
-    leaving = w.slots * w.cross_bytes[i] if i < w.work_s.size else w.exit_bytes
+    leaving = w.leaving_bytes[i] if i < w.work_s.size else w.exit_bytes
     return sram_bytes - leaving
 
 
 @njit(inline="always")
 def _needed(w: Windows, start: Any, memory: int, live: int, inside: int) -> Any:
     """Memory of a window that begins at `start`, with the buffers of what arrives."""
-    arriving = w.entry_bytes if start == 0 else w.slots * w.cross_bytes[start]
+    arriving = w.entry_bytes if start == 0 else w.arriving_bytes[start]
     return memory + arriving + _packed(w.packing, w.alignment, min(live, inside))
 
 
@@ -358,8 +358,8 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
             if w.read_from[e] >= begin:
                 inside += w.read_bytes[e]
         need = grown + _packed(w.packing, w.alignment, min(max(peak, w.live_bytes[p]), inside))
-        need += w.entry_bytes if begin == 0 else w.slots * w.cross_bytes[begin]
-        leaving = w.slots * w.cross_bytes[p + 1] if p + 1 < n else w.exit_bytes
+        need += w.entry_bytes if begin == 0 else w.arriving_bytes[begin]
+        leaving = w.leaving_bytes[p + 1] if p + 1 < n else w.exit_bytes
         room = w.sram_bytes[chip] + int(w.stream_limit_bytes)
         overflow = need + leaving > room
         share = left * w.speed[chip] / speed_left

@@ -11,10 +11,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import tensor_rooms, weight_rooms
+from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.ring_kernels import (
+    CROSSED,
+    ENTERED,
+    EXITED,
+    LIVE,
+    PASSED,
+    RECEIVED,
+    SENT,
+    tensor_columns,
+)
+from mcm_passes.mapping.loads.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FROM_HOST,
+    TO_HOST,
+)
+from mcm_passes.mapping.loads.shared_items import shared_items
+from mcm_passes.partitioning.rooms import weight_rooms
 
 
 class Windows(NamedTuple):
@@ -35,7 +53,8 @@ class Windows(NamedTuple):
         packing: factor from the peak of live bytes to their memory; 0 to leave them out.
         alignment: bytes to which that memory is rounded up.
         link_s: `[n + 1]`, link seconds of what crosses each cut.
-        cross_bytes: `[n + 1]`, memory of one slot of all that crosses each cut.
+        arriving_bytes: `[n + 1]`, memory for all that crosses each cut on the chip behind it.
+        leaving_bytes: `[n + 1]`, likewise on the chip before it.
         far: `[n + 1]`, one past the last reader of what crosses each cut.
         made_ptr: `[n + 2]`, entry p + 1: tensors made at position p; entry 0: sent by the host.
         made_last: last position that each such tensor must reach, n for the last chip.
@@ -55,7 +74,6 @@ class Windows(NamedTuple):
         stiff: `[n + 1]`, positions before each cut that use a weight too large to be streamed. A
             window with one streams nothing.
         stream_buffer_bytes: buffers of streamed weights, however little is streamed.
-        slots: buffers of an arriving tensor, and of a leaving one.
         strict: whether a dependency may span at most one chip.
     """
 
@@ -73,7 +91,8 @@ class Windows(NamedTuple):
     packing: float
     alignment: int
     link_s: Floats
-    cross_bytes: Longs
+    arriving_bytes: Longs
+    leaving_bytes: Longs
     far: Longs
     made_ptr: Longs
     made_last: Longs
@@ -92,7 +111,6 @@ class Windows(NamedTuple):
     stream_limit_bytes: float
     stiff: Longs
     stream_buffer_bytes: int
-    slots: int
     strict: bool
 
 
@@ -122,28 +140,28 @@ def windows_along(
     ends = limits.host_io == "ends"
     position = np.full(problem.num_units, -1, dtype=np.int64)
     position[order] = np.arange(n)
-    room = tensor_rooms(problem)
-    users = _reading_positions(problem, position)
+    table = demand_table(problem, own_buffers=True)
+    kinds, amount, passed_s = tensor_columns(table)
 
-    made, last_reader = _crossing_tensors(problem, position)
-    to_host = problem.tensor_to_host & (made >= 0)
-    from_host = problem.tensor_producer < 0
+    made, last_reader = _crossing_tensors(problem, kinds, position)
+    from_host, collected = kinds & FROM_HOST > 0, kinds & COLLECTED > 0
     read = last_reader >= 0
-    last = np.where(to_host & ends, n, last_reader)
-    moves = (made >= 0) & (read | (to_host & ends)) | from_host & ends & read
-    out = np.flatnonzero(to_host)
+    last = np.where(collected, n, last_reader)
+    moves = (kinds & (CLONED | EVERYWHERE) == 0) & (read | collected)
+    out = np.flatnonzero(kinds & TO_HOST)
     arrives = np.flatnonzero(from_host & read)
 
     out_s, out_bytes = np.zeros(n), np.zeros(n, dtype=np.int64)
     host_s, entry_bytes, exit_bytes = 0.0, 0, 0
+    entered_s = amount[:, ENTERED] / limits.host_bytes_per_s
+    exited_s = amount[:, EXITED] / limits.host_bytes_per_s
     if ends:
-        seconds = problem.tensor_bytes / limits.host_bytes_per_s
-        host_s = max(float(seconds[arrives].sum()), float(seconds[out].sum()))
-        entry_bytes = limits.channel_slots * int(room[arrives].sum())
-        exit_bytes = limits.channel_slots * int(room[out].sum())
+        host_s = max(float(entered_s[arrives].sum()), float(exited_s[out].sum()))
+        entry_bytes = int(amount[arrives, RECEIVED].sum())
+        exit_bytes = int(amount[out, SENT].sum())
     else:
-        np.add.at(out_s, made[out], problem.tensor_bytes[out] / limits.host_bytes_per_s)
-        np.add.at(out_bytes, made[out], limits.channel_slots * room[out])
+        np.add.at(out_s, made[out], exited_s[out])
+        np.add.at(out_bytes, made[out], amount[out, SENT])
 
     moving = np.flatnonzero(moves)
     first, final = made[moving], last[moving]
@@ -151,11 +169,15 @@ def windows_along(
     between = np.flatnonzero((made >= 0) & read)
     np.maximum.at(far, made[between] + 1, last_reader[between] + 1)
     held = np.flatnonzero(moves & (made >= 0))
-    live = _sum_between(room[held], made[held], np.minimum(last[held], n - 1) + 1, n + 1)[:n]
+    live = _sum_between(amount[held, LIVE], made[held], np.minimum(last[held], n - 1) + 1, n + 1)[
+        :n
+    ]
     by_made = np.argsort(first, kind="stable")
     by_last = np.argsort(final, kind="stable")
     by_last = by_last[final[by_last] < n]
-    items = _items(problem, users, room, n)
+    items = _items(problem, position, n)
+    begin, end = first + 1, final + 1
+    leaving = np.where(from_host, amount[:, PASSED], np.maximum(amount[:, SENT], amount[:, PASSED]))
     return Windows(
         work_s=problem.compute_s[order],
         pinned=problem.pinned_chip[order],
@@ -170,18 +192,19 @@ def windows_along(
         live_bytes=live,
         packing=limits.activation_packing if count_live else 0.0,
         alignment=limits.buffer_alignment_bytes,
-        link_s=_sum_between(problem.tensor_bytes[moving], first + 1, final + 1, n + 2)[: n + 1]
+        link_s=_sum_between(amount[moving, CROSSED], begin, end, n + 2)[: n + 1]
         / limits.link_bytes_per_s,
-        cross_bytes=_sum_between(room[moving], first + 1, final + 1, n + 2)[: n + 1],
+        arriving_bytes=_sum_between(amount[moving, RECEIVED], begin, end, n + 2)[: n + 1],
+        leaving_bytes=_sum_between(leaving[moving], begin, end, n + 2)[: n + 1],
         far=np.maximum.accumulate(far),
         made_ptr=np.searchsorted(first[by_made], np.arange(-1, n + 1)),
         made_last=final[by_made],
-        made_relay_s=problem.relay_s[moving][by_made],
-        made_bytes=np.where(first >= 0, room[moving], 0)[by_made],
+        made_relay_s=passed_s[moving][by_made],
+        made_bytes=np.where(first >= 0, amount[moving, LIVE], 0)[by_made],
         read_ptr=np.searchsorted(final[by_last], np.arange(n + 1)),
         read_from=first[by_last],
-        read_relay_s=problem.relay_s[moving][by_last],
-        read_bytes=np.where(first >= 0, room[moving], 0)[by_last],
+        read_relay_s=passed_s[moving][by_last],
+        read_bytes=np.where(first >= 0, amount[moving, LIVE], 0)[by_last],
         entry_bytes=entry_bytes,
         exit_bytes=exit_bytes,
         host_s=host_s,
@@ -189,9 +212,8 @@ def windows_along(
         speed=problem.chip_speed,
         stream_bytes_per_s=limits.stream_bytes_per_s,
         stream_limit_bytes=stream_share * max(limits.sram_bytes),
-        stiff=_stiff_positions(problem, users, n, stream_most),
+        stiff=_stiff_positions(problem, position, n, stream_most),
         stream_buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
-        slots=limits.channel_slots,
         strict=problem.routing == "strict",
     )
 
@@ -201,31 +223,22 @@ def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
     return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
 
 
-def _stiff_positions(
-    problem: PartitionProblem, users: list[npt.NDArray[np.int64]], n: int, most: int | None
-) -> Longs:
+def _stiff_positions(problem: PartitionProblem, position: Longs, n: int, most: int | None) -> Longs:
     counts = np.zeros(n + 1, dtype=np.int64)
     if most is not None:
-        for w in np.flatnonzero(weight_rooms(problem) > most).tolist():
-            readers = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-            counts[_union(users, readers) + 1] += 1
+        stiff = np.flatnonzero(weight_rooms(problem) > most)
+        np.add.at(counts, position[problem.placed_weight_users.chosen(stiff).entries] + 1, 1)
     return np.cumsum(counts)
 
 
-def _reading_positions(problem: PartitionProblem, position: Longs) -> list[npt.NDArray[np.int64]]:
-    """For each unit the positions of units that need it: its own, or those behind its copies."""
-    behind = position[problem.clone_closure.entries]
-    rows = np.split(behind, problem.clone_closure.ptr[1:-1])
-    return [np.sort(row) if row.size > 1 else row for row in rows]
-
-
-def _crossing_tensors(problem: PartitionProblem, position: Longs) -> tuple[Longs, Longs]:
+def _crossing_tensors(
+    problem: PartitionProblem, kinds: Longs, position: Longs
+) -> tuple[Longs, Longs]:
     """Where each tensor is made (-1: host, -2: by a clonable unit) and read last (-1: nowhere)."""
-    producer = problem.tensor_producer
-    cloned = (producer >= 0) & problem.clonable[producer]
-    made = np.where(producer >= 0, position[producer], -1)
+    cloned = kinds & CLONED > 0
+    made = np.where(kinds & FROM_HOST, -1, position[problem.tensor_producer])
     made[cloned] = -2
-    last = np.full(producer.size, -1, dtype=np.int64)
+    last = np.full(made.size, -1, dtype=np.int64)
     readers = problem.placed_readers
     np.maximum.at(last, readers.owners, position[readers.entries])
     last[cloned] = -1
@@ -249,32 +262,13 @@ class _Items(NamedTuple):
     in_seconds: Floats
 
 
-def _items(
-    problem: PartitionProblem, users: list[npt.NDArray[np.int64]], room: Longs, n: int
-) -> _Items:
+def _items(problem: PartitionProblem, position: Longs, n: int) -> _Items:
     """The occurrences of items, sorted by position and then by item."""
-    at: list[npt.NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
-    costs: list[tuple[float, int, float]] = [(0.0, 0, 0.0)]
-    clone_bytes = np.zeros(problem.num_units, dtype=np.int64)
-    for t, producer in enumerate(problem.tensor_producer.tolist()):
-        if producer >= 0 and problem.clonable[producer]:
-            clone_bytes[producer] += room[t] if problem.memory == "estimate" else 0
-        elif producer < 0 and problem.limits.host_io == "any":
-            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-            if readers.size:
-                arrival = int(problem.tensor_bytes[t]) / problem.limits.host_bytes_per_s
-                at.append(_union(users, readers))
-                costs.append((0.0, problem.limits.channel_slots * int(room[t]), arrival))
-    for u in np.flatnonzero(problem.clonable).tolist():
-        at.append(users[u])
-        costs.append((float(problem.compute_s[u]), int(clone_bytes[u]), 0.0))
-    for w, size in enumerate(weight_rooms(problem).tolist()):
-        readers = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-        at.append(_union(users, readers))
-        costs.append((0.0, size, 0.0))
-
-    where = np.concatenate(at)
-    item = np.repeat(np.arange(len(at)), [a.size for a in at])
+    found = shared_items(problem, demand_table(problem))
+    item = found.users.owners
+    where = position[found.users.entries]
+    by_item = np.lexsort((where, item))
+    item, where = item[by_item], where[by_item]
     following = np.full(where.size, n, dtype=np.int64)
     previous = np.full(where.size, -1, dtype=np.int64)
     same = np.flatnonzero(item[1:] == item[:-1])
@@ -286,15 +280,7 @@ def _items(
         ptr=np.searchsorted(where[by_position], np.arange(n + 1)),
         following=following[by_position],
         previous=previous[by_position],
-        seconds=np.array([s for s, _, _ in costs])[item],
-        memory=np.array([size for _, size, _ in costs], dtype=np.int64)[item],
-        in_seconds=np.array([s for _, _, s in costs])[item],
+        seconds=found.busy_s[item],
+        memory=(found.held + found.weight)[item],
+        in_seconds=found.host_in[item] / problem.limits.host_bytes_per_s,
     )
-
-
-def _union(
-    users: list[npt.NDArray[np.int64]], units: npt.NDArray[np.int32]
-) -> npt.NDArray[np.int64]:
-    if units.size == 1:
-        return users[units[0]]
-    return np.unique(np.concatenate([users[u] for u in units.tolist()]))

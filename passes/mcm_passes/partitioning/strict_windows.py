@@ -18,8 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.ring_kernels import LIVE, RECEIVED, SENT, tensor_columns
+from mcm_passes.mapping.loads.ring_routes import CLONED, FROM_HOST, TO_HOST
 from mcm_passes.partitioning.contiguous_windows import windows_along
-from mcm_passes.partitioning.rooms import tensor_rooms
 
 MOST_STATES = 8
 """States that are kept of each cut: those that took the fewest chips."""
@@ -30,7 +32,12 @@ class _Tensor(NamedTuple):
     """Position of its producer."""
     last: int
     """Position of its last reader, or of its producer where nothing reads it."""
-    room: int
+    received: int
+    """Memory where it arrives."""
+    sent: int
+    """Memory on its producer's chip where it leaves it."""
+    live: int
+    """Memory where it stays."""
     local: bool
     """Whether it takes no send buffer where all its readers are in the producer's window."""
 
@@ -86,7 +93,6 @@ class StrictWindows:
         n = order.size
         self._size = n
         self._num_chips = problem.num_chips
-        self._slots = windows.slots
         self._packing, self._alignment = windows.packing, windows.alignment
         self._stream_bytes_per_s = windows.stream_bytes_per_s
         # Plain lists: single numbers are read from them much faster.
@@ -107,20 +113,22 @@ class StrictWindows:
         )
         position = np.full(problem.num_units, -1, np.int64)
         position[order] = np.arange(n)
-        room = tensor_rooms(problem).tolist()
+        kinds, amount, _ = tensor_columns(demand_table(problem, own_buffers=True))
+        costs = amount[:, [RECEIVED, SENT, LIVE]].tolist()
         self._tensors: list[_Tensor] = []
         self._made: list[list[int]] = [[] for _ in range(n)]
         self._reads: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         """Tensors that each position reads, with the reader before it or else the producer."""
-        for t, producer in enumerate(problem.tensor_producer.tolist()):
-            if producer < 0 or problem.clonable[producer]:
-                continue
+        for t in np.flatnonzero(kinds & (FROM_HOST | CLONED) == 0).tolist():
+            producer = problem.tensor_producer[t]
             made = int(position[producer])
             readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
             places = np.sort(position[readers]).tolist()
             k = len(self._tensors)
-            stays = not bool(problem.tensor_to_host[t])
-            self._tensors.append(_Tensor(made, max([made, *places]), room[t], stays))
+            local = not kinds[t] & TO_HOST
+            received, sent, live = costs[t]
+            last = max([made, *places])
+            self._tensors.append(_Tensor(made, last, received, sent, live, local))
             self._made[made].append(k)
             for before, at in pairwise([made, *places]):
                 self._reads[at].append((k, before))
@@ -161,7 +169,7 @@ class StrictWindows:
         self, state: _State, j: int, period_s: float, last_step: int
     ) -> list[tuple[_State, int]]:
         """The states that one more window from cut j leads to, with their cuts."""
-        n, chip, slots, tensors = self._size, state.chips, self._slots, self._tensors
+        n, chip, tensors = self._size, state.chips, self._tensors
         most_s = period_s * self._speed[chip]
         sram = self._sram[chip] + int(self._stream_bytes_per_s * period_s)
         pins = (-1, chip)
@@ -187,12 +195,12 @@ class StrictWindows:
                     sources |= 1 << source
                     before |= state.before[source]
                     if previous < j:
-                        held += slots * tensor.room
+                        held += tensor.received
                 elif tensor.last == p:
-                    leaving -= slots * tensor.room
+                    leaving -= tensor.sent
             for t in self._made[p]:
                 if tensors[t].last > p:
-                    leaving += slots * tensors[t].room
+                    leaving += tensors[t].sent
             # All of these only grow with the window.
             if (
                 before & sources
@@ -227,8 +235,8 @@ class StrictWindows:
             for t in self._made[q]:
                 tensor = self._tensors[t]
                 if tensor.last < i and tensor.local:
-                    live += tensor.room
-                    dying[tensor.last] = dying.get(tensor.last, 0) + tensor.room
+                    live += tensor.live
+                    dying[tensor.last] = dying.get(tensor.last, 0) + tensor.live
             peak = max(peak, live)
             live -= dying.pop(q, 0)
         return math.ceil(peak * self._packing / self._alignment) * self._alignment
