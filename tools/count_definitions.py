@@ -69,7 +69,7 @@ RULES: dict[str, tuple[str, ...]] = {
 
 PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
-    f"{PASSES}/mapping/loads/ring_routes.py",
+    "mcm_compiler/ring_routes.py",
     f"{PASSES}/mapping/loads/ring_kernels.py",
     f"{PASSES}/mapping/loads/shared_items.py",
     f"{PASSES}/mapping/loads/reference.py",

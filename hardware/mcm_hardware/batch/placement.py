@@ -8,7 +8,17 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Bools, Ints, Longs
+from mcm_compiler.ring_routes import (
+    CLONED,
+    COLLECTED,
+    FORWARDED,
+    FROM_HOST,
+    TO_HOST,
+    passing_span,
+)
 from mcm_hardware.batch.problem_tables import ProblemTables
+
+_passing_span = njit(nogil=True, cache=True)(passing_span)
 
 NOWHERE = -1
 """Home of what no op on a chip makes: graph inputs and constants."""
@@ -65,7 +75,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
             home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
     sent = np.zeros(len(home), np.bool_)
     relays = np.zeros((len(home), 2), np.int64)
-    _route(tables, chip_of, num_used, home, sent, relays)
+    _route(tables, chip_of, int(num_used), home, sent, relays)
     item_ptr, items = _items(tables, chip_of, copies, relays)
     return Placement(item_ptr, items, home, sent, relays)
 
@@ -82,22 +92,18 @@ def _route(
     """Fills `sent` and `relays`."""
     tensors = tables.tensors
     for tensor in range(len(tensors.value)):
-        value = tensors.value[tensor]
-        source = home[value]
-        if source == EVERYWHERE:
+        kind, value = tensors.kind[tensor], tensors.value[tensor]
+        if kind & CLONED:
             continue
-        from_host = source == NOWHERE
-        last = np.int64(-1)
+        last = -1
         for at in range(tensors.reader_ptr[tensor], tensors.reader_ptr[tensor + 1]):
-            last = max(last, np.int64(chip_of[tensors.readers[at]]))
-        to_host = tensors.to_host[tensor] and not from_host
-        sent[value] = not from_host and (to_host or last > source)
-        collected = tables.ends and to_host
-        if tables.ends if from_host else collected or not tables.strict:
-            if collected:
-                last = np.int64(num_used - 1)
-            relays[value, 0] = source + 1
-            relays[value, 1] = last + 1 if collected and last > source else last
+            last = max(last, int(chip_of[tensors.readers[at]]))
+        if kind & COLLECTED:
+            last = num_used - 1
+        source = 0 if kind & FROM_HOST else int(home[value])
+        sent[value] = not kind & FROM_HOST and (kind & TO_HOST > 0 or last > source)
+        if kind & FORWARDED and last > source:
+            relays[value, 0], relays[value, 1] = _passing_span(kind, source, last)
 
 
 @njit(nogil=True, cache=True)

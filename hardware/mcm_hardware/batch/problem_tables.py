@@ -108,14 +108,14 @@ class TensorTables(NamedTuple):
         value: `[T]`.
         reader_ptr: `[T + 1]`.
         readers: units whose chips read each tensor, on their own or through clones.
-        to_host: `[T]`, as in `PartitionProblem`.
+        kind: `[T]`, how each travels: bits of `ring_routes`.
         relay_s: `[T]`, seconds of an Identity on the reference chip.
     """
 
     value: Longs
     reader_ptr: Longs
     readers: Longs
-    to_host: Bools
+    kind: Longs
     relay_s: Floats
 
 
@@ -128,8 +128,7 @@ class ProblemTables(NamedTuple):
         ops: ops.
         values: values.
         tensors: tensors.
-        strict: whether the triangle rule holds, so that nothing is relayed between chips.
-        ends: whether the host reaches the ends of the ring only.
+        strict: whether the triangle rule holds.
     """
 
     units: UnitTables
@@ -138,4 +137,3 @@ class ProblemTables(NamedTuple):
     values: ValueTables
     tensors: TensorTables
     strict: bool
-    ends: bool

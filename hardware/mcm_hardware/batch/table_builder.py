@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.ir.constants import body_weights, constant_values, consumed_values
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.ring_routes import route_kinds
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_hardware.activation_plan import buffer_bytes
 from mcm_hardware.batch.kernel_times import kernel_times, relay_seconds
@@ -119,11 +120,10 @@ def build_tables(
             value=np.array([number[value] for value in tensors], np.int64),
             reader_ptr=np.array(problem.placed_readers.ptr),
             readers=np.array(problem.placed_readers.entries),
-            to_host=np.array(problem.tensor_to_host),
+            kind=route_kinds(problem),
             relay_s=np.array(relay_seconds(cycles, tensors), np.float64),
         ),
         strict=problem.routing == "strict",
-        ends=problem.limits.host_io == "ends",
     )
 
 

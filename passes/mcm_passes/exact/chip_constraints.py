@@ -8,9 +8,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ring_routes import COLLECTED, FORWARDED, FROM_HOST
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_literals import Literal, OrderLiterals, WeightedSum, negated
-from mcm_passes.mapping.loads.ring_routes import COLLECTED, FORWARDED, FROM_HOST
 
 
 class ChipItems:

@@ -14,6 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FROM_HOST,
+    SENT_ONCE,
+    TO_HOST,
+)
 from mcm_compiler.rows import Rows
 from mcm_passes.mapping.loads.demand_table import demand_table
 from mcm_passes.mapping.loads.ring_kernels import (
@@ -25,14 +33,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     RECEIVED,
     SENT,
     tensor_columns,
-)
-from mcm_passes.mapping.loads.ring_routes import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FROM_HOST,
-    SENT_ONCE,
-    TO_HOST,
 )
 from mcm_passes.mapping.loads.shared_items import shared_items
 from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms

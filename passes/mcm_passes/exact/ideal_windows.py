@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Ints, Longs
+from mcm_compiler.ring_routes import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_ideals import OrderIdeals
-from mcm_passes.mapping.loads.ring_routes import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.solver.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]

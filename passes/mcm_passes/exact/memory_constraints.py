@@ -9,6 +9,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ring_routes import FORWARDED, FROM_HOST, TO_HOST
 from mcm_passes.exact.chip_constraints import ChipItems
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.order_literals import (
@@ -17,7 +18,6 @@ from mcm_passes.exact.order_literals import (
     WeightedSum,
     negated,
 )
-from mcm_passes.mapping.loads.ring_routes import FORWARDED, FROM_HOST, TO_HOST
 from mcm_passes.partitioning.rooms import sram_blocks
 
 STREAM_TICKS = 1024

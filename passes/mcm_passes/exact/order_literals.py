@@ -11,9 +11,9 @@ from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
+from mcm_compiler.ring_routes import COLLECTED
 from mcm_passes.exact.chip_demands import ChipDemands
 from mcm_passes.exact.chip_windows import ChipWindows
-from mcm_passes.mapping.loads.ring_routes import COLLECTED
 from mcm_passes.solver.rule_graph import RuleGraph
 
 Literal = cp_model.LiteralT

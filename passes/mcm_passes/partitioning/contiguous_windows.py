@@ -13,6 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FROM_HOST,
+    TO_HOST,
+)
 from mcm_passes.mapping.loads.demand_table import demand_table
 from mcm_passes.mapping.loads.ring_kernels import (
     CROSSED,
@@ -23,13 +30,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     RECEIVED,
     SENT,
     tensor_columns,
-)
-from mcm_passes.mapping.loads.ring_routes import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FROM_HOST,
-    TO_HOST,
 )
 from mcm_passes.mapping.loads.shared_items import shared_items
 from mcm_passes.partitioning.rooms import weight_rooms

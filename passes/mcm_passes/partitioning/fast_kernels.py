@@ -9,6 +9,13 @@ from numba import njit
 
 from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FROM_HOST,
+    TO_HOST,
+)
 from mcm_passes.mapping.loads.ring_kernels import (
     ENTERED,
     HELD,
@@ -17,13 +24,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     RECEIVED,
     count_host,
     count_way,
-)
-from mcm_passes.mapping.loads.ring_routes import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FROM_HOST,
-    TO_HOST,
 )
 
 

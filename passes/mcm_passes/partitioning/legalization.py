@@ -15,6 +15,15 @@ from mcm_compiler.ir.constants import constant_values, consumed_values
 from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.ir.node_copying import copy_node, rewire
 from mcm_compiler.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
+from mcm_compiler.ring_routes import (
+    COLLECTED,
+    FORWARDED,
+    FROM_HOST,
+    HOST,
+    Route,
+    route,
+    route_kinds,
+)
 from mcm_passes.partitioning.fast_model import evaluate
 
 
@@ -110,45 +119,31 @@ class _Legalizer:
 
     def _plan_relays(self) -> None:
         problem = self._problem
-        ends = problem.limits.host_io == "ends"
         values = {value.name or "": value for value in self._graph.inputs}
         for node in self._graph:
             values.update((value.name or "", value) for value in node.outputs)
-        for t, producer in enumerate(problem.tensor_producer.tolist()):
-            from_host = producer < 0
-            if producer in self._copies or (from_host and not ends):
+        for t, kind in enumerate(route_kinds(problem).tolist()):
+            if not kind & FORWARDED:
                 continue
-            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-            last = max((self._last_chip(v) for v in readers.tolist()), default=-1)
-            source = -1 if from_host else self._chip_of[producer]
-            collected = ends and bool(problem.tensor_to_host[t]) and not from_host
-            if not (problem.routing == "relay" or from_host or collected):
-                continue
-            if collected:
-                last = self._num_chips - 1
+            maker = HOST if kind & FROM_HOST else self._chip_of[problem.tensor_producer[t]]
+            readers = {self._chip_of[u] for u in problem.placed_readers.row(t).tolist()}
+            way = route(kind, maker, sorted(readers), self._num_chips - 1)
             value = values[problem.tensor_names[t]]
-            final = last + 1 if collected and last > source else last
-            self._relay(value, source, range(source + 1, final), last, collected)
+            self._relay(value, maker, way, collected=bool(kind & COLLECTED))
 
-    def _last_chip(self, unit: int) -> int:
-        copies = self._copies.get(unit)
-        return copies[-1] if copies is not None else self._chip_of[unit]
-
-    def _relay(
-        self, value: ir.Value, source: int, chips: range, last: int, collected: bool
-    ) -> None:
-        """Passes `value` on; each chip after `source` reads what the one before it sends."""
+    def _relay(self, value: ir.Value, maker: int, way: Route, *, collected: bool) -> None:
+        """Passes `value` on; each chip after the maker's reads what the one before it sends."""
         arriving = value
         name = value.name or ""
-        if collected and chips:
+        if collected and way.passed:
             # The graph's output keeps its name, and is now made on the last chip.
-            value.name = self._names.take(f"{name}/on_chip_{source}")
-        for chip in range(source + 1, last + 1):
+            value.name = self._names.take(f"{name}/on_chip_{maker}")
+        for chip in way.received:
             if arriving is not value:
                 self._local[chip][value] = arriving
-            if chip not in chips:
+            if chip not in way.passed:
                 continue
-            is_output = collected and chip == last
+            is_output = chip in way.exited
             relay_name = self._names.take(f"{name}/relay_{chip}")
             relay = ir.Node("", "Identity", [arriving], name=relay_name)
             made = relay.outputs[0]

@@ -15,9 +15,9 @@ from numba import njit
 
 from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.mapping.loads import ring_kernels as rows
 from mcm_passes.mapping.loads.ring_kernels import RECEIVED, count_host, count_way
-from mcm_passes.mapping.loads.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.solver.random_stream import uniform
 from mcm_passes.strategies.unit_items import UnitItems
 

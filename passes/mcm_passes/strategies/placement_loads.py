@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats
+from mcm_compiler.ring_routes import TO_HOST
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK, LIVE
-from mcm_passes.mapping.loads.ring_routes import TO_HOST
 from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacedProblem, PlacementState
 
 

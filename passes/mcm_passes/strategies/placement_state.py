@@ -14,6 +14,7 @@ from numba import njit
 
 from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.exact.chip_demands import chip_demands
 from mcm_passes.mapping.loads.demand_table import demand_table
 from mcm_passes.mapping.loads.ring_kernels import (
@@ -25,7 +26,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     count_way,
     tensor_columns,
 )
-from mcm_passes.mapping.loads.ring_routes import COLLECTED, FROM_HOST, TO_HOST
 from mcm_passes.solver.rule_graph import RuleGraph
 
 WEIGHT, LOCAL = 4, 5

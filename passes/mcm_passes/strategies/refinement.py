@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.ring_routes import CLONED, EVERYWHERE, FROM_HOST
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_passes.mapping.loads.demand_table import DemandTable, demand_table
 from mcm_passes.mapping.loads.ring_kernels import LIVE, tensor_columns
-from mcm_passes.mapping.loads.ring_routes import CLONED, EVERYWHERE, FROM_HOST
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.strategies.delta_kernels import (
     BUSY,

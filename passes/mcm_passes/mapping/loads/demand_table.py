@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_passes.mapping.loads.ring_routes import CLONED, SENT_ONCE, route_kinds
+from mcm_compiler.ring_routes import CLONED, SENT_ONCE, route_kinds
 from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_rooms
 
 

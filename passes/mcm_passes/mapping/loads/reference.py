@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_routes import CLONED, FROM_HOST, HOST, Route, route
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
-from mcm_passes.mapping.loads.ring_routes import CLONED, FROM_HOST, HOST, Route, route
 from mcm_passes.partitioning.rooms import needed_rooms
 
 

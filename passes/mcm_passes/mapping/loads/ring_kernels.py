@@ -15,14 +15,15 @@ import numpy as np
 
 from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Floats, Longs
-from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
-from mcm_passes.mapping.loads.ring_routes import (
+from mcm_compiler.ring_routes import (
     COLLECTED,
     FORWARDED,
     FROM_HOST,
     SENT_ONCE,
     TO_HOST,
+    passing_span,
 )
+from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 
 LINK, HOST_OUT, HOST_IN, HELD = range(4)
 """Rows of `totals`; a caller may have more behind them."""
@@ -47,6 +48,9 @@ _KNOWN = {
     (Subject.WEIGHT, Trigger.READ, Resource.WEIGHT),
     *((Subject.TENSOR, trigger, resource) for trigger, resource in _COLUMNS),
 }
+
+
+_passing_span = lean_njit(passing_span)
 
 
 class TensorColumns(NamedTuple):
@@ -130,8 +134,8 @@ def count_way(
     for c in range(source + 1, last):
         totals[HELD, c] += sign * (amount[t, RECEIVED] + amount[t, PASSED])
     totals[HELD, last] += sign * amount[t, RECEIVED]
-    begin = source if kind & FROM_HOST else source + 1
-    for c in range(begin, last + 1 if kind & COLLECTED else last):
+    begin, end = _passing_span(kind, source, last)
+    for c in range(begin, end):
         busy[c] += sign * passed_s[t]
     return False
 

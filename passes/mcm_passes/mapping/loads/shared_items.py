@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.ring_routes import CLONED, EVERYWHERE
 from mcm_compiler.rows import Rows, starts
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
-from mcm_passes.mapping.loads.ring_routes import CLONED, EVERYWHERE
 
 
 class SharedItems(NamedTuple):
@@ -62,7 +62,7 @@ def shared_items(problem: PartitionProblem, table: DemandTable) -> SharedItems:
             starts(np.concatenate([np.diff(part.ptr) for part in parts])),
             np.concatenate([part.entries for part in parts]),
         ),
-        busy_s=np.concatenate([none[0].astype(np.float64), busy_s, none[2].astype(np.float64)]),
+        busy_s=np.concatenate([none[0], busy_s, none[2]]).astype(np.float64),
         held=np.concatenate([received, made[clones], none[2]]).astype(np.int64),
         weight=np.concatenate([none[0], none[1], weights]).astype(np.int64),
         host_in=np.concatenate([entered, none[1], none[2]]).astype(np.int64),

@@ -70,6 +70,20 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     return np.sum([bit * holds.astype(np.int64) for bit, holds in parts], axis=0)
 
 
+def passing_span(kind: int, source: int, last: int) -> tuple[int, int]:
+    """The first chip that passes a forwarded tensor on, and one past the last.
+
+    Compiled code compiles this as well.
+
+    Args:
+        kind: its bits.
+        source: the chip that its way begins on; the first one for the host's.
+        last: the last chip that needs it, beyond `source`.
+    """
+    begin = source if kind & FROM_HOST else source + 1
+    return begin, last + 1 if kind & COLLECTED else last
+
+
 def route(kind: int, maker: int, readers: Sequence[int], last_used: int) -> Route:
     """The way of one tensor that no clonable unit makes.
 
