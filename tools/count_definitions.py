@@ -59,6 +59,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "mcm_compiler/ring_rules.py": ("",),
     f"{PASSES}/partitioning/period_kernels.py": ("",),
     f"{BATCH}/rule_check.py": ("",),
+    "mcm_compiler/compiled_rules.py": ("",),
     f"{PASSES}/exact/ideal_windows.py": ("arrivals_end", "beside_no_dependency"),
     f"{PASSES}/exact/triangle_constraints.py": ("",),
     f"{PASSES}/strategies/placement_loads.py": ("_detours",),

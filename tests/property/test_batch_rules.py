@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.compiled_rules import breaks_rule
 from mcm_compiler.ring_rules import find_violations
-from mcm_hardware.batch.problem_tables import UnitTables
-from mcm_hardware.batch.rule_check import breaks_rule
 
 
 @st.composite
@@ -27,16 +26,16 @@ def placements(draw, max_chips):
     return num_chips, np.array(edges, np.int32).reshape(-1, 2), chip_of
 
 
-def tables(edges, num_units, clone_row=None, pinned=None):
-    none = np.full(num_units, -1, np.int32)
-    return UnitTables(
+def broken(edges, chip_of, num_chips, strict, clone_row=None, pinned=None):
+    none = np.full(len(chip_of), -1, np.int32)
+    return breaks_rule(
         none if clone_row is None else clone_row,
         none if pinned is None else pinned,
-        np.zeros(num_units + 1, np.int64),
-        np.zeros(num_units + 1, np.int64),
-        np.zeros(0, np.int64),
         np.ascontiguousarray(edges[:, 0]),
         np.ascontiguousarray(edges[:, 1]),
+        chip_of,
+        num_chips,
+        strict,
     )
 
 
@@ -46,8 +45,7 @@ def tables(edges, num_units, clone_row=None, pinned=None):
 def test_agrees_with_the_rules(routing, placement):
     num_chips, edges, chip_of = placement
     found = find_violations(chip_of, edges[:, 0], edges[:, 1], num_chips=num_chips, routing=routing)
-    units = tables(edges, len(chip_of))
-    assert breaks_rule(units, chip_of, num_chips, routing == "strict") == bool(found)
+    assert broken(edges, chip_of, num_chips, routing == "strict") == bool(found)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -63,17 +61,17 @@ def test_agrees_on_rings_of_many_chips(seed):
     found = find_violations(
         chip_of, edges[:, 0], edges[:, 1], num_chips=num_chips, routing="strict"
     )
-    assert breaks_rule(tables(edges, 200), chip_of, num_chips, True) == bool(found)
+    assert broken(edges, chip_of, num_chips, True) == bool(found)
 
 
 def test_clonable_units_are_not_looked_at():
     edges = np.zeros((0, 2), np.int32)
     cloned = np.array([-1, 0], np.int32)
-    assert not breaks_rule(tables(edges, 2, cloned), np.array([0, 77], np.int32), 2, True)
+    assert not broken(edges, np.array([0, 77], np.int32), 2, True, cloned)
 
 
 def test_a_pin_that_is_not_kept_breaks_a_rule():
     edges = np.zeros((0, 2), np.int32)
     pinned = np.array([-1, 0], np.int32)
-    assert breaks_rule(tables(edges, 2, pinned=pinned), np.array([0, 1], np.int32), 2, False)
-    assert not breaks_rule(tables(edges, 2, pinned=pinned), np.array([1, 0], np.int32), 2, False)
+    assert broken(edges, np.array([0, 1], np.int32), 2, False, pinned=pinned)
+    assert not broken(edges, np.array([1, 0], np.int32), 2, False, pinned=pinned)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from numba import njit
 
+from mcm_compiler.compiled_rules import breaks_rule
 from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_hardware.batch.chip_memory import plan_chips
@@ -13,7 +14,6 @@ from mcm_hardware.batch.dataflow import follow_tensors
 from mcm_hardware.batch.placement import place
 from mcm_hardware.batch.problem_tables import ProblemTables
 from mcm_hardware.batch.program_assembly import assemble
-from mcm_hardware.batch.rule_check import breaks_rule
 from mcm_hardware.performance import program_performance
 from mcm_hardware.program_arrays import ENGINE, LinkArrays
 
@@ -76,7 +76,16 @@ def judge_range(
     engines = ENGINE * package.links.num_chips
     for row in range(begin, end):
         chip_of = partitions[row]
-        if breaks_rule(tables.units, chip_of, num_chips, tables.strict):
+        units = tables.units
+        if breaks_rule(
+            units.clone_row,
+            units.pinned_chip,
+            units.edge_source,
+            units.edge_target,
+            chip_of,
+            num_chips,
+            tables.strict,
+        ):
             results.verdict[row] = _BREAKS_RULE
             continue
         placement = place(tables, chip_of)

@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.compiled_rules import breaks_rule
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.partitioning.fast_kernels import ProblemArrays, measure
-
-_WORD = 64
-"""Chips per word of a bitset."""
 
 
 class RuleArrays(NamedTuple):
@@ -65,39 +63,15 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
             and streams; left as it is where the period is infinite.
     """
     num_chips = p.num_chips
-    used = np.zeros(num_chips, np.bool_)
-    for u in range(chip_of.size):
-        if p.clone_row[u] >= 0:
-            continue
-        c = chip_of[u]
-        if c < 0 or c >= num_chips or (r.pinned_chip[u] >= 0 and r.pinned_chip[u] != c):
-            return np.inf
-        used[c] = True
-    for e in range(r.edge_source.size):
-        if chip_of[r.edge_source[e]] > chip_of[r.edge_target[e]]:
-            return np.inf
-    copies, busy, totals, weights, peak, largest = measure(p, chip_of)
-    for u in range(chip_of.size):
-        row = p.clone_row[u]
-        if row < 0:
-            continue
-        first = 0
-        for c in range(num_chips):
-            if copies[row, c]:
-                first = c
-                break
-        if r.pinned_chip[u] >= 0 and r.pinned_chip[u] != first:
-            return np.inf
-        used[first] = True
-    highest = 0
-    for c in range(num_chips):
-        if used[c]:
-            highest = c
-    for c in range(highest):
-        if not used[c]:
-            return np.inf
-    if r.strict and _has_triangle(r, chip_of, highest + 1):
+    if breaks_rule(
+        p.clone_row, r.pinned_chip, r.edge_source, r.edge_target, chip_of, num_chips, r.strict
+    ):
         return np.inf
+    copies, busy, totals, weights, peak, largest = measure(p, chip_of)
+    for u in range(chip_of.size if p.num_clonable else 0):
+        row = p.clone_row[u]
+        if row >= 0 and r.pinned_chip[u] >= 0 and r.pinned_chip[u] != np.argmax(copies[row]):
+            return np.inf
     period = 0.0
     for c in range(num_chips):
         live = int(np.ceil(peak[c] * r.packing))
@@ -117,32 +91,6 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         for k in range(5):
             period = max(period, loads[k, c])
     return period
-
-
-@njit(cache=True, nogil=True)
-def _has_triangle(r: RuleArrays, chip_of: Ints, num_chips: int) -> bool:
-    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
-
-    Edges go to higher chips only, so one sweep from the last chip down closes reachability.
-    """
-    words = (num_chips + _WORD - 1) // _WORD
-    one = np.uint64(1)
-    direct = np.zeros((num_chips, words), np.uint64)
-    for e in range(r.edge_source.size):
-        a, b = chip_of[r.edge_source[e]], chip_of[r.edge_target[e]]
-        if a != b:
-            direct[a, b // _WORD] |= one << np.uint64(b % _WORD)
-    reach = np.zeros((num_chips, words), np.uint64)
-    for c in range(num_chips - 1, -1, -1):
-        for after in range(c + 1, num_chips):
-            if direct[c, after // _WORD] >> np.uint64(after % _WORD) & one:
-                for word in range(words):
-                    reach[c, word] |= reach[after, word]
-        for word in range(words):
-            if reach[c, word] & direct[c, word]:
-                return True
-            reach[c, word] |= direct[c, word]
-    return False
 
 
 @njit(cache=True, nogil=True)

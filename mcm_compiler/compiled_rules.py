@@ -1,0 +1,87 @@
+"""Whether a partition breaks a rule of the ring, as compiled code for who asks millions of times.
+
+`ring_rules` is the authority, and says which rule and why; property tests hold the two together.
+Only what searches or judges imports this module, as compiled code takes long to load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Ints
+
+_WORD = 64
+"""Chips per word of a bitset."""
+
+
+@njit(nogil=True, cache=True)
+def breaks_rule(
+    clone_row: Ints,
+    pinned_chip: Ints,
+    edge_source: Ints,
+    edge_target: Ints,
+    chip_of: Ints,
+    num_chips: int,
+    strict: bool,
+) -> bool:
+    """Whether `chip_of[N]` breaks a rule; its entries for clonable units are not looked at.
+
+    The rules are those of MCM, Eq. 2 to 4, and the user's pins of units with a place of their own.
+    Memory (Eq. 5) is not among them.
+
+    Args:
+        clone_row: `[N]`, -1 for all units that are not clonable.
+        pinned_chip: `[N]`, as in `PartitionProblem`.
+        edge_source: `[E]`, unit that is read, see `dependency_edges`.
+        edge_target: `[E]`, unit that reads.
+        chip_of: `[N]`, any numbers.
+        num_chips: chips on the ring.
+        strict: whether the triangle rule holds.
+    """
+    used = np.zeros(num_chips, np.bool_)
+    highest = 0
+    for unit in range(len(chip_of)):
+        if clone_row[unit] >= 0:
+            continue
+        chip = chip_of[unit]
+        if chip < 0 or chip >= num_chips:
+            return True
+        if pinned_chip[unit] >= 0 and pinned_chip[unit] != chip:
+            return True
+        used[chip] = True
+        highest = max(highest, chip)
+    for edge in range(len(edge_source)):
+        if chip_of[edge_source[edge]] > chip_of[edge_target[edge]]:
+            return True
+    # Copies need no look: each is on a chip with a unit that needs it.
+    for chip in range(highest):
+        if not used[chip]:
+            return True
+    return strict and _has_triangle(edge_source, edge_target, chip_of, highest + 1)
+
+
+@njit(nogil=True, cache=True)
+def _has_triangle(edge_source: Ints, edge_target: Ints, chip_of: Ints, num_chips: int) -> bool:
+    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
+
+    Edges go to higher chips only, so one sweep from the last chip down closes reachability.
+    """
+    words = (num_chips + _WORD - 1) // _WORD
+    direct = np.zeros((num_chips, words), np.uint64)
+    one = np.uint64(1)
+    for edge in range(len(edge_source)):
+        source, target = chip_of[edge_source[edge]], chip_of[edge_target[edge]]
+        if source != target:
+            direct[source, target // _WORD] |= one << np.uint64(target % _WORD)
+    reach = np.zeros((num_chips, words), np.uint64)
+    for chip in range(num_chips - 1, -1, -1):
+        for after in range(chip + 1, num_chips):
+            if direct[chip, after // _WORD] >> np.uint64(after % _WORD) & one:
+                for word in range(words):
+                    reach[chip, word] |= reach[after, word]
+        for word in range(words):
+            if reach[chip, word] & direct[chip, word]:
+                return True
+            reach[chip, word] |= direct[chip, word]
+    return False
