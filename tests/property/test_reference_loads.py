@@ -15,6 +15,7 @@ from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.partitioning import fast_kernels
 from mcm_passes.partitioning.fast_model import evaluate, problem_arrays
 from tests.property.test_exact_search import connected_problems
+from tests.property.test_partition_search import make_problem
 
 
 def forward_placement(problem, random):
@@ -38,7 +39,33 @@ def with_views(problem, random):
     )
 
 
-@given(connected_problems(), st.booleans(), st.randoms(use_true_random=False))
+@st.composite
+def problems_with_chained_clones(draw):
+    """Clones that read clones, several units behind each, weights of theirs."""
+    clones, others = draw(st.integers(1, 3)), draw(st.integers(2, 4))
+    n = clones + others
+    edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, clones)}
+    edges |= {(u, draw(st.integers(clones, n - 1))) for u in range(clones)}
+    pairs = [(u, v) for v in range(clones, n) for u in range(v)]
+    edges |= set(draw(st.lists(st.sampled_from(pairs), max_size=6)))
+    users = st.sets(st.integers(0, n - 1), min_size=1, max_size=3).map(sorted)
+    return make_problem(
+        draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)),
+        sorted(edges),
+        chips=4,
+        routing=draw(st.sampled_from(["relay", "strict"])),
+        host_io=draw(st.sampled_from(["any", "ends"])),
+        clonable=list(range(clones)),
+        weights=draw(st.lists(st.tuples(st.integers(1, 900), users), max_size=3)),
+        tensor_bytes=lambda i: (64, 1000, 9000)[i % 3],
+    )
+
+
+@given(
+    connected_problems() | problems_with_chained_clones(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=400, deadline=None)
 def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
     problem = with_views(problem, random)
