@@ -79,10 +79,13 @@ PLACE: tuple[str, ...] = (
 
 
 def _statements(tree: ast.AST) -> int:
-    """Statements below a definition, without docstrings, imports and other definitions' heads."""
+    """Statements of a definition that compute: no docstrings, imports, heads and bare fields."""
     skipped = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
     return sum(
-        isinstance(node, ast.stmt) and not isinstance(node, skipped) and not _is_text(node)
+        isinstance(node, ast.stmt)
+        and not isinstance(node, skipped)
+        and not _is_text(node)
+        and not (isinstance(node, ast.AnnAssign) and node.value is None)
         for node in ast.walk(tree)
     )
 
