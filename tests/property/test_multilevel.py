@@ -68,11 +68,14 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
     assert coarser.problem.num_units <= problem.num_units
     chip_of = coarser.coarse(start)
     fine, coarse = evaluate(problem, start), evaluate(coarser.problem, chip_of)
-    assert coarse.valid
+    # In an estimate, all that a merged unit's parts read one after the other is live at once.
+    fits = (coarse.memory_bytes <= fine.memory_bytes).all()
+    assert fits or problem.streams or not at_need
+    assert coarse.valid or {v.rule for v in coarse.violations} == {"memory"}
+    assert coarse.valid or not fits
     fixed = ~problem.clonable
     assert (coarser.fine(chip_of)[fixed] == start[fixed]).all()
     assert (coarse.weight_bytes == fine.weight_bytes).all()
-    assert (coarse.memory_bytes <= fine.memory_bytes).all() or problem.streams
     for name in ("chip_busy_s", "link_busy_s", "host_in_busy_s", "host_out_busy_s"):
         np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-12)
     source, target = (
