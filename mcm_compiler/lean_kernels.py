@@ -24,3 +24,15 @@ def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     compiled = njit(cache=True, nogil=True, _nrt=False)(function)  # pyright: ignore[reportCallIssue]
     return cast("Callable[_P, _R]", compiled)
+
+
+def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`lean_njit` for a function that becomes part of all that call it.
+
+    A call with a dozen arrays takes longer than what the smallest kernels do.
+
+    Args:
+        function: what to compile, as for `lean_njit`.
+    """
+    compiled = njit(nogil=True, _nrt=False, forceinline=True)(function)  # pyright: ignore[reportCallIssue]
+    return cast("Callable[_P, _R]", compiled)

@@ -73,6 +73,7 @@ PLACE: tuple[str, ...] = (
     "mcm_compiler/ring_routes.py",
     f"{PASSES}/mapping/loads/ring_kernels.py",
     f"{PASSES}/mapping/loads/shared_items.py",
+    f"{PASSES}/mapping/loads/chip_memory.py",
     f"{PASSES}/mapping/loads/reference.py",
     "mcm_compiler/clone_closure.py",
 )

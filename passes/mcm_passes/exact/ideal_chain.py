@@ -17,6 +17,7 @@ from mcm_passes.exact.ideal_windows import (
     beside_no_dependency,
     window_cost,
 )
+from mcm_passes.mapping.loads.chip_memory import streamed_weights
 from mcm_passes.solver.rule_graph import Words
 
 SLACK = 1e-9
@@ -247,10 +248,16 @@ def _period(
     period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)
     period_s = max(period_s, cost.out_bytes / package.host_bytes_per_s)
     period_s = max(period_s, cuts.crossing_bytes[j] / package.link_bytes_per_s)
-    over = room - package.sram_room[k]
-    if over > 0:
-        needed = over + package.stream_buffers * cost.largest_weight
-        if package.stream_bytes_per_s == 0.0 or needed > cost.weight_room:
-            return np.inf
-        period_s = max(period_s, package.block_bytes * needed / package.stream_bytes_per_s)
+    streamed = streamed_weights(
+        room,
+        cost.weight_room,
+        cost.largest_weight,
+        package.sram_room[k],
+        package.stream_bytes_per_s > 0.0,
+        package.stream_buffers,
+    )
+    if streamed < 0:
+        return np.inf
+    if streamed > 0:
+        period_s = max(period_s, package.block_bytes * streamed / package.stream_bytes_per_s)
     return float(period_s)

@@ -11,7 +11,6 @@ from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.ring_routes import (
     CLONED,
-    COLLECTED,
     EVERYWHERE,
     FROM_HOST,
     TO_HOST,
@@ -23,7 +22,7 @@ from mcm_passes.mapping.loads.ring_kernels import (
     MADE,
     RECEIVED,
     count_host,
-    count_way,
+    count_tensor,
 )
 
 
@@ -151,27 +150,35 @@ def _count_tensors(
                     totals[HELD, c] += p.amount[t, MADE]
             continue
         source = 0 if kind & FROM_HOST else int(chip_of[p.tensor_producer[t]])
-        last = -1
-        for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-            c = int(chip_of[p.readers[e]])
-            stamp[c] = t
-            last = max(last, c)
-        if kind & FROM_HOST and last < 0:
+        if kind & FROM_HOST and p.reader_ptr[t] == p.reader_ptr[t + 1]:
             continue
         if kind & EVERYWHERE:
-            for c in range(last + 1):
-                if stamp[c] == t:
+            for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
+                c = chip_of[p.readers[e]]
+                if stamp[c] != t:
+                    stamp[c] = t
                     totals[HOST_IN, c] += p.amount[t, ENTERED]
                     totals[HELD, c] += p.amount[t, RECEIVED]
             continue
         if kind & (FROM_HOST | TO_HOST):
             count_host(p.kind, p.amount, t, source, last_used, 1, totals)
-        end = max(last, last_used) if kind & COLLECTED else last
-        leaves[t] = end > source or (kind & TO_HOST) > 0
-        if count_way(p.kind, p.amount, p.passed_s, t, source, end, 1, busy, totals):
-            for c in range(source + 1, last + 1):
-                if stamp[c] == t:
-                    totals[HELD, c] += p.amount[t, RECEIVED]
+        leaves[t] = (kind & TO_HOST) > 0
+        leaves[t] |= count_tensor(
+            p.kind,
+            p.amount,
+            p.passed_s,
+            t,
+            p.reader_ptr,
+            p.readers,
+            chip_of,
+            source,
+            last_used,
+            1,
+            busy,
+            totals,
+            stamp,
+            t,
+        )
 
 
 @lean_njit

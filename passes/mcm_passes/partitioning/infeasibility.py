@@ -179,7 +179,7 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
         n = order.units.size
         held = w.out_bytes.copy()
         np.add.at(held, np.repeat(np.arange(n), np.diff(w.item_ptr)), w.item_bytes)
-        arriving, leaving = w.arriving_bytes[:-1], w.leaving_bytes[1:]
+        arriving, leaving = w.arriving_bytes[:-1].copy(), w.leaving_bytes[1:].copy()
         arriving[0], leaving[-1] = w.entry_bytes, w.exit_bytes
         least[order.units] = np.minimum(least[order.units], held + arriving + leaving)
         own[order.units] = held

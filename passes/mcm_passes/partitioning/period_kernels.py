@@ -13,6 +13,7 @@ from numba import njit
 
 from mcm_compiler.compiled_rules import breaks_rule
 from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.mapping.loads.chip_memory import streamed_weights
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.partitioning.fast_kernels import ProblemArrays, measure
 
@@ -76,12 +77,10 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
     for c in range(num_chips):
         live = int(np.ceil(peak[c] * r.packing))
         memory = weights[c] + totals[HELD, c] + -(-live // r.alignment) * r.alignment
-        streamed = 0
-        over = memory - r.sram_bytes[c]
-        if r.streams and over > 0:
-            streamed = min(over + r.stream_slots * largest[c], weights[c])
-            memory += r.stream_slots * largest[c] - streamed
-        if memory > r.sram_bytes[c]:
+        streamed = streamed_weights(
+            memory, weights[c], largest[c], r.sram_bytes[c], r.streams, r.stream_slots
+        )
+        if streamed < 0:
             return np.inf
         loads[0, c] = busy[c] / r.speed[c]
         loads[1, c] = totals[LINK, c] / r.link_bytes_per_s if c < num_chips - 1 else 0.0

@@ -7,6 +7,7 @@ from numba import njit
 
 from mcm_compiler.partition import Floats
 from mcm_compiler.ring_routes import TO_HOST
+from mcm_passes.mapping.loads.chip_memory import streamed_weights
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK, LIVE
 from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacedProblem, PlacementState
 
@@ -57,18 +58,15 @@ def _streamed(p: PlacedProblem, s: PlacementState, c: int) -> int:
     # All that stays on the chip is an upper limit of what is live at once.
     if fixed + int(np.ceil(s.totals[LOCAL, c] * p.packing)) <= p.sram_room[c]:
         return 0
-    over = fixed + int(np.ceil(_peak(p, s, c) * p.packing)) - p.sram_room[c]
-    if over <= 0:
-        return 0
-    if not p.streams:
-        return -1
+    needed = fixed + int(np.ceil(_peak(p, s, c) * p.packing))
     largest = 0
-    for k in range(s.size[c]):
+    for k in range(s.size[c] if p.streams else 0):
         v = s.members[c, k]
         for e in range(p.item_ptr[v], p.item_ptr[v + 1]):
-            largest = max(largest, p.item_weight[p.items[e]])
-    needed = int(over + p.stream_slots * largest)
-    return needed if needed <= s.totals[WEIGHT, c] else -1
+            largest = max(largest, int(p.item_weight[p.items[e]]))
+    return streamed_weights(
+        needed, int(s.totals[WEIGHT, c]), largest, p.sram_room[c], p.streams, p.stream_slots
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -22,8 +22,7 @@ from mcm_passes.mapping.loads.ring_kernels import (
     HOST_IN,
     HOST_OUT,
     LIVE,
-    RECEIVED,
-    count_way,
+    count_tensor,
     tensor_columns,
 )
 from mcm_passes.solver.rule_graph import RuleGraph
@@ -246,22 +245,25 @@ def _leave(p: PlacedProblem, s: PlacementState, v: int) -> None:
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, sign: int) -> None:
     """Counts what a tensor takes where its producer and its readers are now, or takes it off."""
     source = 0 if p.kind[t] & FROM_HOST else int(s.chip[p.producer[t]])
-    last = -1
-    for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-        last = max(last, int(s.chip[p.readers[e]]))
-    if p.kind[t] & COLLECTED:
-        last = max(last, s.last[0])
-    if last <= source:
-        if not p.kind[t] & (FROM_HOST | TO_HOST):
-            s.totals[LOCAL, source] += sign * p.amount[t, LIVE]
-        return
-    if count_way(p.kind, p.amount, p.passed_s, t, source, last, sign, s.busy_s, s.totals):
-        s.clock[0] += 1
-        for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-            c = s.chip[p.readers[e]]
-            if c > source and s.stamp[c] != s.clock[0]:
-                s.stamp[c] = s.clock[0]
-                s.totals[HELD, c] += sign * p.amount[t, RECEIVED]
+    s.clock[0] += 1
+    leaves = count_tensor(
+        p.kind,
+        p.amount,
+        p.passed_s,
+        t,
+        p.reader_ptr,
+        p.readers,
+        s.chip,
+        source,
+        s.last[0],
+        sign,
+        s.busy_s,
+        s.totals,
+        s.stamp,
+        s.clock[0],
+    )
+    if not leaves and not p.kind[t] & (FROM_HOST | TO_HOST):
+        s.totals[LOCAL, source] += sign * p.amount[t, LIVE]
 
 
 @lean_njit

@@ -1,10 +1,8 @@
 """What tensors load on their way along the ring, as compiled code: the table in flat arrays.
 
-A search counts a tensor millions of times, here or there, once on and once off. The two functions
-below are all that it takes: `count_way` between chips, `count_host` at the host's channels. What
-stays to the caller is what depends on how it keeps readers: the chips that a tensor which is not
-forwarded arrives on, those that the host sends to directly, and what is live. Property tests hold
-them together with `reference`.
+A search counts a tensor millions of times, here or there, once on and once off. The functions below
+are all that it takes: `count_way` between chips, or `count_tensor` where readers are at hand, and
+`count_host` at the host's channels. Property tests hold them together with `reference`.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.lean_kernels import lean_njit
-from mcm_compiler.partition import Floats, Longs
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_compiler.ring_routes import (
     COLLECTED,
     FORWARDED,
@@ -50,7 +48,7 @@ _KNOWN = {
 }
 
 
-_passing_span = lean_njit(passing_span)
+_passing_span = inlined_njit(passing_span)
 
 
 class TensorColumns(NamedTuple):
@@ -92,8 +90,7 @@ def tensor_columns(table: DemandTable, block_bytes: int = 1) -> TensorColumns:
     )
 
 
-@lean_njit
-def count_way(
+def _count_way(
     kinds: Longs,
     amount: Longs,
     passed_s: Floats,
@@ -140,7 +137,63 @@ def count_way(
     return False
 
 
-@lean_njit
+count_way = lean_njit(_count_way)
+"""`_count_way`, compiled."""
+
+_inlined_way = inlined_njit(_count_way)
+
+
+@inlined_njit
+def count_tensor(
+    kinds: Longs,
+    amount: Longs,
+    passed_s: Floats,
+    t: int,
+    reader_ptr: Longs,
+    readers: Longs | Ints,
+    chip_of: Ints,
+    source: int,
+    last_used: int,
+    sign: int,
+    busy: Floats,
+    totals: Longs | Floats,
+    stamp: Longs,
+    mark: int,
+) -> bool:
+    """Counts a tensor on all links and chips, where its readers are known one by one.
+
+    Args:
+        kinds: as for `count_way`, like the next three.
+        amount: likewise.
+        passed_s: likewise.
+        t: likewise.
+        reader_ptr: CSR of the readers of all tensors.
+        readers: those readers.
+        chip_of: their chips.
+        source: the chip that its way begins on.
+        last_used: the last chip with a unit.
+        sign: 1 to count it, -1 to take it off.
+        busy: as for `count_way`, like the next.
+        totals: likewise.
+        stamp: `[C]`, holds no `mark` yet.
+        mark: to mark chips with.
+
+    Returns:
+        Whether it gets to another chip.
+    """
+    last = last_used if kinds[t] & COLLECTED else -1
+    for e in range(reader_ptr[t], reader_ptr[t + 1]):
+        last = max(last, int(chip_of[readers[e]]))
+    if _inlined_way(kinds, amount, passed_s, t, source, last, sign, busy, totals):
+        for e in range(reader_ptr[t], reader_ptr[t + 1]):
+            c = int(chip_of[readers[e]])
+            if c > source and stamp[c] != mark:
+                stamp[c] = mark
+                totals[HELD, c] += sign * amount[t, RECEIVED]
+    return last > source
+
+
+@inlined_njit
 def count_host(
     kinds: Longs,
     amount: Longs,
