@@ -18,6 +18,7 @@ from mcm_compiler.ring_routes import (
     route,
     route_kinds,
 )
+from mcm_passes.mapping.loads.chip_memory import streamed_weights
 from mcm_passes.mapping.loads.demand_table import (
     Demand,
     Resource,
@@ -103,3 +104,18 @@ def test_a_new_demand_counts_at_once_and_no_compiled_form_overlooks_it():
     tensor_columns(table)
     with pytest.raises(NotImplementedError, match="tensor crosses: HOST_OUT"):
         tensor_columns(wider)
+
+
+@pytest.mark.parametrize(
+    ("needed", "sram", "streams", "expected"),
+    [
+        (100, 100, True, 0),
+        (101, 100, False, -1),
+        # One byte too little: it goes, and as much as both buffers take.
+        (101, 100, True, 1 + 2 * 10),
+        (100 + 60, 100, True, 60 + 2 * 10),
+        (100 + 61, 100, True, -1),
+    ],
+)
+def test_what_a_chip_streams_makes_room_for_its_buffers_too(needed, sram, streams, expected):
+    assert streamed_weights(needed, 80, 10, sram, streams, 2) == expected
