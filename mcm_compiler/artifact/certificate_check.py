@@ -10,7 +10,7 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.other_placements_check import check_other_placements
+from mcm_compiler.artifact.other_placements_check import check_other_placements, equal_shares
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -258,10 +258,7 @@ def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[s
         claim = Claim("pipeline", one.bound.seconds, one.bound.proof, one.bound.argument)
         problem = dataclasses.replace(certificate.problem, limits=limits.first(one.chips_each))
         if reason := _about_pipeline(problem, claim):
-            words = (
-                f"{count_text(one.replicas, 'pipeline')} of {count_text(one.chips_each, 'device')}"
-            )
-            reasons.append(f"for {words}, {reason}")
+            reasons.append(f"for {_words(one.replicas, one.chips_each)}, {reason}")
     return reasons
 
 
@@ -278,9 +275,7 @@ def _about_other_numbers(
     linear = [c for c in others if c.effort == LINEAR]
     tried = [*linear, *([first] if first is not None else []), *others]
     reasons: list[str] = []
-    # Of numbers that leave each the same devices the largest, which comes last, gains most.
-    shares = {scope.devices // count: count for count in range(1, scope.devices + 1)}
-    for each, count in sorted(shares.items(), reverse=True):
+    for count, each in equal_shares(scope.devices):
         if count == scope.pipelines:
             continue
         problem = dataclasses.replace(certificate.problem, limits=limits.first(each))
@@ -291,7 +286,7 @@ def _about_other_numbers(
             if verdicts[-1][0]:
                 break
         else:
-            words = f"{count_text(count, 'pipeline')} of {count_text(each, 'device')}"
+            words = _words(count, each)
             undecided = next((c.undecided for shown, c in verdicts if shown is None), None)
             if undecided is None:
                 raise _not_shown(
@@ -299,6 +294,10 @@ def _about_other_numbers(
                 )
             reasons.append(f"for {words}, {undecided}")
     return reasons
+
+
+def _words(pipelines: int, devices_each: int) -> str:
+    return f"{count_text(pipelines, 'pipeline')} of {count_text(devices_each, 'device')}"
 
 
 def _checker(proof: str) -> ProofChecker | None:

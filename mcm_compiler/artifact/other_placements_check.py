@@ -23,7 +23,7 @@ MARGIN = 1e-9
 def equal_shares(devices: int) -> list[tuple[int, int]]:
     """All numbers of equal pipelines that count, with the devices of each, fewest first.
 
-    Of numbers that leave each pipeline as many devices only the largest does.
+    Of numbers that leave each pipeline as many devices only the largest does: it gains most.
     """
     largest = {devices // count: count for count in range(1, devices + 1)}
     return [(count, each) for each, count in sorted(largest.items(), reverse=True)]
