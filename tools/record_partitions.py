@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
+import importlib
 import json
 import math
 import sys
@@ -54,15 +55,12 @@ TOLERANCE = 1e-12
 PLACEMENTS = 12
 """Placements whose loads are recorded, of each problem."""
 
-MODELS = {
-    "ResNet-50": "zoo:resnet50{shape_only=true}",
-    "Inception-V3": "zoo:inception-v3{shape_only=true}",
-    "BERT-large": "zoo:bert-large{shape_only=true}",
-    "NMT unrolled": "zoo:gnmt{shape_only=true}",
-    "T5": "zoo:t5{shape_only=true}",
-    "GPT-2": "zoo:gpt2{shape_only=true}",
-}
-STRICT = frozenset({"ResNet-50", "Inception-V3", "BERT-large"})
+sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
+_packages = importlib.import_module("partition_cases.packages")
+MODELS: dict[str, str] = _packages.MODELS
+STRICT: frozenset[str] = _packages.STRICT
+"""The models of the bench table, and those under the triangle rule, too."""
+
 SMALL = ("ResNet-50", "Inception-V3")
 """Models on which slow strategies run."""
 
