@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
+from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 
@@ -112,11 +113,18 @@ class Wire:
     destinations: tuple[int, ...]
 
 
-HOST = -1
-"""The host's place in `Wire`s and transfers."""
-
-OFF_PACKAGE = -2
-"""The place of off-package memory in transfers."""
+__all__ = [
+    "HOST",
+    "OFF_PACKAGE",
+    "ChipModel",
+    "HostIo",
+    "PackageLimits",
+    "Routing",
+    "ShrinkableTarget",
+    "Target",
+    "TargetFamily",
+    "Wire",
+]
 
 
 class Target(Protocol):
@@ -132,6 +140,11 @@ class Target(Protocol):
 
     @property
     def limits(self) -> PackageLimits: ...
+
+    @property
+    def machine(self) -> Machine:
+        """Devices, channels and routes."""
+        ...
 
     @property
     def source_text(self) -> str:

@@ -9,11 +9,13 @@ import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
 from mcm_compiler.judging import BatchJudge
+from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import ChipModel, PackageLimits, Wire
 from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
+from mcm_hardware.ring_machine import ring_machine
 from mcm_hardware.target_file import parse_ring
 
 
@@ -63,6 +65,11 @@ class RingTarget:
             stream_buffers=STREAM_BUFFERS,
             activation_packing=ACTIVATION_PACKING,
         )
+
+    @property
+    def machine(self) -> Machine:
+        """Devices, channels and routes."""
+        return ring_machine(self.spec)
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""

@@ -1,0 +1,56 @@
+"""A ring of chips as a machine: a channel for each link and each port, and routes along the ring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine, rows_of
+from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
+
+
+def ring_machine(spec: RingSpec) -> Machine:
+    """The machine of a ring package of C chips.
+
+    Channel c, for c below C - 1, is the link from chip c to chip c + 1. Behind the links come a
+    channel from the host to each chip, one from each chip to the host, and one from off-package
+    memory to each chip, where the package has it. Where the host reaches only the ends of the
+    ring, what it exchanges with a chip in between travels over the ring: in by chip 0, out by the
+    last chip.
+    """
+    chips = spec.num_chips
+    last = chips - 1
+    links = range(last)
+    ends = [(c, c + 1) for c in links]
+    ends += [(HOST, c) for c in range(chips)]
+    ends += [(c, HOST) for c in range(chips)]
+    into, out, memory = last, last + chips, last + 2 * chips
+    rates = [spec.link_bytes_per_s] * last + [spec.host_bytes_per_s] * (2 * chips)
+    latencies = [*spec.hop_latency_s, *[spec.host_latency_s] * (2 * chips)]
+    streams = spec.stream_bytes_per_s > 0
+    if streams:
+        ends += [(OFF_PACKAGE, c) for c in range(chips)]
+        rates += [spec.stream_bytes_per_s] * chips
+        latencies += [spec.stream_latency_s] * chips
+    at_ends = spec.host_io == "ends"
+    routes = [list(range(a, b)) for a in range(chips) for b in range(chips)]
+    for c in range(chips):
+        routes.append([into, *range(c)] if at_ends and c != last else [into + c])
+    for c in range(chips):
+        routes.append([*range(c, last), out + last] if at_ends and c else [out + c])
+    routes += [[memory + c] if streams else [] for c in range(chips)]
+    cuts = np.zeros(len(ends), np.bool_)
+    cuts[:last] = spec.switching == "cut_through"
+    return Machine(
+        family="ring",
+        memory_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
+        speed=np.array([chip.speed for chip in spec.chips], np.float64),
+        channel_bytes_per_s=np.array(rates, np.float64),
+        channel_latency_s=np.array(latencies, np.float64),
+        channel_ends=np.array(ends, np.int32).reshape(len(ends), 2),
+        channel_cuts=cuts,
+        routes=rows_of(routes),
+        channel_slots=spec.channel_slots,
+        buffer_alignment_bytes=spec.reference.alignment_bytes,
+        stream_buffers=STREAM_BUFFERS,
+        activation_packing=ACTIVATION_PACKING,
+    )
