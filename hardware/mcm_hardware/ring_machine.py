@@ -1,4 +1,4 @@
-"""A ring of chips as a machine: a channel for each link and each port, and routes along the ring."""
+"""A ring of chips as a machine: a channel for each link and each port, routes along the ring."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ def ring_machine(spec: RingSpec) -> Machine:
         latencies += [spec.stream_latency_s] * chips
     at_ends = spec.host_io == "ends"
     routes = [list(range(a, b)) for a in range(chips) for b in range(chips)]
-    for c in range(chips):
-        routes.append([into, *range(c)] if at_ends and c != last else [into + c])
-    for c in range(chips):
-        routes.append([*range(c, last), out + last] if at_ends and c else [out + c])
+    routes += [[into, *range(c)] if at_ends and c != last else [into + c] for c in range(chips)]
+    routes += [[*range(c, last), out + last] if at_ends and c else [out + c] for c in range(chips)]
     routes += [[memory + c] if streams else [] for c in range(chips)]
     cuts = np.zeros(len(ends), np.bool_)
     cuts[:last] = spec.switching == "cut_through"
