@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
+
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.partition import CHIP
-from mcm_compiler.target import ChipModel, Wire
+from mcm_compiler.target import HOST, ChipModel, Wire
 
 CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
     "chip_models", derived_from=(GRAPH, CHIP)
@@ -25,3 +28,32 @@ PLANNED_PROPERTY = "mcm.plan"
 
 CHIP_PROPERTY = "mcm.chip"
 """Key in a node's `metadata_props`: its chip."""
+
+
+def dataflow_order(chips: Sequence[int], wires: Sequence[Wire]) -> tuple[int, ...]:
+    """The chips, each behind those that send to it; of several that may be next, the lowest.
+
+    Where tensors only flow towards higher chips, that is ascending. Chips that wait for each other
+    in a circle come last, ascending.
+
+    Args:
+        chips: used chips.
+        wires: all tensors that travel.
+    """
+    before: dict[int, set[int]] = {chip: set() for chip in chips}
+    after: dict[int, set[int]] = {chip: set() for chip in chips}
+    for wire in wires:
+        for chip in wire.destinations:
+            if HOST not in (wire.source, chip) and {wire.source, chip} <= before.keys():
+                before[chip].add(wire.source)
+                after[wire.source].add(chip)
+    ready = sorted(chip for chip in before if not before[chip])
+    order: list[int] = []
+    while ready:
+        chip = heapq.heappop(ready)
+        order.append(chip)
+        for reader in sorted(after[chip]):
+            before[reader].discard(chip)
+            if not before[reader]:
+                heapq.heappush(ready, reader)
+    return (*order, *sorted({*before} - {*order}))

@@ -9,7 +9,7 @@ one entry.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -111,6 +111,14 @@ class Machine:
         first = count * (count + 2)
         return bool(np.any(np.diff(self.routes.ptr[first:]) > 0))
 
+    def next_devices(self, device: int) -> tuple[int, ...]:
+        """The devices that a channel leads to from this one, ascending."""
+        return _ascending(self.channel_ends[self.channel_ends[:, 0] == device, 1])
+
+    def previous_devices(self, device: int) -> tuple[int, ...]:
+        """The devices that a channel leads to this one from, ascending."""
+        return _ascending(self.channel_ends[self.channel_ends[:, 1] == device, 0])
+
     def route(self, source: int, destination: int) -> tuple[int, ...]:
         """The channels from one place to another.
 
@@ -131,6 +139,10 @@ class Machine:
         ends = self.channel_ends[list(channels)]
         found = [int(ends[0, 0]), *(int(end) for end in ends[:, 1])]
         return tuple(place for place in found if place >= 0)
+
+
+def _ascending(places: Ints) -> tuple[int, ...]:
+    return tuple(int(place) for place in np.unique(places[places >= 0]))
 
 
 def route_row(machine: Machine, source: int, destination: int) -> int:
@@ -273,6 +285,19 @@ def _circle_among(stuck: set[int], pairs: Longs) -> list[int]:
         seen.append(at)
         at = before[at]
     return seen[seen.index(at) :][::-1]
+
+
+def same_machine(one: Machine, other: Machine) -> bool:
+    """Whether two machines have the same numbers in all fields."""
+    for field in fields(Machine):
+        ours, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(ours, Rows):
+            same = all(map(np.array_equal, ours, theirs))
+        else:
+            same = np.array_equal(ours, theirs)
+        if not same:
+            return False
+    return True
 
 
 def rows_of(lists: Sequence[Sequence[int]]) -> Rows:

@@ -20,6 +20,7 @@ from mcm_compiler.clone_closure import clone_closure, placed_users
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
+from mcm_compiler.machine import Machine
 from mcm_compiler.rows import Rows
 from mcm_compiler.target import PackageLimits, Routing
 
@@ -82,6 +83,9 @@ class PartitionProblem:
         one_kernel: `[N]`, whether a unit runs as one kernel, so that all that it reads and makes
             is held at once. All True where left out.
         memory: how bytes on a chip are counted, see `MemoryCount`.
+        machine: what the units are placed on, the first `num_chips` devices of it; None for a
+            ring, which `limits` describes. For other machines `limits` has the fastest channel
+            of each kind, and `routing` says nothing.
     """
 
     names: tuple[str, ...]
@@ -108,6 +112,7 @@ class PartitionProblem:
     weight_touched: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     one_kernel: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     memory: MemoryCount = "estimate"
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         for name, like, fill in (

@@ -19,7 +19,7 @@ from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing
 from mcm_compiler.units import bytes_text
 
-Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin"]
+Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
 
 MAX_REPORTED = 20
 """Violations of one rule that are spelled out; a broken partition can have millions."""
@@ -84,7 +84,7 @@ def find_violations(
             that overflows can name the largest; or None.
         names: `[N]`, for the messages; indices where None.
     """
-    found = _out_of_range(chip_of, num_chips, names)
+    found = out_of_range(chip_of, num_chips, names)
     if found:
         return found
     found += _backward_edges(chip_of, edge_source, edge_target, names)
@@ -118,19 +118,39 @@ def find_partition_violations(
         demand_bytes: `[C]`, memory that each chip needs, or None.
     """
     source, target = dependency_edges(problem)
-    limits = np.array(problem.limits.sram_bytes, np.int64)
-    overflows = demand_bytes is not None and bool((demand_bytes > limits).any())
     found = find_violations(
         chip_of,
         source,
         target,
         num_chips=problem.num_chips,
         routing=problem.routing,
-        demand_bytes=demand_bytes,
-        limit_bytes=problem.limits.sram_bytes,
-        node_bytes=_unit_weight_bytes(problem) if overflows else None,
         names=problem.names,
     )
+    ranged = not found or found[0].rule != "range"
+    if demand_bytes is not None and ranged:
+        found += find_overflows(problem, chip_of, demand_bytes)
+    return found + misplaced_pins(problem, chip_of)
+
+
+def find_overflows(
+    problem: PartitionProblem, chip_of: Ints, demand_bytes: Longs
+) -> list[Violation]:
+    """Chips that need more memory than they have.
+
+    Args:
+        problem: what was to be placed.
+        chip_of: `[N]`, chips in range.
+        demand_bytes: `[C]`, memory that each chip needs.
+    """
+    limits = problem.limits.sram_bytes
+    over = bool((demand_bytes > np.array(limits, np.int64)).any())
+    node_bytes = _unit_weight_bytes(problem) if over else None
+    return _overflows(chip_of, demand_bytes, limits, node_bytes, problem.names)
+
+
+def misplaced_pins(problem: PartitionProblem, chip_of: Ints) -> list[Violation]:
+    """Units that are elsewhere than where the user wants them."""
+    found: list[Violation] = []
     moved = np.flatnonzero((problem.pinned_chip >= 0) & (problem.pinned_chip != chip_of))
     for u in moved[:MAX_REPORTED].tolist():
         want, is_on = int(problem.pinned_chip[u]), int(chip_of[u])
@@ -151,7 +171,8 @@ def _name(node: int, names: Sequence[str] | None) -> str:
     return f"node {node}" if names is None else quote(names[node])
 
 
-def _out_of_range(chip_of: Ints, num_chips: int, names: Sequence[str] | None) -> list[Violation]:
+def out_of_range(chip_of: Ints, num_chips: int, names: Sequence[str] | None) -> list[Violation]:
+    """Nodes on chips that do not exist."""
     outside = np.flatnonzero((chip_of < 0) | (chip_of >= num_chips))
     return [
         Violation(

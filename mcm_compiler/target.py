@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.cost import CostModel
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machine import HOST, OFF_PACKAGE, Bools, Machine
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 HostIo = Literal["any", "ends"]
 """Where the host reaches the ring: at every chip, or only at the first and the last one."""
+
+RING = "ring"
+"""The family of machines that `PackageLimits` describes whole."""
 
 Routing = Literal["strict", "relay"]
 """How long dependencies are ruled: `strict` is the paper's chip-triangle rule on the graph as it
@@ -79,6 +82,36 @@ class PackageLimits:
         )
 
 
+def machine_limits(machine: Machine) -> PackageLimits:
+    """The numbers of any machine, for whoever does not look at its routes.
+
+    Rates are those of the fastest channel of a kind, so that times from them are never too long.
+    """
+    ends, rates = machine.channel_ends, machine.channel_bytes_per_s
+
+    def fastest(chosen: Bools) -> float:
+        return float(rates[chosen].max(initial=0.0))
+
+    at_device = ends >= 0
+    between = at_device[:, 0] & at_device[:, 1]
+    at_host = (ends[:, 0] == HOST) & at_device[:, 1] | (ends[:, 1] == HOST) & at_device[:, 0]
+    off_package = (ends[:, 0] == OFF_PACKAGE) & at_device[:, 1]
+    return PackageLimits(
+        num_chips=machine.num_devices,
+        sram_bytes=tuple(machine.memory_bytes.tolist()),
+        link_bytes_per_s=fastest(between),
+        hop_latency_s=float(machine.channel_latency_s[between].min(initial=0.0)),
+        host_io="any",
+        host_bytes_per_s=fastest(at_host),
+        channel_slots=machine.channel_slots,
+        chip_speed=tuple(machine.speed.tolist()),
+        stream_bytes_per_s=fastest(off_package) if machine.streams else 0.0,
+        buffer_alignment_bytes=machine.buffer_alignment_bytes,
+        stream_buffers=machine.stream_buffers,
+        activation_packing=machine.activation_packing,
+    )
+
+
 @dataclass(frozen=True)
 class ChipModel:
     """The part of a model that one chip runs, as a complete ONNX model.
@@ -116,6 +149,7 @@ class Wire:
 __all__ = [
     "HOST",
     "OFF_PACKAGE",
+    "RING",
     "ChipModel",
     "HostIo",
     "PackageLimits",
@@ -124,6 +158,7 @@ __all__ = [
     "Target",
     "TargetFamily",
     "Wire",
+    "machine_limits",
 ]
 
 

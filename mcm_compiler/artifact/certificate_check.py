@@ -14,6 +14,7 @@ from mcm_compiler.artifact.other_placements_check import check_other_placements,
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.machine import Machine, same_machine
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.proofs import ProblemModel, ProofChecker
 from mcm_compiler.registry import PROBLEM_MODELS, PROOF_CHECKERS
@@ -152,6 +153,8 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
         ours, theirs = getattr(derived, field), getattr(said, field)
         if isinstance(ours, PackageLimits):
             _compare_limits(theirs, ours)
+        elif field == "machine":
+            _compare_machines(theirs, ours)
         elif isinstance(ours, np.ndarray):
             if not np.array_equal(ours, theirs):
                 raise differs(*_first_difference(field, ours, theirs, derived))
@@ -171,6 +174,14 @@ def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:
         ours, theirs = getattr(derived, field.name), getattr(said, field.name)
         if ours != theirs:
             raise differs(f"{field.name} is {theirs}, the target has {ours}", "machine")
+
+
+def _compare_machines(said: Machine | None, derived: Machine | None) -> None:
+    same = said is derived
+    if said is not None and derived is not None:
+        same = same_machine(said, derived)
+    if not same:
+        raise differs("its machine is not that of the target", "machine")
 
 
 def _first_difference(

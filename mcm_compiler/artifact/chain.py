@@ -1,4 +1,4 @@
-"""Running the chips of a compiled model one after another, as the ring would."""
+"""Running the chips of a compiled model one after another, as the package would."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.chips import dataflow_order
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution import run_batches
 from mcm_compiler.target import HOST, Wire
@@ -28,7 +29,7 @@ def run_chain(
 
     Args:
         folder: holds `chip_NN.onnx`.
-        chips: chips in ring order.
+        chips: used chips.
         wires: all tensors that travel.
         outputs: graph outputs to return.
         batches: graph inputs by name, one mapping per inference.
@@ -44,7 +45,7 @@ def run_chain(
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
         _deliver(HOST, feeds, wires, inbox)
-    for chip in chips:
+    for chip in dataflow_order(chips, wires):
         received = [inbox.pop(chip, {}) for inbox in inboxes]
         made = run_batches(folder / layout.chip_file(chip), received, stock=stock)
         for inbox, tensors in zip(inboxes, made, strict=True):

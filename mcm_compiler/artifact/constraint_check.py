@@ -1,4 +1,4 @@
-"""Whether the chips of an output folder obey the rules of the ring."""
+"""Whether the chips of an output folder obey the rules of their package."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.machine_rules import find_machine_violations
 from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import HOST, ChipModel, Target, Wire
+from mcm_compiler.target import HOST, RING, ChipModel, Target, Wire
 
 
 def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Target) -> str:
@@ -33,14 +34,15 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     refuse_overlap(manifest, target)
     chip_of, names, edges = _dependencies(manifest.wires, chips)
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
-    violations = find_violations(
-        np.array(chip_of, dtype=np.int32),
-        np.ascontiguousarray(pairs[:, 0]),
-        np.ascontiguousarray(pairs[:, 1]),
-        num_chips=target.limits.num_chips,
-        routing="strict",
-        names=names,
-    )
+    placed = np.array(chip_of, dtype=np.int32)
+    source, reader = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+    devices, ring = target.limits.num_chips, target.machine.family == RING
+    if ring:
+        violations = find_violations(
+            placed, source, reader, num_chips=devices, routing="strict", names=names
+        )
+    else:
+        violations = find_machine_violations(placed, source, reader, target.machine, devices, names)
     if violations:
         raise CompileError(
             [
@@ -48,6 +50,8 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
                 for v in violations
             ]
         )
+    if not ring:
+        return f"acyclic, with a route for every tensor of {len(chips)} devices"
     text = f"acyclic, no chip skipped, {manifest.routing} routing"
     return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
 
@@ -62,7 +66,9 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
     if manifest.replicas == 1:
         return
     fault = ""
-    if manifest.replicas * each > limits.num_chips:
+    if target.machine.family != RING:
+        fault = f"need shares that are alike, and those of {quote(target.name)} may differ"
+    elif manifest.replicas * each > limits.num_chips:
         have = f"{quote(target.name)} has {limits.num_chips}"
         fault = f"take {manifest.replicas * each} chips, {have}"
     elif any(entry.chip >= each for entry in manifest.chips):

@@ -5,14 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.certificate.problem_arrays import Array
-from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.target import HOST, OFF_PACKAGE
 
 
-def channel_arrays(limits: PackageLimits) -> dict[str, Array]:
+def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
     """`[K]` each: source and destination of every channel, its rate, and its delay.
 
-    The host is -1, memory outside the package -2.
+    The host is -1, memory outside the package -2; further places as in `mcm_compiler.machine`.
     """
+    if (machine := problem.machine) is not None:
+        return {
+            "channel.source": np.ascontiguousarray(machine.channel_ends[:, 0], np.int32),
+            "channel.destination": np.ascontiguousarray(machine.channel_ends[:, 1], np.int32),
+            "channel.bytes_per_s": machine.channel_bytes_per_s,
+            "channel.latency_s": machine.channel_latency_s,
+        }
+    limits = problem.limits
     last = limits.num_chips - 1
     at_host = range(limits.num_chips) if limits.host_io == "any" else sorted({0, last})
     rows = [(c, c + 1, limits.link_bytes_per_s, limits.hop_latency_s) for c in range(last)]

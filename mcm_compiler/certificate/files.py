@@ -88,7 +88,7 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
     from safetensors.numpy import save
 
     arrays, machine = problem_to_arrays(certificate.problem)
-    arrays |= channel_arrays(certificate.problem.limits)
+    arrays |= channel_arrays(certificate.problem)
     arrays["placement.device"] = np.ascontiguousarray(certificate.placement, np.int32)
     for name, rows in (("copy", certificate.copies), ("forward", certificate.forwards)):
         put_texts(arrays, f"{name}.of", [row[0] for row in rows])
@@ -165,7 +165,7 @@ def _read_arrays(path: Path) -> dict[str, Array]:
 
 def _certificate(head: Mapping[str, Any], arrays: dict[str, Array]) -> Certificate:
     problem = problem_from_arrays(arrays, head["machine"], head["routing"])
-    for name, wanted in channel_arrays(problem.limits).items():
+    for name, wanted in channel_arrays(problem).items():
         found = arrays.get(name)
         if found is None or found.dtype != wanted.dtype or not np.array_equal(found, wanted):
             raise MalformedError(f"the array {name} is not that of the machine in the head")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.chips import GROUP_PROPERTY
+from mcm_compiler.chips import GROUP_PROPERTY, dataflow_order
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FusionGroup, FusionPlan
 from mcm_compiler.ir.constants import constant_values, consumed_values
@@ -57,7 +57,7 @@ def join(
     """Joins the devices' models along the wires.
 
     Args:
-        chips: in the order of dataflow.
+        chips: of the folder.
         wires: all tensors that travel.
         source: the annotated source model, for inputs that no device reads.
         certificate: says which ops are copies or pass tensors on, and in what order units are.
@@ -69,8 +69,9 @@ def join(
     for value in source.graph.inputs:
         if value.name not in source.graph.initializers:
             work.add_input(value)
-    for chip in chips:
-        work.add(chip)
+    model_of = {chip.chip: chip for chip in chips}
+    for chip in dataflow_order(list(model_of), wires):
+        work.add(model_of[chip])
     work.refuse_leftovers()
     return work.joined(chips[0].model)
 

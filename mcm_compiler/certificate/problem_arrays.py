@@ -15,7 +15,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.rows import Rows
 from mcm_compiler.target import PackageLimits
 
 Array = npt.NDArray[Any]
@@ -80,6 +82,9 @@ def problem_to_arrays(problem: PartitionProblem) -> tuple[dict[str, Array], dict
         name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
         if field.name == "limits":
             _limits_to_arrays(problem.limits, arrays, machine)
+        elif field.name == "machine":
+            if problem.machine is not None:
+                machine_to_arrays(problem.machine, arrays, machine)
         elif field.name != "routing":
             _put(arrays, machine, name, str(field.type), value)
     return arrays, machine
@@ -123,6 +128,7 @@ def problem_from_arrays(
         }
     )
     values: dict[str, Any] = {"limits": limits, "routing": routing}
+    values["machine"] = machine_from_arrays(arrays, machine) if "family" in machine else None
     for field in dataclasses.fields(PartitionProblem):
         if field.name not in values:
             name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
@@ -130,6 +136,63 @@ def problem_from_arrays(
     problem = PartitionProblem(**values)
     _check_sizes(problem)
     return problem
+
+
+_MACHINE_ARRAYS = {
+    "memory_bytes": np.int64,
+    "speed": np.float64,
+    "channel_bytes_per_s": np.float64,
+    "channel_latency_s": np.float64,
+    "channel_cuts": np.bool_,
+}
+"""Vectors of a machine, by field; they are called `machine.<field>`."""
+
+_LEAST_PLACE = -4
+"""The lowest number of a place; see `mcm_compiler.machine`."""
+
+
+def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
+    """Adds the arrays of a machine, and its family to the head; other numbers are in the limits."""
+    for name, dtype in _MACHINE_ARRAYS.items():
+        arrays[f"machine.{name}"] = np.ascontiguousarray(getattr(machine, name), dtype)
+    ends = machine.channel_ends.astype(np.int64) - _LEAST_PLACE
+    arrays["machine.channel_from"] = np.ascontiguousarray(ends[:, 0])
+    arrays["machine.channel_to"] = np.ascontiguousarray(ends[:, 1])
+    arrays["machine.route_ptr"] = np.ascontiguousarray(machine.routes.ptr, np.int64)
+    arrays["machine.route_channels"] = np.ascontiguousarray(machine.routes.entries, np.int64)
+    numbers["family"] = machine.family
+
+
+def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> Machine:
+    """The machine of arrays that `machine_to_arrays` may have made.
+
+    Raises:
+        MalformedError: as `problem_from_arrays`, and for what is wrong with the machine.
+    """
+    ends = [vector(arrays, f"machine.channel_{end}", np.int64) for end in ("from", "to")]
+    ptr = vector(arrays, "machine.route_ptr", np.int64)
+    channels = vector(arrays, "machine.route_channels", np.int64)
+    _check_ptr("machine.route_ptr", ptr, channels.size)
+    if ends[0].size != ends[1].size or any(e.size and e.max() > 2**30 for e in ends):
+        raise MalformedError("the arrays machine.channel_* are no ends of channels")
+    values: dict[str, Any] = {
+        name: _get(arrays, numbers, name, kind)
+        for name, kind in (
+            ("family", "str"),
+            ("channel_slots", "int"),
+            ("buffer_alignment_bytes", "int"),
+            ("stream_buffers", "int"),
+            ("activation_packing", "float"),
+        )
+    }
+    values |= {
+        name: vector(arrays, f"machine.{name}", dtype) for name, dtype in _MACHINE_ARRAYS.items()
+    }
+    channel_ends = (np.stack(ends, axis=1) + _LEAST_PLACE).astype(np.int32)
+    try:
+        return Machine(**values, channel_ends=channel_ends, routes=Rows(ptr, channels))
+    except ValueError as error:
+        raise MalformedError(f"the machine makes no sense: {error}") from error
 
 
 def _limit(

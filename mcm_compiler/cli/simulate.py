@@ -52,6 +52,7 @@ def command(
         compiled.program,
         compiled.limits,
         compiled.graphs,
+        compiled.target.machine,
         compiled.replicas,
     )
     if output_format == "json":

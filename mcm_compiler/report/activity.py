@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mcm_compiler.machine import Machine
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.simulation import ChipActivity, SimulationResult
-from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
 
 Row = dict[str, Any]
 """One object of a JSON array of the report."""
@@ -103,45 +103,31 @@ def heaviest_tensors(
     source: int,
     destination: int,
     count: int,
-    limits: PackageLimits | None = None,
+    machine: Machine | None = None,
 ) -> list[Row]:
-    """The tensors that load a link most, largest first.
-
-    A transfer between chips that are not neighbours loads every link on its way. Where the host
-    reaches only the ends of the ring, that holds for what it exchanges with other chips as well.
+    """The tensors that load a channel most, largest first.
 
     Args:
         program: tells the transfers.
-        source: where the link comes from, as in `LinkActivity`.
+        source: where the channel comes from, as in `LinkActivity`.
         destination: where it goes to.
         count: how many to return.
-        limits: tells what the host reaches; every chip where None.
+        machine: tells the routes; where None, tensors on their way to further places are missed.
     """
     if program is None:
         return []
-    on_the_link = [t for t in program.transfers if _crosses(t, source, destination, limits)]
-    largest = sorted(on_the_link, key=lambda t: -t.size_bytes)[:count]
+    crossing = [t for t in program.transfers if _crosses(t, source, destination, machine)]
+    largest = sorted(crossing, key=lambda t: -t.size_bytes)[:count]
     return [{"name": t.tensor, "bytes": t.size_bytes} for t in largest]
 
 
-def _crosses(
-    transfer: Transfer, source: int, destination: int, limits: PackageLimits | None
-) -> bool:
-    """Whether the way of a transfer goes over a link."""
-    ends = limits is not None and limits.host_io == "ends"
-    last = limits.num_chips - 1 if limits is not None else 0
-    first, final = transfer.source, transfer.destination
-    if first == OFF_PACKAGE:
-        return (first, final) == (source, destination)
-    if first == HOST:
-        first = 0 if ends and final != last else final
-        if source == HOST:
-            return destination == first
-    if final == HOST:
-        final = last if ends and first != 0 else first
-        if destination == HOST:
-            return source == final
-    return 0 <= first <= source < destination <= final
+def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine | None) -> bool:
+    """Whether the route of a transfer goes over a channel."""
+    if machine is None:
+        return (transfer.source, transfer.destination) == (source, destination)
+    route = machine.route(transfer.source, transfer.destination)
+    ends = machine.channel_ends[list(route)]
+    return bool((ends == (source, destination)).all(axis=1).any())
 
 
 def _ops_of_kernels(program: ChipProgram | None) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.machine import Machine
 from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.moves import Move, find_moves
@@ -29,6 +30,7 @@ def find_bottleneck(
     program: LoweredProgram | None,
     limits: PackageLimits | None = None,
     graphs: Mapping[int, ir.Graph] | None = None,
+    machine: Machine | None = None,
 ) -> dict[str, Any] | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
 
@@ -40,6 +42,7 @@ def find_bottleneck(
         limits: numbers of the package.
         graphs: the chips' models by chip. With `limits` and `program` they tell what it would
             take to move the heaviest op of a chip to the chip beside it.
+        machine: tells routes and which chips lie side by side; needed for moves.
     """
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]
     if not resources:
@@ -63,15 +66,15 @@ def find_bottleneck(
         chips = {chip.chip: chip for chip in program.chips} if program else {}
         own = chips.get(worst.chip)
         found["heaviest_ops"] = heaviest_ops(own, LISTED)
-        if program is not None and own is not None and limits is not None and graphs:
+        if program and own and limits and graphs and machine:
             graph = graphs.get(worst.chip)
             if graph is not None and own.kernels:
-                moves = find_moves(_heaviest(own), own, graph, program, simulation, limits)
+                moves = find_moves(_heaviest(own), own, graph, program, simulation, limits, machine)
                 found["moves"] = [_move_row(move, own) for move in moves]
     else:
         found["source"], found["destination"] = worst.source, worst.destination
         found["heaviest_tensors"] = heaviest_tensors(
-            program, worst.source, worst.destination, LISTED, limits
+            program, worst.source, worst.destination, LISTED, machine
         )
     found["text"] = _sentence(found, worst, ranked[1:], simulation)
     return found

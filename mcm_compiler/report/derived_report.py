@@ -144,7 +144,8 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     limits = sources.target.limits
     if sources.manifest.chips_each:
         limits = limits.first(sources.manifest.chips_each)
-    return find_bottleneck(sources.simulation, sources.program, limits, graphs)
+    machine = sources.target.machine
+    return find_bottleneck(sources.simulation, sources.program, limits, graphs, machine)
 
 
 def _rows(keys: tuple[str, str, str], rows: tuple[tuple[str, str, int], ...]) -> list[Derived]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.ir.constants import consumed_values
+from mcm_compiler.machine import Machine
 from mcm_compiler.program import Buffer, ChipProgram, LoweredProgram
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import PackageLimits
@@ -22,8 +23,8 @@ class Move:
 
     Attributes:
         kernel: index of the kernel in its chip's program.
-        moved: that one and those that go along: to the next chip all that depend on it, to the
-            previous one all that it depends on. Ascending.
+        moved: that one and those that go along: to a chip that it sends to all that depend on it,
+            to one that sends to it all that it depends on. Ascending.
         to_chip: where they go.
         need_bytes: SRAM that they need there at most: weights that are not there yet, receive
             buffers for what they read, send buffers for what leaves them, and what passes between
@@ -50,6 +51,7 @@ def find_moves(
     program: LoweredProgram,
     simulation: SimulationResult,
     limits: PackageLimits,
+    machine: Machine,
 ) -> list[Move]:
     """The moves of one kernel, the one that leaves the busier of both chips less busy first.
 
@@ -63,6 +65,7 @@ def find_moves(
         program: the programs of all chips.
         simulation: gives the busy times.
         limits: gives memory and speed of the chips.
+        machine: tells which chips lie beside this one.
     """
     programs = {other.chip: other for other in program.chips}
     busy_s = {activity.chip: activity.busy_s for activity in simulation.chips}
@@ -80,10 +83,12 @@ def find_moves(
                 before[reader].add(writer)
                 after[writer].add(reader)
     found: list[Move] = []
-    for to_chip, linked in ((chip.chip + 1, after), (chip.chip - 1, before)):
+    beside = [(there, after) for there in machine.next_devices(chip.chip)]
+    beside += [(there, before) for there in machine.previous_devices(chip.chip)]
+    for to_chip, linked in beside:
         moved = _closure(kernel, linked)
         there = programs.get(to_chip)
-        if not 0 <= to_chip < limits.num_chips or len(moved) == len(chip.kernels):
+        if to_chip >= limits.num_chips or len(moved) == len(chip.kernels):
             continue
         moving = [node for node in nodes if kernel_of[node.name or ""] in moved]
         seconds = sum(chip.kernels[i].duration_s for i in moved)

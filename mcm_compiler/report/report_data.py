@@ -107,7 +107,8 @@ def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
     limits = result.target.limits
     if (replication := REPLICATION.find(result.model)) is not None:
         limits = limits.first(replication.chips_each)
-    return find_bottleneck(result.simulation, result.program, limits, graphs)
+    machine = result.target.machine
+    return find_bottleneck(result.simulation, result.program, limits, graphs, machine)
 
 
 def verification_data(verification: Verification) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.machine import Machine
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
@@ -20,6 +21,7 @@ def simulation_data(
     program: LoweredProgram,
     limits: PackageLimits,
     graphs: Mapping[int, ir.Graph],
+    machine: Machine,
     replicas: int = 1,
 ) -> dict[str, Any]:
     """The verdict as JSON-able data: what the report says of a simulation.
@@ -29,6 +31,7 @@ def simulation_data(
         program: what was simulated.
         limits: numbers of the package.
         graphs: the chips' models by chip.
+        machine: devices, channels and routes of the package.
         replicas: pipelines like the simulated one side by side.
     """
     period_s = simulation.period_s / replicas
@@ -41,7 +44,7 @@ def simulation_data(
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,
         "latency_s": simulation.latency_s,
-        "bottleneck": find_bottleneck(simulation, program, limits, graphs),
+        "bottleneck": find_bottleneck(simulation, program, limits, graphs, machine),
         "chips": chip_rows(simulation, program, ops_of, limits.sram_bytes),
         "links": link_rows(simulation),
     }

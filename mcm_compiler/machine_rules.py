@@ -1,0 +1,122 @@
+"""The rules of a machine: whether a placement of nodes is valid on it.
+
+Whatever the machine, tensors must have a way to where they are read, and the graph of devices must
+have no circle: with a bounded number of buffers, two devices that wait for each other within one
+inference stand still for good. A ring has further rules, in `ring_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+
+import numpy as np
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.machine import Machine
+from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.ring_rules import (
+    MAX_REPORTED,
+    Violation,
+    dependency_edges,
+    find_overflows,
+    misplaced_pins,
+    out_of_range,
+)
+
+
+def find_machine_violations(
+    chip_of: Ints,
+    edge_source: Ints,
+    edge_target: Ints,
+    machine: Machine,
+    num_devices: int,
+    names: Sequence[str] | None = None,
+) -> list[Violation]:
+    """The rules that a placement breaks; empty where it is valid.
+
+    Args:
+        chip_of: `[N]`, device of each node.
+        edge_source: `[E]`, the node that each dependency comes from.
+        edge_target: `[E]`, the node that each dependency goes to.
+        machine: what they are placed on.
+        num_devices: how many of its devices may be used, the first ones.
+        names: `[N]`, for the messages; indices where None.
+    """
+    if found := out_of_range(chip_of, num_devices, names):
+        return found
+    source, target = chip_of[edge_source], chip_of[edge_target]
+    lost = np.flatnonzero(~machine.reaches[source, target])
+    found = [
+        Violation(
+            "unreachable",
+            f"{_name(int(edge_target[e]), names)} on device {target[e]} reads "
+            f"{_name(int(edge_source[e]), names)} on device {source[e]}, and no route leads there",
+            (int(edge_source[e]), int(edge_target[e])),
+            (int(source[e]), int(target[e])),
+        )
+        for e in lost[:MAX_REPORTED].tolist()
+    ]
+    if circle := circle_of_devices(source, target):
+        at = {(int(a), int(b)): e for e, (a, b) in enumerate(zip(source, target, strict=True))}
+        steps = [at[step] for step in pairwise(circle)]
+        path = tuple((int(edge_source[e]), int(edge_target[e])) for e in steps)
+        way = " -> ".join(map(str, circle[:MAX_REPORTED]))
+        message = (
+            f"devices wait for each other in a circle, {way}: {_name(path[0][1], names)} reads "
+            f"{_name(path[0][0], names)}"
+        )
+        nodes = tuple(dict.fromkeys(node for step in path for node in step))
+        found.append(Violation("acyclic", message, nodes, tuple(circle), path))
+    return found
+
+
+def find_placement_violations(
+    problem: PartitionProblem, chip_of: Ints, demand_bytes: Longs | None = None
+) -> list[Violation]:
+    """`find_machine_violations` for a placement of a problem, with memory and the user's pins.
+
+    Args:
+        problem: what was to be placed, on a machine of its own.
+        chip_of: `[N]`; entries of clonable units hold the first device with a copy.
+        demand_bytes: `[D]`, memory that each device needs, or None.
+
+    Raises:
+        ValueError: if the problem has no machine, but a ring.
+    """
+    if problem.machine is None:
+        raise ValueError("a ring has rules of its own")
+    source, target = dependency_edges(problem)
+    found = find_machine_violations(
+        chip_of, source, target, problem.machine, problem.num_chips, problem.names
+    )
+    if found and found[0].rule == "range":
+        return found
+    if demand_bytes is not None:
+        found += find_overflows(problem, chip_of, demand_bytes)
+    return found + misplaced_pins(problem, chip_of)
+
+
+def circle_of_devices(source: Ints, target: Ints) -> list[int]:
+    """A circle among dependencies between devices, its first device once more at the end.
+
+    Args:
+        source: device that each dependency comes from.
+        target: device that each goes to.
+    """
+    between = source != target
+    pairs = np.unique(np.stack([source[between], target[between]], axis=1), axis=0)
+    before: dict[int, list[int]] = {}
+    for a, b in pairs.tolist():
+        before.setdefault(b, []).append(a)
+    try:
+        tuple(TopologicalSorter(before).static_order())
+    except CycleError as error:
+        # Given as who is needed by whom, from the last to the first.
+        return list(error.args[1])
+    return []
+
+
+def _name(node: int, names: Sequence[str] | None) -> str:
+    return f"node {node}" if names is None else quote(names[node])
