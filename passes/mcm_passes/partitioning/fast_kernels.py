@@ -63,7 +63,7 @@ class ProblemArrays(NamedTuple):
 
 
 @njit(cache=True)
-def _clone_copies(p: ProblemArrays, chip_of: Ints) -> Bools:
+def clone_copies(p: ProblemArrays, chip_of: Ints) -> Bools:
     """`[K, C]`, the chips that need a copy of each clonable unit."""
     copies = np.zeros((p.num_clonable, p.num_chips), dtype=np.bool_)
     if p.num_clonable:
@@ -75,7 +75,7 @@ def _clone_copies(p: ProblemArrays, chip_of: Ints) -> Bools:
 
 
 @njit(cache=True)
-def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
+def peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, peak of activations that are made and read on one chip, in unit order."""
     num_units = p.compute_s.size
     live = np.zeros(p.num_chips, dtype=np.int64)
@@ -105,7 +105,7 @@ def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 
 
 @njit(cache=True)
-def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
+def needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     """`[C]`, the most that one kernel of each chip reads and makes of what stays there."""
     at_once = np.zeros(p.compute_s.size, dtype=np.int64)
     for t in range(p.kind.size):
@@ -182,7 +182,7 @@ def _count_tensors(
 
 
 @lean_njit
-def _count_weights(
+def count_weights(
     p: ProblemArrays, chip_of: Ints, stamp: Longs, weights: Longs, largest: Longs
 ) -> None:
     """Counts each weight once on each chip that uses it; `stamp[C]` holds -1."""
@@ -221,7 +221,7 @@ def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
     num_units = p.compute_s.size
     num_chips = p.num_chips
-    copies = _clone_copies(p, chip_of)
+    copies = clone_copies(p, chip_of)
     busy = np.zeros(num_chips)
     totals = np.zeros((4, num_chips), dtype=np.int64)
     weights = np.zeros(num_chips, dtype=np.int64)
@@ -241,6 +241,6 @@ def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     stamp = np.full(num_chips, -1, dtype=np.int64)
     _count_tensors(p, chip_of, last_used, copies, stamp, busy, totals, leaves)
     stamp[:] = -1
-    _count_weights(p, chip_of, stamp, weights, largest)
-    peak = _needed_live_bytes(p, chip_of) if p.need else _peak_live_bytes(p, chip_of, leaves)
+    count_weights(p, chip_of, stamp, weights, largest)
+    peak = needed_live_bytes(p, chip_of) if p.need else peak_live_bytes(p, chip_of, leaves)
     return Measured(copies, busy, totals, weights, peak, largest)

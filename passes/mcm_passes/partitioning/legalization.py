@@ -24,7 +24,7 @@ from mcm_compiler.ring_routes import (
     route,
     route_kinds,
 )
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.mapping.models import evaluate
 
 
 def legalize(
@@ -58,6 +58,7 @@ class _Legalizer:
         evaluation = evaluate(problem, partition.chip_of)
         self._chip_of = evaluation.chip_of.tolist()
         self._num_chips = partition.num_chips_used
+        self._ring = problem.machine is None
         self._copies: dict[int, list[int]] = {
             u: [c for c, there in enumerate(row) if there]
             for u, row in zip(
@@ -79,7 +80,8 @@ class _Legalizer:
         bodies: list[list[ir.Node]] = [[] for _ in range(self._num_chips)]
         # Clones first: whatever is rewired below may read them.
         copied = {u: self._clone(u, chips) for u, chips in self._copies.items()}
-        self._plan_relays()
+        if self._ring:
+            self._plan_relays()
         for u, members in enumerate(self._problem.members):
             if u in copied:
                 for chip, nodes in copied[u].items():

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_compiler.target import Routing, Target
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.mapping.models import evaluate
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.problem_files.pins import known_names, match_pins

@@ -16,9 +16,8 @@ from mcm_compiler.partition import (
     PartitionStrategy,
 )
 from mcm_compiler.units import bytes_text, count_text
+from mcm_passes.mapping.models import evaluate, periods_of
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import all_weights, heaviest_weight, impossible
 
 
@@ -52,7 +51,7 @@ def solve(
         raise CompileError(faults)
     bound = lower_bound(problem)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
-    outcome = strategy.solve(problem, FastPeriods(problem), rng, budget)
+    outcome = strategy.solve(problem, periods_of(problem), rng, budget)
     if outcome.chip_of is None:
         raise CompileError(_not_found(problem, strategy_text, outcome))
     result = evaluate(problem, outcome.chip_of)

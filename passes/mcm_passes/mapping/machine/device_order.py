@@ -1,0 +1,38 @@
+"""An order of the devices of a machine in which neighbours are close to each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.machine import Machine
+from mcm_compiler.partition import Longs
+
+
+def hops_between(machine: Machine, num_devices: int) -> Longs:
+    """`[D, D]`, channels on the route between the first `num_devices`; very many without a route."""
+    count = machine.num_devices
+    hops = np.diff(machine.routes.ptr[: count * count + 1]).reshape(count, count)
+    hops = np.where(machine.reaches, hops, np.int64(1) << 20)
+    return np.ascontiguousarray(hops[:num_devices, :num_devices])
+
+
+def walk_over_devices(machine: Machine, num_devices: int) -> Longs:
+    """`[D]`, the devices in the order of a walk over all of them that hardly ever jumps.
+
+    From each device it goes on to the nearest one that it has not seen, and of several such to the
+    one that has fewest others beside it (Warnsdorff's rule), so that no corner is left behind.
+    """
+    hops = hops_between(machine, num_devices)
+    near = np.minimum(hops, hops.T)
+    left = np.ones(num_devices, np.bool_)
+    order = np.empty(num_devices, np.int64)
+    beside = (near == 1).sum(axis=1)
+    at = 0
+    for place in range(num_devices):
+        order[place] = at
+        left[at] = False
+        beside[near[at] == 1] -= 1
+        rest = np.flatnonzero(left)
+        if rest.size:
+            at = int(rest[np.lexsort((rest, beside[rest], hops[at, rest]))[0]])
+    return order

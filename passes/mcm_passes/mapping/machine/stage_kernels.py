@@ -1,0 +1,295 @@
+"""The compiled search over stages: which stage each unit is in, and on which device each stage is.
+
+A placement is kept as a number per unit that never falls along a dependency, its stage, and a
+device per stage. So the graph of devices has no circle, whatever moves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
+from mcm_passes.partitioning.fast_kernels import ProblemArrays
+
+UNIT_MOVES, SWAPS = 0.6, 0.9
+"""Shares of all moves up to which a unit changes its stage, and two stages their devices; with the
+rest, two neighbouring stages that do not depend on each other change their numbers."""
+
+FROM_BUSIEST = 0.5
+"""Share of unit moves that begin on the busiest device."""
+
+NEAR = 0.7
+"""Share of unit moves that lead to a neighbouring stage."""
+
+OVERFLOW_COST, SPREAD_COST = 10.0, 1e-3
+"""What memory that is missing costs, per byte of all that there is and in periods; and what a
+second of work or transfers costs beside the busiest resource, so that a search has a slope."""
+
+
+class Package(NamedTuple):
+    """What limits a placement on C devices and L channels.
+
+    Attributes:
+        speed: `[C]`.
+        memory_bytes: `[C]`.
+        bytes_per_s: `[L]`.
+        packing: room that the peak of activations needs, as a multiple.
+        alignment: what buffers are rounded up to.
+        stream_bytes_per_s: rate at which each device streams weights; 0 where it cannot.
+        stream_buffers: buffers that streamed weights pass through.
+    """
+
+    speed: Floats
+    memory_bytes: Longs
+    bytes_per_s: Floats
+    packing: float
+    alignment: int
+    stream_bytes_per_s: float
+    stream_buffers: int
+
+
+class Graph(NamedTuple):
+    """Dependencies between the units that have a place of their own.
+
+    Attributes:
+        units: those units.
+        source: `[E]`, where each dependency comes from.
+        target: `[E]`, where it goes to.
+        before_ptr: `[N + 1]`, CSR of the units that each one reads from.
+        before: those units.
+        after_ptr: `[N + 1]`, CSR of the units that read from each one.
+        after: those units.
+        pinned: `[N]`, the device that each unit must be on, or -1.
+    """
+
+    units: Longs
+    source: Longs
+    target: Longs
+    before_ptr: Longs
+    before: Longs
+    after_ptr: Longs
+    after: Longs
+    pinned: Longs
+
+
+@njit(cache=True)
+def cost_of(
+    p: ProblemArrays, routes: RouteArrays, package: Package, chip_of: Ints
+) -> tuple[float, float, int]:
+    """What a search compares, the period, or infinity where memory is missing, and who is busiest.
+
+    The busiest is a device, or C plus a channel.
+    """
+    found = loads_on_machine(p, routes, chip_of)
+    period_s, spread_s, busiest = 0.0, 0.0, 0
+    missing, room = 0.0, 0.0
+    for c in range(p.num_chips):
+        busy = found.busy_s[c] / package.speed[c]
+        spread_s += busy * busy
+        if busy > period_s:
+            period_s, busiest = busy, c
+        peak = int(np.ceil(found.peak[c] * package.packing))
+        peak = -(-peak // package.alignment) * package.alignment
+        over = found.weights[c] + found.held[c] + peak - package.memory_bytes[c]
+        room += package.memory_bytes[c]
+        if over > 0 and package.stream_bytes_per_s > 0.0:
+            buffers = package.stream_buffers * found.largest[c]
+            streamed = min(over + buffers, found.weights[c])
+            over += buffers - streamed
+            seconds = streamed / package.stream_bytes_per_s
+            if seconds > period_s:
+                period_s, busiest = seconds, c
+        missing += max(over, 0)
+    total_s = 0.0
+    for k in range(package.bytes_per_s.size):
+        busy = found.channel_bytes[k] / package.bytes_per_s[k]
+        total_s += busy
+        if busy > period_s:
+            period_s, busiest = busy, p.num_chips + k
+    spread_s = spread_s / max(period_s, 1e-30) / p.num_chips
+    cost = period_s + SPREAD_COST * (spread_s + total_s / package.bytes_per_s.size)
+    cost += OVERFLOW_COST * (period_s + 1e-9) * missing / max(room, 1.0)
+    return cost, np.inf if missing > 0 else period_s, busiest
+
+
+@njit(cache=True)
+def search_stages(
+    p: ProblemArrays,
+    routes: RouteArrays,
+    package: Package,
+    graph: Graph,
+    stage_of: Longs,
+    device_of: Longs,
+    best_of: Ints,
+    best: Floats,
+    current: Floats,
+    draws: Floats,
+    worse: Floats,
+) -> int:
+    """Tries a move for each row of `draws`, and keeps those that are better, or a little worse.
+
+    Args:
+        p: the problem.
+        routes: of the machine.
+        package: what limits a placement.
+        graph: dependencies.
+        stage_of: `[N]`, changed in place.
+        device_of: `[C]`, device of each stage; changed in place.
+        best_of: `[N]`, the best placement so far; changed in place.
+        best: `[2]`, its cost and period; changed in place.
+        current: `[2]`, cost and busiest resource of the present placement; changed in place.
+        draws: `[M, 4]`, random numbers from 0 to 1.
+        worse: `[M]`, how much worse a move may be, as a share.
+
+    Returns:
+        Placements that were evaluated.
+    """
+    evaluations = 0
+    chip_of = _placement(stage_of, device_of, best_of.size)
+    stages = device_of.size
+    for i in range(draws.shape[0]):
+        kind, first, second, third = draws[i]
+        if kind < UNIT_MOVES:
+            u = _pick_unit(graph, chip_of, int(current[1]), first, third)
+            old = stage_of[u]
+            new = _pick_stage(graph, stage_of, u, stages, device_of, second, third)
+            if new == old:
+                continue
+            stage_of[u] = new
+            chip_of[u] = device_of[new]
+        else:
+            a = int(first * stages)
+            if kind < SWAPS:
+                b = int(second * stages)
+                if a == b:
+                    continue
+                device_of[a], device_of[b] = device_of[b], device_of[a]
+                for u in graph.units:
+                    chip_of[u] = device_of[stage_of[u]]
+            else:
+                if a + 1 < stages:
+                    _change_numbers(graph, stage_of, device_of, a)
+                continue
+        cost, period_s, busiest = cost_of(p, routes, package, chip_of)
+        missing = _misplaced(graph, chip_of)
+        cost *= 1.0 + missing
+        evaluations += 1
+        if cost <= current[0] * (1.0 + worse[i]):
+            current[0], current[1] = cost, busiest
+            if missing == 0 and (period_s < best[1] or (period_s == best[1] and cost < best[0])):
+                best[0], best[1] = cost, period_s
+                best_of[:] = chip_of
+        elif kind < UNIT_MOVES:
+            stage_of[u] = old
+            chip_of[u] = device_of[old]
+        else:
+            device_of[a], device_of[b] = device_of[b], device_of[a]
+            for u in graph.units:
+                chip_of[u] = device_of[stage_of[u]]
+    return evaluations
+
+
+@njit(cache=True)
+def _placement(stage_of: Longs, device_of: Longs, count: int) -> Ints:
+    chip_of = np.empty(count, np.int32)
+    for u in range(count):
+        chip_of[u] = device_of[stage_of[u]]
+    return chip_of
+
+
+@njit(cache=True)
+def _misplaced(graph: Graph, chip_of: Ints) -> int:
+    """Units that are not where the user wants them."""
+    count = 0
+    for u in graph.units:
+        count += graph.pinned[u] >= 0 and graph.pinned[u] != chip_of[u]
+    return count
+
+
+@njit(cache=True)
+def _pick_unit(graph: Graph, chip_of: Ints, busiest: int, first: float, third: float) -> int:
+    """A unit, often one of the busiest device."""
+    count = graph.units.size
+    u = int(graph.units[int(first * count)])
+    if third >= FROM_BUSIEST:
+        return u
+    start = int(first * count)
+    for k in range(count):
+        v = int(graph.units[(start + k) % count])
+        if chip_of[v] == busiest:
+            return v
+    return u
+
+
+@njit(cache=True)
+def _pick_stage(
+    graph: Graph,
+    stage_of: Longs,
+    u: int,
+    stages: int,
+    device_of: Longs,
+    second: float,
+    third: float,
+) -> int:
+    """A stage that the unit may move to, its own if there is no other."""
+    low, high = 0, stages - 1
+    for k in range(graph.before_ptr[u], graph.before_ptr[u + 1]):
+        low = max(low, stage_of[graph.before[k]])
+    for k in range(graph.after_ptr[u], graph.after_ptr[u + 1]):
+        high = min(high, stage_of[graph.after[k]])
+    old = int(stage_of[u])
+    if graph.pinned[u] >= 0:
+        for s in range(low, high + 1):
+            if device_of[s] == graph.pinned[u]:
+                return s
+    if second < NEAR:
+        new = old + (1 if second < NEAR / 2 else -1)
+        return min(max(new, low), high)
+    return low + min(int((second - NEAR) / (1.0 - NEAR) * (high - low + 1)), high - low)
+
+
+@njit(cache=True)
+def _change_numbers(graph: Graph, stage_of: Longs, device_of: Longs, a: int) -> None:
+    """Lets stages `a` and `a + 1` change numbers, where nothing leads from one to the other."""
+    for e in range(graph.source.size):
+        if stage_of[graph.source[e]] == a and stage_of[graph.target[e]] == a + 1:
+            return
+    for u in graph.units:
+        if stage_of[u] == a:
+            stage_of[u] = a + 1
+        elif stage_of[u] == a + 1:
+            stage_of[u] = a
+    device_of[a], device_of[a + 1] = device_of[a + 1], device_of[a]
+
+
+@njit(cache=True)
+def cut_order(
+    work: Floats, memory: Longs, stages: int, room: int, period_s: float, stage_at: Longs
+) -> bool:
+    """Fills stages one after the other along an order, each up to a period and to its memory.
+
+    Args:
+        work: `[n]`, seconds of the unit at each position.
+        memory: `[n]`, bytes of weights that it brings.
+        stages: how many there are.
+        room: bytes that a stage has.
+        period_s: seconds that a stage has.
+        stage_at: `[n]`, stage of each position; filled in.
+
+    Returns:
+        Whether the stages suffice.
+    """
+    stage, busy, held = 0, 0.0, 0
+    for i in range(work.size):
+        if i and (busy + work[i] > period_s or held + memory[i] > room) and busy + held > 0:
+            stage, busy, held = stage + 1, 0.0, 0
+            if stage == stages:
+                return False
+        busy += work[i]
+        held += memory[i]
+        stage_at[i] = stage
+    return True

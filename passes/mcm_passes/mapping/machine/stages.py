@@ -1,0 +1,203 @@
+"""The strategy `stages`: a search for machines of any family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Longs, Outcome, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.rows import distinct_rows
+from mcm_passes.mapping.machine.device_order import walk_over_devices
+from mcm_passes.mapping.machine.evaluation import MachineModel, machine_model
+from mcm_passes.mapping.machine.stage_kernels import (
+    Graph,
+    Package,
+    cost_of,
+    cut_order,
+    search_stages,
+)
+from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_passes.partitioning.topological_orders import Order, topological_orders
+from mcm_passes.strategies.search import Search
+
+CHUNK = 512
+"""Moves between two looks at the clock."""
+
+STEPS = 50
+"""Halvings of the period that an order is cut for."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Cuts orders of the units into stages on neighbouring devices, then moves units and stages.
+
+    Moves that make a placement a little worse are taken as well, less and less of them (threshold
+    accepting, Dueck and Scheuer 1990).
+
+    Attributes:
+        orders: topological orders that searches begin with, at least 1; each has its share of the
+            evaluations.
+        worse: share by which a move may be worse at first, at least 0.
+
+    Raises:
+        ValueError: for options out of range.
+    """
+
+    name: ClassVar[str] = "stages"
+    summary: ClassVar[str] = "stages of an order, moved over the devices of any machine"
+    any_machine: ClassVar[bool] = True
+
+    orders: int = 4
+    worse: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.orders < 1:
+            raise ValueError(f"orders is {self.orders}, not at least 1")
+        if not 0 <= self.worse < 1:
+            raise ValueError(f"worse is {self.worse}, not from 0 to below 1")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches until the budget is spent."""
+        search = Search(problem, evaluate, budget)
+        run = _Run(problem)
+        for known in budget.known:
+            search.offer(known, evaluate(known))
+        orders = topological_orders(problem, self.orders)
+        each = max(budget.evaluations // len(orders), 1)
+        for order in orders:
+            if not search.left:
+                break
+            self._from_order(order, run, search, rng, min(each, search.left))
+        return search.outcome("no placement of its stages fits the memory")
+
+    def _from_order(
+        self, order: Order, run: _Run, search: Search, rng: np.random.Generator, evaluations: int
+    ) -> None:
+        run.begin(order)
+        tried = 0
+        while True:
+            if run.period_s < search.best_period_s:
+                search.offer(run.best_of, search.period_of(run.best_of))
+            if tried >= evaluations or not search.left:
+                return
+            worse = self.worse * (1.0 - (tried + np.arange(CHUNK)) / evaluations)
+            made = run.step(rng.random((CHUNK, 4)), np.maximum(worse, 0.0))
+            # A chunk of moves that change no load counts as one, so that every search ends.
+            tried += max(made, 1)
+            search.spend(max(made, 1))
+
+
+class _Run:
+    """One problem, and the search that stands at some placement of it."""
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        model: MachineModel = machine_model(problem)
+        assert problem.machine is not None
+        limits = problem.limits
+        source, target = dependency_edges(problem)
+        count = problem.num_units
+        before = distinct_rows(target, source, count)
+        after = distinct_rows(source, target, count)
+        self._problem = problem
+        self._arrays, self._routes = model.arrays, model.routes
+        self._graph = Graph(
+            units=np.flatnonzero(~problem.clonable),
+            source=source.astype(np.int64),
+            target=target.astype(np.int64),
+            before_ptr=before.ptr,
+            before=before.entries.astype(np.int64),
+            after_ptr=after.ptr,
+            after=after.entries.astype(np.int64),
+            pinned=problem.pinned_chip.astype(np.int64),
+        )
+        self._package = Package(
+            speed=problem.chip_speed,
+            memory_bytes=np.array(limits.sram_bytes, np.int64),
+            bytes_per_s=np.array(problem.machine.channel_bytes_per_s),
+            packing=limits.activation_packing,
+            alignment=limits.buffer_alignment_bytes,
+            stream_bytes_per_s=limits.stream_bytes_per_s,
+            stream_buffers=limits.stream_buffers,
+        )
+        self._devices = walk_over_devices(problem.machine, problem.num_chips)
+        self._stage_of: Longs = np.zeros(count, np.int64)
+        self._device_of: Longs = self._devices.copy()
+        self._best: Floats = np.full(2, np.inf)
+        self._current: Floats = np.full(2, np.inf)
+        self.best_of: Ints = np.zeros(count, np.int32)
+
+    @property
+    def period_s(self) -> float:
+        """Of the best placement since `begin`; infinite where none fits."""
+        return float(self._best[1])
+
+    def begin(self, order: Order) -> None:
+        """Stands at the best cut of an order, on devices beside each other."""
+        self._device_of = self._devices.copy()
+        self._stage_of[:] = 0
+        self._stage_of[order.units] = _stages_along(self._problem, order)
+        self.best_of = self._device_of[self._stage_of].astype(np.int32)
+        cost, period_s, busiest = cost_of(self._arrays, self._routes, self._package, self.best_of)
+        pinned = self._problem.pinned_chip
+        misplaced = int(((pinned >= 0) & (pinned != self.best_of)).sum())
+        cost *= 1.0 + misplaced
+        self._best[:] = cost, np.inf if misplaced else period_s
+        self._current[:] = cost, busiest
+
+    def step(self, draws: Floats, worse: Floats) -> int:
+        """Tries moves; see `search_stages`."""
+        return search_stages(
+            self._arrays,
+            self._routes,
+            self._package,
+            self._graph,
+            self._stage_of,
+            self._device_of,
+            self.best_of,
+            self._best,
+            self._current,
+            draws,
+            worse,
+        )
+
+
+def _stages_along(problem: PartitionProblem, order: Order) -> Longs:
+    """`[n]`, the stage of each position where the order is cut for the shortest period.
+
+    Each weight counts with its first user. Where memory leaves nothing, stages are as equal in
+    work as they can be.
+    """
+    work = problem.compute_s[order.units]
+    brought = np.zeros(problem.num_units, np.int64)
+    rooms = weight_rooms(problem)
+    place = np.full(problem.num_units, problem.num_units)
+    place[order.units] = np.arange(order.units.size)
+    for w in range(rooms.size):
+        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
+        if users.size:
+            brought[users[place[users].argmin()]] += rooms[w]
+    memory = brought[order.units]
+    stages = problem.num_chips
+    stage_at = np.zeros(order.units.size, np.int64)
+    total = float(work.sum())
+    room = int(min(problem.limits.sram_bytes))
+    if not cut_order(work, memory, stages, room, total, stage_at):
+        memory = np.zeros_like(memory)
+    low, high = max(float(work.max(initial=0.0)), total / stages), total
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        if cut_order(work, memory, stages, room, middle, stage_at):
+            high = middle
+        else:
+            low = middle
+    cut_order(work, memory, stages, room, high, stage_at)
+    return stage_at
