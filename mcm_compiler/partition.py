@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -385,6 +385,54 @@ class PartitionStrategy(Protocol):
     ) -> Outcome:
         """Searches for the partition with the smallest period."""
         ...
+
+
+@runtime_checkable
+class AsksJudge(Protocol):
+    """A strategy that may ask the judge of its budget while it searches.
+
+    A portfolio lets it have a look even where a bound of the fast model is met.
+    """
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it does, with its options."""
+        ...
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A strategy that may learn; what it adds to the others is told as `LearnedGain`."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it does, with its options."""
+        ...
+
+
+@runtime_checkable
+class GivesStart(Protocol):
+    """A strategy whose outcome may be the `Budget.start` of those that run after it."""
+
+    @property
+    def gives_start(self) -> bool:
+        """Whether it is, with its options."""
+        ...
+
+
+def asks_judge(strategy: PartitionStrategy) -> bool:
+    """Whether a strategy asks the judge; one that does not say so does not."""
+    return isinstance(strategy, AsksJudge) and strategy.asks_judge
+
+
+def learns(strategy: PartitionStrategy) -> bool:
+    """Whether a strategy learns; one that does not say so does not."""
+    return isinstance(strategy, Learns) and strategy.learns
+
+
+def gives_start(strategy: PartitionStrategy) -> bool:
+    """Whether others may begin with a strategy's outcome; not where it does not say so."""
+    return isinstance(strategy, GivesStart) and strategy.gives_start
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler import spec_text
+from mcm_compiler.capabilities import Capability, check_target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.fact_ledger import FactLedger, Fall
 from mcm_compiler.ir.annotations import AnnotationKey
@@ -80,6 +81,8 @@ class Pass(ABC):
             provides. All others that were derived from the graph are dropped then.
         invalidates: facts that are dropped whatever happens. Older plug-ins declare it; what
             falls with a changed graph need not be declared any more.
+        needs_target: what the target has to be able to do besides telling its numbers; the manager
+            asks before anything runs.
     """
 
     name: ClassVar[str]
@@ -89,6 +92,7 @@ class Pass(ABC):
     provides: ClassVar[tuple[AnyKey, ...]] = ()
     preserves: ClassVar[tuple[AnyKey, ...]] = ()
     invalidates: ClassVar[tuple[AnyKey, ...]] = ()
+    needs_target: ClassVar[tuple[Capability, ...]] = ()
 
     @abstractmethod
     def run(self, model: ir.Model, context: PassContext) -> bool | None:
@@ -173,12 +177,14 @@ class PassManager:
                 them.
 
         Raises:
-            CompileError: from `check`, from a pass, MCM-X005 naming a pass that broke an invariant
+            CompileError: from `check`, MCM-T020 to MCM-T022 for what the target cannot do, from a
+                pass, MCM-X005 naming a pass that broke an invariant
                 or did not provide what it declares, or MCM-X011 for a fact that fell and that no
                 pass of the pipeline makes again.
         """
         present = [k for k in _all_keys(self.passes) if k.present(model)]
         self.check(present)
+        check_target(self.passes, context.target)
         with _graph_out_of_collections():
             _Run(self, model, context).run(wanted)
 

@@ -1,7 +1,8 @@
 """The contract of targets: a package of chips as passes see it.
 
-Passes never import hardware. What they need to know of a package stands in `PackageLimits`;
-what needs code (costs, lowering, simulation) is behind the `Target` protocol.
+Passes never import hardware. What they need to know of a package stands in `PackageLimits`, and
+its costs are behind the `Target` protocol. What else a target can do is a protocol each: `Lowers`,
+`Simulates`, `JudgesBatches`, `ShrinkableTarget`. `mcm_compiler.capabilities` asks for them.
 """
 
 from __future__ import annotations
@@ -152,9 +153,12 @@ __all__ = [
     "RING",
     "ChipModel",
     "HostIo",
+    "JudgesBatches",
+    "Lowers",
     "PackageLimits",
     "Routing",
     "ShrinkableTarget",
+    "Simulates",
     "Target",
     "TargetFamily",
     "Wire",
@@ -198,6 +202,11 @@ class Target(Protocol):
         """The fast analytic model of one chip."""
         ...
 
+
+@runtime_checkable
+class Lowers(Protocol):
+    """A target that turns the chips' models into programs."""
+
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers.
 
@@ -206,9 +215,19 @@ class Target(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class Simulates(Protocol):
+    """A target that plays lowered programs."""
+
     def simulator(self) -> Simulator:
         """The judge of lowered programs for this package."""
         ...
+
+
+@runtime_checkable
+class JudgesBatches(Protocol):
+    """A target whose simulator also judges many placements of one problem at once."""
 
     def batch_judge(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]

@@ -189,7 +189,7 @@ def check_folder(
         "structure": lambda: check_structure(folder, manifest),
         "source": source,
         "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
-        "memory": lambda: check_memory(opened.chips, manifest.wires, opened.target, opened.program),
+        "memory": lambda: _check_memory(opened),
         "simulation": lambda: _check_simulation(opened),
         "certificate": certificate,
         "bound": bound,
@@ -236,6 +236,13 @@ def _notes(
     if step == "equality" and verdicts:
         return weakness_warnings(verdicts[0].weak, verdicts[0].structure)
     return []
+
+
+def _check_memory(opened: OpenedFolder) -> str:
+    if layout.PROGRAM not in opened.manifest.files:
+        # The report of such a folder has no figure of a program, which `figures` makes sure of.
+        return "nothing was lowered at compile time"
+    return check_memory(opened.chips, opened.manifest.wires, opened.target, opened.program)
 
 
 def _check_simulation(opened: OpenedFolder) -> str:

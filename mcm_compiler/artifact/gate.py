@@ -73,7 +73,9 @@ class OpenedFolder:
         """The target's judge on the program; played once for each number of inferences."""
         found = self._verdicts.get(inferences)
         if found is None:
-            found = self.target.simulator().run(self.program, inferences)
+            from mcm_compiler.capabilities import simulator_of
+
+            found = simulator_of(self.target).run(self.program, inferences)
             self._verdicts[inferences] = found
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.program_difference import first_difference
 from mcm_compiler.buffer_overlap import overlapping_buffers
+from mcm_compiler.capabilities import lowering_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import ChipModel, Target, Wire
@@ -23,7 +24,8 @@ def check_memory(
 
     Raises:
         CompileError: MCM-V040 for two buffers that overlap while both are taken, MCM-V041 for
-            one outside SRAM, MCM-V042 where lowering the chips' models gives another program.
+            one outside SRAM, MCM-V042 where lowering the chips' models gives another program,
+            MCM-T020 where the target does not lower.
     """
     faults: list[Diagnostic] = []
     limits = target.limits.sram_bytes
@@ -47,7 +49,7 @@ def check_memory(
         ]
     if faults:
         raise CompileError(faults)
-    if (found := first_difference(target.lower(chips, wires), program)) is not None:
+    if (found := first_difference(lowering_of(target).lower(chips, wires), program)) is not None:
         place, difference = found
         raise CompileError(
             Diagnostic(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from mcm_compiler.capabilities import batch_judging_of
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import JoinedModel, differs
 from mcm_compiler.judging import BatchJudge, Verdict
@@ -66,19 +67,16 @@ class _LateJudge:
     """The simulator of the package for many placements, built when it is first asked."""
 
     def __init__(self, problem: PartitionProblem, joined: JoinedModel, target: Target) -> None:
-        self._make: Callable[[], BatchJudge] | None = None
+        self._of = (joined.model, problem, joined.plan.group_names)
+        self._judging = batch_judging_of(target)
         self._made: BatchJudge | None = None
-        # A target of a plug-in may have none.
-        build = getattr(target, "batch_judge", None)
-        if build is not None:
-            self._make = lambda: build(joined.model, problem, joined.plan.group_names)
 
     def periods(self, placements: Ints, place: str) -> Floats:
         """Seconds between inferences of one pipeline, `[R]`; infinite where it does not run."""
         if self._made is None:
-            if self._make is None:
+            if self._judging is None:
                 raise differs("the target simulates no placements, and some were", place)
-            self._made = self._make()
+            self._made = self._judging.batch_judge(*self._of)
         found = self._made.judge(placements)
         runs = found.verdict == Verdict.RUNS
         return np.where(runs, found.period_s, np.inf)

@@ -31,6 +31,7 @@ def command(
     The files are compared with the hashes of the manifest before anything is simulated.
     """
     from mcm_compiler.artifact.simulate import read_compiled
+    from mcm_compiler.capabilities import simulator_of
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
     from mcm_compiler.report.simulation_data import simulation_data
@@ -41,7 +42,7 @@ def command(
     compiled = read_compiled(folder)
     if trace is not None:
         refuse_large_trace(compiled.program, inferences)
-    simulator = compiled.target.simulator()
+    simulator = simulator_of(compiled.target)
     simulation = simulator.run(compiled.program, inferences)
     if trace is not None:
         timeline = simulator.timeline(compiled.program, inferences)

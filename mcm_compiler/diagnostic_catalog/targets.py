@@ -107,4 +107,31 @@ few hundred MiB of memory; or a timeline of so many inferences was asked for. Th
 the number and the limit. Fewer inferences, or more fusion, help; a program that was changed has
 to be compiled again.""",
     ),
+    CatalogEntry(
+        "MCM-T020",
+        "target lowers nothing",
+        """\
+A target is known by its numbers and its costs; that it also turns the chips' models into programs
+is a capability of its own, which this one's family lacks. The pipeline is refused before anything
+runs where a pass needs it. The hint has the pipeline without such passes: the chips' models are
+written and verified as ever, only schedules and memory plans are missing. Planning with
+`mcmc parallelize` needs no lowering either.""",
+    ),
+    CatalogEntry(
+        "MCM-T021",
+        "target has no simulator",
+        """\
+The family of the target has no simulator, so that nothing plays its programs. Leave the pass
+simulate out of the pipeline; the report then has the figures of the fast model alone, and
+`mcmc check` proves all that does not come from a simulation.""",
+    ),
+    CatalogEntry(
+        "MCM-T022",
+        "target simulates no placements during a search",
+        """\
+The strategy shows placements to the simulator while it searches, and the target has none for that
+(`JudgesBatches` in mcm_compiler/target.py). As a warning: the strategy searched under the fast
+model alone, so that its answer is valid and may be slower than it could be. A strategy that needs
+no simulator says the same in less time; `mcmc strategies` lists them.""",
+    ),
 )

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.capabilities import Capability, lowering_of
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.passes import AnyKey, Pass, PassContext
@@ -22,15 +23,17 @@ class Lower(Pass):
     summary: ClassVar[str] = "schedule ops, plan memory and transfers for each chip"
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
     provides: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
+    needs_target: ClassVar[tuple[Capability, ...]] = ("lowers",)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `PROGRAM`.
 
         Raises:
-            CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit.
+            CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit, and
+                MCM-T020 for a target that does not lower.
         """
         target = context.target
-        program = target.lower(CHIP_MODELS.get(model), WIRES.get(model))
+        program = lowering_of(target).lower(CHIP_MODELS.get(model), WIRES.get(model))
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
         PROGRAM.set(model, program)

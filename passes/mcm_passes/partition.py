@@ -9,7 +9,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler import spec_text
+from mcm_compiler.capabilities import lacking
 from mcm_compiler.cost import NODE_COST
+from mcm_compiler.diagnostics import Severity
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.options import AUTO
 from mcm_compiler.partition import (
@@ -19,6 +21,7 @@ from mcm_compiler.partition import (
     Partition,
     PartitionProblem,
     SearchMonitor,
+    asks_judge,
 )
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
@@ -59,7 +62,8 @@ class PartitionPass(Pass):
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
-        MCM-P014 notes values whose type nothing tells.
+        MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
+        simulator of a target which has none for searches.
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
@@ -94,6 +98,16 @@ class PartitionPass(Pass):
 
         start_s = time.monotonic()
         judge = PACKAGE_JUDGE.find(model) or judge_of(model, problem, context.target)
+        if judge is None and asks_judge(strategy):
+            needed_by = f"strategy '{strategy.name}'"
+            context.report(
+                lacking(
+                    context.target,
+                    "judges_batches",
+                    needed_by=needed_by,
+                    severity=Severity.WARNING,
+                )
+            )
 
         def solve_share(shared: PartitionProblem, *, persist: bool) -> Solved:
             seconds = options.budget_s

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.capabilities import Capability, simulator_of
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.simulation import SIMULATION
@@ -20,10 +21,14 @@ class Simulate(Pass):
     summary: ClassVar[str] = "run the lowered program in the target's simulator"
     requires: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
     provides: ClassVar[tuple[AnyKey, ...]] = (SIMULATION,)
+    needs_target: ClassVar[tuple[Capability, ...]] = ("simulates",)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `SIMULATION`."""
-        simulator = context.target.simulator()
-        result = simulator.run(PROGRAM.get(model), context.options.inferences)
+        """Sets `SIMULATION`.
+
+        Raises:
+            CompileError: MCM-T021 for a target without a simulator.
+        """
+        result = simulator_of(context.target).run(PROGRAM.get(model), context.options.inferences)
         SIMULATION.set(model, result)
         return False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge, Verdict
@@ -112,7 +113,7 @@ def _prepared(case: Case, sram_bytes: int) -> tuple[PartitionProblem, BatchJudge
     model, _, _ = run_passes(case.model.clone(), target, case.options)
     plan = FUSION_PLAN.get(model)
     problem = build_problem(model, target, case.options.routing, plan)
-    return problem, target.batch_judge(model, problem, plan.group_names)
+    return problem, required_batch_judging_of(target).batch_judge(model, problem, plan.group_names)
 
 
 def _assignments(problem: PartitionProblem) -> Ints:

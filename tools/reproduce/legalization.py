@@ -23,6 +23,7 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
@@ -79,7 +80,8 @@ class Replacement:
     def _draw(self, model: ir.Model) -> Ints:
         problem = PARTITION_PROBLEM.get(model)
         groups = FUSION_PLAN.get(model).group_names
-        judge = load_target(self.target).batch_judge(model, problem, groups)
+        judging = required_batch_judging_of(load_target(self.target))
+        judge = judging.batch_judge(model, problem, groups)
         graph = rule_graph(problem)
         solver = BatchSolver.of(graph, self.routing)
         rng = np.random.default_rng(self.seed)

@@ -70,6 +70,11 @@ class ContiguousDp:
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance is {self.tolerance}, not between 0 and 1")
 
+    @property
+    def gives_start(self) -> bool:
+        """Whether its outcome is what others begin with; they ask for the defaults."""
+        return self == ContiguousDp()
+
     def solve(
         self,
         problem: PartitionProblem,

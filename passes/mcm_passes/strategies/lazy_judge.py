@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from mcm_compiler.capabilities import batch_judging_of
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge, Verdicts
 from mcm_compiler.partition import Ints, PartitionProblem
@@ -46,8 +47,8 @@ def judge_of(model: ir.Model, problem: PartitionProblem, target: Target) -> Lazy
         problem: the problem.
         target: the package.
     """
-    build = getattr(target, "batch_judge", None)
-    if build is None:
+    judging = batch_judging_of(target)
+    if judging is None:
         return None
     groups = FUSION_PLAN.get(model).group_names
-    return LazyJudge(lambda: build(model, problem, groups))
+    return LazyJudge(lambda: judging.batch_judge(model, problem, groups))

@@ -21,8 +21,10 @@ from mcm_compiler.partition import (
     PartitionProblem,
     SearchMonitor,
     Start,
+    asks_judge,
+    gives_start,
+    learns,
 )
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import ENOUGH, Search
 
@@ -68,6 +70,11 @@ class Portfolio:
         if not self.slack >= 0:
             raise ValueError(f"slack is {self.slack}, not at least 0")
 
+    @property
+    def asks_judge(self) -> bool:
+        """Whether a member asks the judge of the budget."""
+        return any(asks_judge(strategy_of(text)) for text in self.members)
+
     def solve(
         self,
         problem: PartitionProblem,
@@ -92,7 +99,7 @@ class Portfolio:
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
-            judges = budget.judge is not None and getattr(strategy, "asks_judge", False)
+            judges = budget.judge is not None and asks_judge(strategy)
             met = _meets(search, max(budget.enough_s, settled_s), bound)
             if met and not (judges and judged.improving):
                 continue
@@ -105,12 +112,12 @@ class Portfolio:
             part = dataclasses.replace(
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
-            if getattr(strategy, "learns", False):
+            if learns(strategy):
                 finders.learned.add(self.members[k])
             outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
             search.spend(outcome.evaluations)
             settled_s = max(settled_s, outcome.settled_s)
-            if isinstance(strategy, ContiguousDp) and strategy == ContiguousDp():
+            if gives_start(strategy):
                 start = Start(problem, outcome)
             if outcome.bound is not None and (
                 bound is None or outcome.bound.seconds > bound.seconds
@@ -127,7 +134,7 @@ class Portfolio:
                 judged.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, search.period_of(chip_of))
-        asked = any(getattr(strategy, "asks_judge", False) for strategy in strategies)
+        asked = any(map(asks_judge, strategies))
         outcome = search.outcome(reason, bound)
         found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))

@@ -478,3 +478,21 @@ def test_a_report_of_another_kind(folder: Path, edit: Callable[[Any], None], tex
 def test_no_folder_at_all(tmp_path: Path, verb: str) -> None:
     code, _ = refusal(verb, tmp_path / "gone")
     assert code == "MCM-A004"
+
+
+def test_a_program_that_is_taken_out_is_missed(folder: Path) -> None:
+    """A folder that nothing was lowered for has none; this one's report has its figures."""
+    (folder / "program.json").unlink()
+    rehash(folder)
+    code, text = refusal("check", folder)
+    assert code == "MCM-A005"
+    assert "program.json" in text
+
+    def not_simulated(report: Any) -> None:
+        report["period_s"] = None
+
+    change_json(folder / "report.json", not_simulated)
+    rehash(folder)
+    result = invoke("check", folder)
+    assert result.exit_code == 1
+    assert "FAIL  figures" in result.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from judge_cases.problems import Case, lowered_by_passes
 
+from mcm_compiler.capabilities import simulator_of
 from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import Ints
 
@@ -31,7 +32,7 @@ def disagreements(case: Case, partitions: Ints) -> list[str]:
             if verdicts.verdict[row] != Verdict.OVERFLOWS:
                 found.append(f"{case.source} {row}: it overflows")
         else:
-            result = case.target.simulator().run(program)
+            result = simulator_of(case.target).run(program)
             times = np.array([verdicts.period_s[row], verdicts.latency_s[row]])
             expected = np.array([result.period_s, result.latency_s])
             if not np.allclose(times, expected, rtol=TOLERANCE, atol=0.0):

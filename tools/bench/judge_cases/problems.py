@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import lowering_of, required_batch_judging_of
 from mcm_compiler.chips import CHIP_MODELS, WIRES
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge, Verdict
@@ -61,7 +62,7 @@ def prepare(source: str, target: str = "mcm36") -> Case:
     problem = PARTITION_PROBLEM.get(model)
     groups = FUSION_PLAN.get(model).group_names
     start = time.perf_counter()
-    judge = package.batch_judge(model, problem, groups)
+    judge = required_batch_judging_of(package).batch_judge(model, problem, groups)
     return Case(
         source=source,
         target=package,
@@ -125,7 +126,7 @@ def lowered_by_passes(case: Case, chip_of: Ints) -> LoweredProgram:
 
     options = CompileOptions(passes=TO_CHIPS)
     model, _, _ = run_passes(case.source, case.target, options, after_pass=replace)
-    return case.target.lower(CHIP_MODELS.get(model), WIRES.get(model))
+    return lowering_of(case.target).lower(CHIP_MODELS.get(model), WIRES.get(model))
 
 
 def with_first_copies(problem: PartitionProblem, chip_of: Ints) -> Ints:

@@ -9,6 +9,7 @@ from partition_cases.packages import package
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.target import Routing
@@ -86,7 +87,7 @@ def build_case(spec: CaseSpec) -> Case:
     plan = FUSION_PLAN.get(model)
     problem = build_problem(model, target, spec.routing, plan)
     groups = plan.group_names
-    build = getattr(target, "batch_judge")  # noqa: B009 (targets need not have one)
+    build = required_batch_judging_of(target).batch_judge
     return Case(problem, LazyJudge(lambda: build(model, problem, groups)))
 
 

@@ -13,6 +13,7 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import Verdicts
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Floats, Ints, PartitionProblem
@@ -72,7 +73,7 @@ def measure(
     compiled, _, _ = run_passes(model, package, options)
     problem = PARTITION_PROBLEM.get(compiled)
     groups = FUSION_PLAN.get(compiled).group_names
-    judge = package.batch_judge(compiled, problem, groups)
+    judge = required_batch_judging_of(package).batch_judge(compiled, problem, groups)
     graph = rule_graph(problem)
     solver, rng = BatchSolver.of(graph, routing), np.random.default_rng(seed)
     if population == "near":

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge
 from mcm_compiler.partition import Budget, PartitionProblem
@@ -94,7 +95,7 @@ def study_problem(setting: Setting) -> StudyProblem:
     plan, judge = FUSION_PLAN.get(model), None
     problem = build_problem(model, target, "relay", plan)
     if setting.measure == "judge":
-        judge = target.batch_judge(model, problem, plan.group_names)
+        judge = required_batch_judging_of(target).batch_judge(model, problem, plan.group_names)
     baseline_s = _greedy_period_s(problem, judge)
     if not np.isfinite(baseline_s):
         raise ValueError(f"the heuristic finds nothing valid for {setting.model}")

@@ -1,0 +1,168 @@
+"""What a target can do besides telling its numbers, asked for in one place.
+
+Lowering, simulation and judging in batches are protocols of their own in `mcm_compiler.target`, so
+that a family may lack them. Who needs one asks here; where it is missing, a diagnostic says which
+targets have it and what works without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.registry import TARGETS
+from mcm_compiler.simulation import Simulator
+from mcm_compiler.target import JudgesBatches, Lowers, Simulates, Target
+
+if TYPE_CHECKING:
+    from mcm_compiler.passes import Pass
+
+Capability = Literal["lowers", "simulates", "judges_batches"]
+"""What can be needed of a target: the protocol of that name."""
+
+
+@dataclass(frozen=True)
+class _Lack:
+    code: str
+    protocol: Any
+    message: str
+    instead: str
+
+
+_LACKS: dict[Capability, _Lack] = {
+    "lowers": _Lack(
+        "MCM-T020",
+        Lowers,
+        "lowers no models to programs",
+        "`mcmc parallelize MODEL` plans for it, and `mcmc opt MODEL` with the passes up to "
+        "partition places its ops",
+    ),
+    "simulates": _Lack(
+        "MCM-T021",
+        Simulates,
+        "has no simulator",
+        "`mcmc report FOLDER` shows what the fast model says of a compiled model",
+    ),
+    "judges_batches": _Lack(
+        "MCM-T022",
+        JudgesBatches,
+        "simulates no placements during a search",
+        "`mcmc strategies` lists strategies that search under the fast model alone",
+    ),
+}
+
+
+def lowering_of(target: Target) -> Lowers:
+    """The target as one that lowers.
+
+    Raises:
+        CompileError: MCM-T020 if it does not.
+    """
+    if isinstance(target, Lowers):
+        return target
+    raise CompileError(lacking(target, "lowers"))
+
+
+def simulator_of(target: Target) -> Simulator:
+    """The simulator of the target.
+
+    Raises:
+        CompileError: MCM-T021 if it has none.
+    """
+    if isinstance(target, Simulates):
+        return target.simulator()
+    raise CompileError(lacking(target, "simulates"))
+
+
+def batch_judging_of(target: Target) -> JudgesBatches | None:
+    """The target as one that judges placements in batches; None if it does not."""
+    return target if isinstance(target, JudgesBatches) else None
+
+
+def required_batch_judging_of(target: Target) -> JudgesBatches:
+    """The same for who cannot do without.
+
+    Raises:
+        CompileError: MCM-T022 if it does not.
+    """
+    found = batch_judging_of(target)
+    if found is None:
+        raise CompileError(lacking(target, "judges_batches"))
+    return found
+
+
+def lacking(
+    target: Target,
+    capability: Capability,
+    *,
+    needed_by: str = "",
+    instead: str = "",
+    severity: Severity = Severity.ERROR,
+) -> Diagnostic:
+    """MCM-T020 to MCM-T022: the target cannot do what is needed, and which ones can.
+
+    Args:
+        target: lacks it.
+        capability: what is needed.
+        needed_by: who needs it, such as `pass 'lower'`; empty where the place says so.
+        instead: what works without; empty for what always does.
+        severity: of the diagnostic.
+    """
+    lack = _LACKS[capability]
+    able = ", ".join(targets_with(capability)) or "none that is installed"
+    return Diagnostic(
+        lack.code,
+        f"target {quote(target.name)} {lack.message}"
+        f"{f', which {needed_by} needs' if needed_by else ''}",
+        at=f"target {quote(target.name)}",
+        hint=f"{instead or lack.instead}; targets that can: {able}",
+        severity=severity,
+    )
+
+
+def targets_with(capability: Capability) -> list[str]:
+    """Names of the registered targets that have a capability; one that does not load has none."""
+    found: list[str] = []
+    for registration in TARGETS.registrations():
+        try:
+            target = registration.load()()
+        except Exception:  # noqa: S112 - a stranger's code may raise anything, and others are asked
+            continue
+        if isinstance(target, _LACKS[capability].protocol):
+            found.append(registration.name)
+    return found
+
+
+def check_target(passes: Sequence[Pass], target: Target) -> None:
+    """Checks that a target can do what the passes of a pipeline need, before one runs.
+
+    Raises:
+        CompileError: MCM-T020 to MCM-T022 for each thing that it cannot do; the hint has the
+            pipeline without the passes that need it, and without those that need their facts.
+    """
+    missing: list[Capability] = [
+        name for name, lack in _LACKS.items() if not isinstance(target, lack.protocol)
+    ]
+    faults: list[Diagnostic] = []
+    for capability in missing:
+        needing = [f"pass '{step.name}'" for step in passes if capability in step.needs_target]
+        if needing:
+            rest = ",".join(map(str, _without(passes, missing)))
+            instead = f"--passes '{rest}' does without" if rest else ""
+            needed_by = " and ".join(needing)
+            faults.append(lacking(target, capability, needed_by=needed_by, instead=instead))
+    if faults:
+        raise CompileError(faults)
+
+
+def _without(passes: Sequence[Pass], missing: Sequence[Capability]) -> list[Pass]:
+    kept: list[Pass] = []
+    lost: set[str] = set()
+    for step in passes:
+        if set(step.needs_target) & set(missing) or {key.name for key in step.requires} & lost:
+            lost |= {key.name for key in step.provides}
+        else:
+            kept.append(step)
+    return kept
