@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.passes import Pass, PassContext
-    from mcm_compiler.registry import register_pass
+    from mcm_compiler.registry import (
+        register_pass,
+        register_placement_cost,
+        register_planner,
+        register_problem_model,
+        register_proof_checker,
+        register_sharding_rule,
+        register_strategy,
+        register_target,
+        register_target_family,
+        register_trainer,
+        register_zoo,
+    )
 
 __version__ = "0.1.0"
 
@@ -33,6 +45,16 @@ __all__ = [
     "compile_model",
     "load_target",
     "register_pass",
+    "register_placement_cost",
+    "register_planner",
+    "register_problem_model",
+    "register_proof_checker",
+    "register_sharding_rule",
+    "register_strategy",
+    "register_target",
+    "register_target_family",
+    "register_trainer",
+    "register_zoo",
 ]
 
 _HOME = {
@@ -45,6 +67,16 @@ _HOME = {
     "compile_model": "api",
     "load_target": "api",
     "register_pass": "registry",
+    "register_placement_cost": "registry",
+    "register_planner": "registry",
+    "register_problem_model": "registry",
+    "register_proof_checker": "registry",
+    "register_sharding_rule": "registry",
+    "register_strategy": "registry",
+    "register_target": "registry",
+    "register_target_family": "registry",
+    "register_trainer": "registry",
+    "register_zoo": "registry",
 }
 
 

@@ -10,6 +10,8 @@ import difflib
 import importlib.metadata
 import importlib.util
 import sys
+import traceback
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +62,15 @@ class Registry(Generic[T]):
         """Registers a component of this process (a one-file plug-in, a test).
 
         Raises:
-            CompileError: MCM-X001 if the name is taken by another origin.
+            CompileError: MCM-X001 if the name is taken by another origin, or by an earlier line
+                of the plug-in that is being loaded.
         """
         self._scan()
+        if _loading is not None:
+            _loading.take(self, name)
         self._insert(Registration(name, origin, lambda: component))
+        if _loading is not None:
+            _loading.added.append((self, name))
 
     def remove(self, name: str) -> None:
         """Takes a component out again; a name that is not registered is ignored."""
@@ -122,14 +129,7 @@ class Registry(Generic[T]):
         other = self._registered.get(registration.name)
         # An editable install next to a built one lists the same distribution twice.
         if other is not None and other.origin != registration.origin:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-X001",
-                    f"two {self.kind} registrations are named '{registration.name}'",
-                    at=f"{other.origin} and {registration.origin}",
-                    hint="rename one of them or uninstall its distribution",
-                )
-            )
+            raise twice(self.kind, registration.name, other.origin, registration.origin)
         self._registered[registration.name] = registration
 
 
@@ -155,21 +155,129 @@ ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 _current_plugin: str | None = None
 
 
+class _Loading:
+    """The plug-in file that is being run.
+
+    Attributes:
+        added: what it has registered.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.added: list[tuple[Registry[Any], str]] = []
+        self._path = str(path)
+        self._places: dict[tuple[str, str], str] = {}
+
+    def take(self, registry: Registry[Any], name: str) -> None:
+        """Notes the line that registers a name.
+
+        Raises:
+            CompileError: MCM-X001 if another line has.
+        """
+        lines = [f.lineno for f in traceback.extract_stack() if f.filename == self._path]
+        place = f"{self._path}:{lines[-1]}" if lines else self._path
+        other = self._places.setdefault((registry.group, name), place)
+        if other != place:
+            raise twice(registry.kind, name, other, place)
+
+
+_loading: _Loading | None = None
+
+
+def twice(kind: str, name: str, origin: str, other: str) -> CompileError:
+    """MCM-X001 for a name that two origins register."""
+    return CompileError(
+        Diagnostic(
+            "MCM-X001",
+            f"two {kind} registrations are named '{name}'",
+            at=f"{origin} and {other}",
+            hint="rename one of them or uninstall its distribution",
+        )
+    )
+
+
 def register_pass(cls: type[T]) -> type[T]:
     """Class decorator that registers a pass of this process, for one-file plug-ins."""
-    PASSES.add(cast("Any", cls).name, cls, _current_plugin or cls.__module__)
+    return _by_its_name(PASSES, cls)
+
+
+def register_strategy(cls: type[T]) -> type[T]:
+    """The same for a `PartitionStrategy`."""
+    return _by_its_name(STRATEGIES, cls)
+
+
+def register_planner(cls: type[T]) -> type[T]:
+    """The same for a `Planner`."""
+    return _by_its_name(PLANNERS, cls)
+
+
+def register_trainer(cls: type[T]) -> type[T]:
+    """The same for a `Trainer`."""
+    return _by_its_name(TRAINERS, cls)
+
+
+def register_placement_cost(cls: type[T]) -> type[T]:
+    """The same for a `PlacementCost`."""
+    return _by_its_name(PLACEMENT_COSTS, cls)
+
+
+def register_zoo(cls: type[T]) -> type[T]:
+    """The same for a `ModelBuilder`."""
+    return _by_its_name(ZOO, cls)
+
+
+def register_target(name: str) -> Callable[[T], T]:
+    """Decorator that registers a function without arguments that gives a target or cluster."""
+    return _by_name(TARGETS, name)
+
+
+def register_target_family(name: str) -> Callable[[T], T]:
+    """Decorator that registers a `TargetFamily`: `(name, text)` to a target or cluster."""
+    return _by_name(TARGET_FAMILIES, name)
+
+
+def register_sharding_rule(name: str) -> Callable[[T], T]:
+    """Registers the rule of an op such as `com.acme::Blend`: a function, or a text.
+
+    For a text the decorator is called: `register_sharding_rule("com.acme::Blend")("n c -> n c")`.
+    """
+    return _by_name(SHARDING_RULES, name)
+
+
+def register_proof_checker(name: str) -> Callable[[T], T]:
+    """Registers a `ProofChecker` by the name of its kind of proof; called with the checker."""
+    return _by_name(PROOF_CHECKERS, name)
+
+
+def register_problem_model(name: str) -> Callable[[T], T]:
+    """Registers a `ProblemModel`; called with the model."""
+    return _by_name(PROBLEM_MODELS, name)
+
+
+def _by_its_name(registry: Registry[Any], cls: type[T]) -> type[T]:
+    registry.add(cast("Any", cls).name, cls, _current_plugin or cls.__module__)
     return cls
 
 
+def _by_name(registry: Registry[Any], name: str) -> Callable[[T], T]:
+    def register(component: T) -> T:
+        origin = _current_plugin or str(getattr(component, "__module__", "this process"))
+        registry.add(name, component, origin)
+        return component
+
+    return register
+
+
 def load_plugin(path: Path) -> None:
-    """Runs a one-file plug-in, whose decorators register its components.
+    """Runs a one-file plug-in, whose decorators register its components; once per process.
 
     Raises:
-        CompileError: MCM-X004 if the file is missing or fails while it is imported.
+        CompileError: MCM-X004 if the file is missing or fails while it is imported, MCM-X001 for
+            a name that is taken. Nothing of it stays registered then.
     """
-    global _current_plugin
-    name = f"mcm_plugin_{path.stem}"
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+    global _current_plugin, _loading
+    # Two files of one name are two modules; type hints are resolved in theirs.
+    name = f"mcm_plugin_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -178,18 +286,19 @@ def load_plugin(path: Path) -> None:
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    _current_plugin = str(path)
+    _current_plugin, _loading = str(path), _Loading(path)
     try:
         spec.loader.exec_module(module)
-    except CompileError:
-        del sys.modules[name]
-        raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        for registry, added in _loading.added:
+            registry.remove(added)
+        if isinstance(error, CompileError):
+            raise
         raise CompileError(
             Diagnostic(
                 "MCM-X004", f"the plug-in fails: {type(error).__name__}: {error}", at=str(path)
             )
         ) from error
     finally:
-        _current_plugin = None
+        _current_plugin = _loading = None

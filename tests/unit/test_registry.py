@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import importlib.metadata
+import typing
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mcm_compiler
+from mcm_compiler import registry as registry_module
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import (
     COST_MODELS,
     PASSES,
+    PLACEMENT_COSTS,
+    PLANNERS,
+    PROBLEM_MODELS,
+    PROOF_CHECKERS,
+    SHARDING_RULES,
     STRATEGIES,
     TARGET_FAMILIES,
     TARGETS,
+    TRAINERS,
     ZOO,
     Registry,
     load_plugin,
@@ -174,3 +183,89 @@ def test_a_plugin_that_fails(tmp_path: Path, name: str, text: str | None, part: 
             load_plugin(path)
         assert _code(caught) == "MCM-X004"
         assert part in str(caught.value)
+
+
+BY_THEIR_NAMES = {
+    "register_pass": PASSES,
+    "register_placement_cost": PLACEMENT_COSTS,
+    "register_planner": PLANNERS,
+    "register_strategy": STRATEGIES,
+    "register_trainer": TRAINERS,
+    "register_zoo": ZOO,
+}
+BY_GIVEN_NAMES = {
+    "register_problem_model": PROBLEM_MODELS,
+    "register_proof_checker": PROOF_CHECKERS,
+    "register_sharding_rule": SHARDING_RULES,
+    "register_target": TARGETS,
+    "register_target_family": TARGET_FAMILIES,
+}
+REGISTERS = BY_THEIR_NAMES | BY_GIVEN_NAMES
+
+
+def test_every_registry_is_open_to_a_plugin_of_one_file() -> None:
+    registries = [r for r in vars(registry_module).values() if isinstance(r, Registry)]
+    open_ones = [*REGISTERS.values(), COST_MODELS]
+    assert {r.group for r in registries} <= {r.group for r in open_ones}
+
+
+def _plugin_of(register: str, name: str, definition: str) -> str:
+    imported = f"from mcm_compiler import {register}\n"
+    if register in BY_THEIR_NAMES:
+        return f"{imported}@{register}\nclass {definition}:\n    name = {name!r}\n"
+    return f"{imported}@{register}({name!r})\ndef {definition}():\n    return 1\n"
+
+
+@pytest.mark.parametrize("register", sorted(REGISTERS))
+def test_a_plugin_of_one_file_registers_anything(tmp_path: Path, register: str) -> None:
+    path = tmp_path / "acme.py"
+    path.write_text(_plugin_of(register, "acme_it", "it"))
+    registry_of_kind: Registry[Any] = REGISTERS[register]
+    try:
+        load_plugin(path)
+        assert registry_of_kind.get("acme_it").__name__ == "it"
+        origins = {r.name: r.origin for r in registry_of_kind.registrations()}
+        assert origins["acme_it"] == str(path)
+    finally:
+        registry_of_kind.remove("acme_it")
+    assert getattr(mcm_compiler, register) is getattr(registry_module, register)
+
+
+@pytest.mark.parametrize("register", sorted(REGISTERS))
+def test_a_plugin_that_registers_a_name_twice_is_told_both_lines(
+    tmp_path: Path, register: str
+) -> None:
+    path = tmp_path / "twice.py"
+    first = _plugin_of(register, "acme_twice", "first")
+    path.write_text(first + _plugin_of(register, "acme_twice", "second"))
+    with pytest.raises(CompileError) as caught:
+        load_plugin(path)
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-X001"
+    lines = first.count("\n")
+    # Of a decorated definition Python names the line of the decorator or of the definition.
+    assert found.at in {f"{path}:{line} and {path}:{line + lines}" for line in (2, 3)}, found.at
+    # Neither stays: which of them would run is left to nobody.
+    assert "acme_twice" not in {r.name for r in REGISTERS[register].registrations()}
+
+
+def test_a_plugin_that_fails_leaves_nothing_registered(tmp_path: Path) -> None:
+    path = tmp_path / "half.py"
+    path.write_text(PLUGIN.replace("{tag}", "half") + "raise RuntimeError('no')\n")
+    with pytest.raises(CompileError):
+        load_plugin(path)
+    assert "shout_half" not in {r.name for r in PASSES.registrations()}
+
+
+def test_two_plugins_of_one_file_name_do_not_mix(tmp_path: Path, added_passes: list[str]) -> None:
+    """Type hints are texts that are looked up in the module of a class."""
+    for tag, kind in (("one", "int"), ("two", "float")):
+        path = tmp_path / tag / "same.py"
+        path.parent.mkdir()
+        text = "from __future__ import annotations\n" + PLUGIN.replace("{tag}", tag)
+        text = text.replace("    def run", "    size: Kind = 1\n\n    def run")
+        path.write_text(text + f"Kind = {kind}\n")
+        added_passes.append(f"shout_{tag}")
+        load_plugin(path)
+    assert typing.get_type_hints(PASSES.get("shout_one"))["size"] is int
+    assert typing.get_type_hints(PASSES.get("shout_two"))["size"] is float
