@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.partition import CHIP
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.target import ChipModel, Wire
 
 CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
     "chip_models", derived_from=(GRAPH, CHIP)
@@ -30,23 +30,32 @@ CHIP_PROPERTY = "mcm.chip"
 """Key in a node's `metadata_props`: its chip."""
 
 
-def dataflow_order(chips: Sequence[int], wires: Sequence[Wire]) -> tuple[int, ...]:
-    """The chips, each behind those that send to it; of several that may be next, the lowest.
-
-    Where tensors only flow towards higher chips, that is ascending. Chips that wait for each other
-    in a circle come last, ascending.
+def dataflow_order(chips: Iterable[int], wires: Iterable[Wire]) -> tuple[int, ...]:
+    """The chips, each behind those that send to it; see `ordered_by`.
 
     Args:
         chips: used chips.
         wires: all tensors that travel.
     """
+    return ordered_by(((w.source, c) for w in wires for c in w.destinations), chips)
+
+
+def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[int, ...]:
+    """The chips, each behind those that send to it; of several that may be next, the lowest.
+
+    Where all is sent towards higher chips, that is ascending. Chips that wait for each other in a
+    circle come last, ascending.
+
+    Args:
+        pairs: who sends to whom; the host, and what is sent to oneself, count as nothing.
+        chips: all chips that are to be ordered.
+    """
     before: dict[int, set[int]] = {chip: set() for chip in chips}
-    after: dict[int, set[int]] = {chip: set() for chip in chips}
-    for wire in wires:
-        for chip in wire.destinations:
-            if HOST not in (wire.source, chip) and {wire.source, chip} <= before.keys():
-                before[chip].add(wire.source)
-                after[wire.source].add(chip)
+    after: dict[int, set[int]] = {chip: set() for chip in before}
+    for source, target in pairs:
+        if source != target and {source, target} <= before.keys():
+            before[target].add(source)
+            after[source].add(target)
     ready = sorted(chip for chip in before if not before[chip])
     order: list[int] = []
     while ready:

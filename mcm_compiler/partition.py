@@ -420,6 +420,21 @@ class GivesStart(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsMachines(Protocol):
+    """A strategy for problems with a `machine`, and not for rings alone."""
+
+    @property
+    def any_machine(self) -> bool:
+        """Whether it is, with its options."""
+        ...
+
+
+def knows_machines(strategy: PartitionStrategy) -> bool:
+    """Whether a strategy places on machines of any family; not where it does not say so."""
+    return isinstance(strategy, KnowsMachines) and strategy.any_machine
+
+
 def asks_judge(strategy: PartitionStrategy) -> bool:
     """Whether a strategy asks the judge; one that does not say so does not."""
     return isinstance(strategy, AsksJudge) and strategy.asks_judge

@@ -165,4 +165,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "demanding one needs. Choose a target with more memory per chip or fewer channel slots,\n"
         "or a smaller batch or sequence.",
     ),
+    CatalogEntry(
+        "MCM-P040",
+        "strategy places on rings alone",
+        "Most strategies rely on the order of the chips on a ring: they cut an order of the ops,\n"
+        "or move ops to the chip beside. The devices of this target are connected otherwise.\n"
+        "Leave the choice of a strategy to the level, or take one that knows all machines; the\n"
+        "hint names them. A strategy of a plug-in says so with the attribute any_machine.",
+    ),
 )

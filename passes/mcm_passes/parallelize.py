@@ -112,6 +112,8 @@ def _obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -
         return "ops are bound to chips of the package"
     if options.forbidden_chips:
         return "some chips are left out, so that links differ"
+    if problem.machine is not None:
+        return f"shares of {quote(target)} are not known to be alike, since it is no ring"
     if not equal_chips(problem.limits):
         return f"the chips of {quote(target)} are not alike to the host and each other"
     return ""

@@ -26,6 +26,7 @@ from mcm_compiler.partition import (
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION, Replication
+from mcm_compiler.target import RING
 from mcm_compiler.units import seconds_text
 from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
 from mcm_passes.parallel.share_judge import ShareJudge
@@ -37,6 +38,7 @@ from mcm_passes.strategies.lazy_judge import judge_of
 from mcm_passes.strategies.levels import (
     EFFORT_S,
     FURTHER_OF_LEVEL,
+    STRATEGY_FOR_MACHINES,
     STRATEGY_OF_LEVEL,
     evaluations_of_level,
 )
@@ -71,7 +73,8 @@ class PartitionPass(Pass):
                 MCM-F010 to MCM-F014 for pins and assignments.
         """
         options = context.options
-        level_text = STRATEGY_OF_LEVEL[options.level]
+        ring = context.target.machine.family == RING
+        level_text = STRATEGY_OF_LEVEL[options.level] if ring else STRATEGY_FOR_MACHINES
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)

@@ -1,5 +1,9 @@
 """Proven lower bounds on the period of every valid partition, under the fast model.
 
+Where the problem has a machine, chips are its devices. The graph of devices has no circle, so that
+devices can be numbered in an order of it: what an argument says of chips in the order of the ring
+holds for devices in that order.
+
 Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All but
 `copied_weights` hold whatever memory the chips have, and all but `outputs_passed_on`, which counts
 relays, for every routing rule, since rules and limits only take partitions away. Where chips differ
@@ -57,6 +61,8 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
     bound = copied_weights(problem, best.seconds)
     if bound.seconds > best.seconds:
         best = dataclasses.replace(bound, proof="copied_weights")
+    if problem.machine is not None:
+        return best
     bound = windows_of_units(problem, best.seconds)
     return bound if bound.seconds > best.seconds else best
 
@@ -86,19 +92,21 @@ def heaviest_unit(problem: PartitionProblem) -> LowerBound:
 
 
 def total_work(problem: PartitionProblem) -> LowerBound:
-    """Every unit runs at least once, and at most the first `min(C, n)` chips share the sum.
+    """Every unit runs at least once, and at most `min(C, n)` chips share the sum.
 
     n counts the units that are not clonable: a chip without any of them holds no clone either.
-    Each chip does as much work per second as its speed says.
+    Each chip does as much work per second as its speed says; on a ring these are the first chips,
+    on other machines any, and so the fastest at best.
     """
     fixed = int((~problem.clonable).sum())
     if not fixed:
         return LowerBound(0.0, "no unit")
     chips = min(problem.num_chips, fixed)
     work = float(problem.compute_s.sum())
+    speed = problem.chip_speed if problem.machine is None else -np.sort(-problem.chip_speed)
     # Rounded down by a little: the fast model adds the same numbers in another order.
     return LowerBound(
-        work / float(problem.chip_speed[:chips].sum()) * (1.0 - 1e-12),
+        work / float(speed[:chips].sum()) * (1.0 - 1e-12),
         f"total work of {seconds_text(work)} on {count_text(chips, 'chip')}",
     )
 

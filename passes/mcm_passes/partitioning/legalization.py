@@ -7,9 +7,10 @@ between the producer of a tensor and its last reader, so that every hop is one c
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.chips import GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.chips import GROUP_PROPERTY, ORIGIN_PROPERTY, ordered_by
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.ir.constants import constant_values, consumed_values
 from mcm_compiler.ir.naming import UnusedNames
@@ -24,6 +25,7 @@ from mcm_compiler.ring_routes import (
     route,
     route_kinds,
 )
+from mcm_compiler.ring_rules import dependency_edges
 from mcm_passes.mapping.models import evaluate
 
 
@@ -169,14 +171,20 @@ class _Legalizer:
         if changed:
             rewire(node, changed)
 
+    def _in_dataflow_order(self) -> tuple[int, ...]:
+        source, target = dependency_edges(self._problem)
+        chips = np.array(self._chip_of)
+        pairs = np.unique(np.stack([chips[source], chips[target]], axis=1), axis=0)
+        return ordered_by(map(tuple, pairs.tolist()), range(self._num_chips))
+
     def _reorder(self, bodies: list[list[ir.Node]]) -> None:
         constants = constant_values(self._graph)
         # A constant op that is placed, because it makes a graph output, may feed others.
         order = [node for node in self._graph if all(v in constants for v in node.outputs)]
         before = set(order)
-        for relays, body in zip(self._relayed, bodies, strict=True):
-            order += relays
-            order += [node for node in body if node not in before]
+        for chip in self._in_dataflow_order():
+            order += self._relayed[chip]
+            order += [node for node in bodies[chip] if node not in before]
         placed = set(order)
         # What is left is dead code: nothing reads it.
         order += [node for node in self._graph if node not in placed]

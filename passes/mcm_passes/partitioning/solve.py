@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.partition import (
     Budget,
+    KnowsMachines,
     Outcome,
     Partition,
     PartitionProblem,
     PartitionStrategy,
+    knows_machines,
 )
+from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.units import bytes_text, count_text
 from mcm_passes.mapping.models import evaluate, periods_of
 from mcm_passes.partitioning.bounds import lower_bound
@@ -44,8 +47,11 @@ def solve(
         CompileError: MCM-P002 if nothing is to be placed, MCM-P005 or P015 if a unit alone exceeds
             every chip's memory, MCM-P004 if all weights together exceed all memory, MCM-P007 if a
             pin can't be kept, MCM-P016 if the strategy proves that there is nothing, MCM-P008 if
-            it finds nothing, MCM-P009 if what it returns breaks a rule.
+            it finds nothing, MCM-P009 if what it returns breaks a rule, MCM-P040 if it knows rings
+            alone and the problem is for another machine.
     """
+    if problem.machine is not None and not knows_machines(strategy):
+        raise CompileError(_rings_only(problem.machine.family, strategy_text))
     faults = impossible(problem)
     if faults:
         raise CompileError(faults)
@@ -145,6 +151,21 @@ def with_chips(
             at="option chips",
             hint="ask for fewer chips, or for none to let the compiler choose",
         )
+    )
+
+
+def _rings_only(family: str, strategy_text: str) -> Diagnostic:
+    able = [
+        registration.name
+        for registration in STRATEGIES.registrations()
+        if isinstance(registration.load(), KnowsMachines)
+    ]
+    return Diagnostic(
+        "MCM-P040",
+        f"strategy {quote(strategy_text)} places ops on rings alone, and the target is of the "
+        f"family {quote(family)}",
+        at="option partitioner",
+        hint=f"strategies for all machines: {', '.join(able)}; or leave the choice to the level",
     )
 
 

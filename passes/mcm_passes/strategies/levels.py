@@ -14,6 +14,9 @@ STRATEGY_OF_LEVEL = (
     'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
 )
 
+STRATEGY_FOR_MACHINES = "stages"
+"""The strategy of all levels where devices are no ring; it spends what the level allows."""
+
 EFFORT_S = (1.0, 1.0, 5.0, 60.0)
 """Deterministic seconds of exact solvers, by level."""
 

@@ -19,6 +19,7 @@ class Manual:
     """
 
     name: ClassVar[str] = "manual"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "the user's own assignment (--assignment FILE), taken as it is"
 
     chips: tuple[int, ...] = ()

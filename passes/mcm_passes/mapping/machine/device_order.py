@@ -9,7 +9,7 @@ from mcm_compiler.partition import Longs
 
 
 def hops_between(machine: Machine, num_devices: int) -> Longs:
-    """`[D, D]`, channels on the route between the first `num_devices`; very many without a route."""
+    """`[D, D]`, channels on routes between the first `num_devices`; very many without a route."""
     count = machine.num_devices
     hops = np.diff(machine.routes.ptr[: count * count + 1]).reshape(count, count)
     hops = np.where(machine.reaches, hops, np.int64(1) << 20)

@@ -103,7 +103,7 @@ def cost_of(
             seconds = streamed / package.stream_bytes_per_s
             if seconds > period_s:
                 period_s, busiest = seconds, c
-        missing += max(over, 0)
+        missing += max(float(over), 0.0)
     total_s = 0.0
     for k in range(package.bytes_per_s.size):
         busy = found.channel_bytes[k] / package.bytes_per_s[k]
@@ -153,27 +153,24 @@ def search_stages(
     stages = device_of.size
     for i in range(draws.shape[0]):
         kind, first, second, third = draws[i]
+        a, b = int(first * stages), int(second * stages)
+        u, old = -1, -1
         if kind < UNIT_MOVES:
             u = _pick_unit(graph, chip_of, int(current[1]), first, third)
-            old = stage_of[u]
-            new = _pick_stage(graph, stage_of, u, stages, device_of, second, third)
+            old = int(stage_of[u])
+            new = _pick_stage(graph, stage_of, u, stages, device_of, second)
             if new == old:
                 continue
             stage_of[u] = new
             chip_of[u] = device_of[new]
-        else:
-            a = int(first * stages)
-            if kind < SWAPS:
-                b = int(second * stages)
-                if a == b:
-                    continue
-                device_of[a], device_of[b] = device_of[b], device_of[a]
-                for u in graph.units:
-                    chip_of[u] = device_of[stage_of[u]]
-            else:
-                if a + 1 < stages:
-                    _change_numbers(graph, stage_of, device_of, a)
+        elif kind < SWAPS:
+            if a == b:
                 continue
+            _swap_devices(graph, stage_of, device_of, a, b, chip_of)
+        else:
+            if a + 1 < stages:
+                _change_numbers(graph, stage_of, device_of, a)
+            continue
         cost, period_s, busiest = cost_of(p, routes, package, chip_of)
         missing = _misplaced(graph, chip_of)
         cost *= 1.0 + missing
@@ -183,14 +180,21 @@ def search_stages(
             if missing == 0 and (period_s < best[1] or (period_s == best[1] and cost < best[0])):
                 best[0], best[1] = cost, period_s
                 best_of[:] = chip_of
-        elif kind < UNIT_MOVES:
+        elif u >= 0:
             stage_of[u] = old
             chip_of[u] = device_of[old]
         else:
-            device_of[a], device_of[b] = device_of[b], device_of[a]
-            for u in graph.units:
-                chip_of[u] = device_of[stage_of[u]]
+            _swap_devices(graph, stage_of, device_of, a, b, chip_of)
     return evaluations
+
+
+@njit(cache=True)
+def _swap_devices(
+    graph: Graph, stage_of: Longs, device_of: Longs, a: int, b: int, chip_of: Ints
+) -> None:
+    device_of[a], device_of[b] = device_of[b], device_of[a]
+    for u in graph.units:
+        chip_of[u] = device_of[stage_of[u]]
 
 
 @njit(cache=True)
@@ -206,7 +210,8 @@ def _misplaced(graph: Graph, chip_of: Ints) -> int:
     """Units that are not where the user wants them."""
     count = 0
     for u in graph.units:
-        count += graph.pinned[u] >= 0 and graph.pinned[u] != chip_of[u]
+        if graph.pinned[u] >= 0 and graph.pinned[u] != chip_of[u]:
+            count += 1
     return count
 
 
@@ -233,14 +238,13 @@ def _pick_stage(
     stages: int,
     device_of: Longs,
     second: float,
-    third: float,
 ) -> int:
     """A stage that the unit may move to, its own if there is no other."""
     low, high = 0, stages - 1
     for k in range(graph.before_ptr[u], graph.before_ptr[u + 1]):
-        low = max(low, stage_of[graph.before[k]])
+        low = max(low, int(stage_of[graph.before[k]]))
     for k in range(graph.after_ptr[u], graph.after_ptr[u + 1]):
-        high = min(high, stage_of[graph.after[k]])
+        high = min(high, int(stage_of[graph.after[k]]))
     old = int(stage_of[u])
     if graph.pinned[u] >= 0:
         for s in range(low, high + 1):
