@@ -8,14 +8,13 @@ one entry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.rows import Rows
+from mcm_compiler.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -56,6 +55,7 @@ class Machine:
         routes: rows of channels. Row `a * D + b` leads from device a to device b, row `D * D + b`
             from the host to b, `D * D + D + a` from a to the host, and `D * D + 2 * D + b` from
             off-package memory to b. A row without channels means that there is no way.
+            `mcm_compiler.routes.routes_of` makes them from lists.
         channel_slots: receive buffers per tensor (2 is double buffering).
         buffer_alignment_bytes: buffers start at multiples of this.
         stream_buffers: buffers that streamed weights pass through. Estimates count them.
@@ -74,7 +74,7 @@ class Machine:
     channel_latency_s: Floats
     channel_ends: Ints
     channel_cuts: Bools
-    routes: Rows
+    routes: Routes
     channel_slots: int = 2
     buffer_alignment_bytes: int = 64
     stream_buffers: int = 2
@@ -84,7 +84,7 @@ class Machine:
         if faults := machine_faults(self):
             raise ValueError("; ".join(faults))
         arrays = [value for value in vars(self).values() if isinstance(value, np.ndarray)]
-        for array in (*arrays, self.routes.ptr, self.routes.entries):
+        for array in (*arrays, *self.routes):
             array.setflags(write=False)
 
     @property
@@ -101,7 +101,7 @@ class Machine:
     def reaches(self) -> Bools:
         """`[D, D]`, whether device a can send to device b; each reaches itself."""
         count = self.num_devices
-        lengths = np.diff(self.routes.ptr[: count * count + 1])
+        lengths = self.routes.lengths[: count * count]
         return (lengths > 0).reshape(count, count) | np.eye(count, dtype=np.bool_)
 
     @property
@@ -109,7 +109,7 @@ class Machine:
         """Whether weights that do not fit may come from off-package memory every inference."""
         count = self.num_devices
         first = count * (count + 2)
-        return bool(np.any(np.diff(self.routes.ptr[first:]) > 0))
+        return bool(np.any(self.routes.lengths[first:] > 0))
 
     def next_devices(self, device: int) -> tuple[int, ...]:
         """The devices that a channel leads to from this one, ascending."""
@@ -177,7 +177,8 @@ def machine_faults(machine: Machine) -> list[str]:
         ("channel_latency_s", machine.channel_latency_s.shape, (channels,)),
         ("channel_ends", machine.channel_ends.shape, (channels, 2)),
         ("channel_cuts", machine.channel_cuts.shape, (channels,)),
-        ("routes", (len(machine.routes.ptr),), (count * (count + 3) + 1,)),
+        ("routes", machine.routes.begin.shape, (count * (count + 3),)),
+        ("ends of routes", machine.routes.end.shape, (count * (count + 3),)),
     )
     faults = [
         f"{name} is {list(has)}, not {list(want)}" for name, has, want in shapes if has != want
@@ -190,9 +191,14 @@ def machine_faults(machine: Machine) -> list[str]:
         faults.append("a rate is not positive")
     if not bool(((machine.channel_latency_s >= 0) & np.isfinite(machine.channel_latency_s)).all()):
         faults.append("a latency is negative or infinite")
-    entries = machine.routes.entries
-    if entries.size and not 0 <= int(entries.min()) <= int(entries.max()) < channels:
+    routes = machine.routes
+    used = routes.channels
+    if used.size and not 0 <= int(used.min()) <= int(used.max()) < channels:
         faults.append(f"a route names a channel beside the {channels} that there are")
+    if not bool(((routes.begin >= 0) & (routes.begin <= routes.end)).all()) or (
+        int(routes.end.max()) > used.size
+    ):
+        faults.append("a route begins or ends beside the channels of all routes")
     if faults:
         return faults
     return _broken_routes(machine) or _circle(machine)
@@ -200,63 +206,47 @@ def machine_faults(machine: Machine) -> list[str]:
 
 def _broken_routes(machine: Machine) -> list[str]:
     """The first routes that do not lead from their source to their destination."""
-    count = machine.num_devices
-    ptr, entries = machine.routes.ptr, machine.routes.entries
-    starts, ends = machine.channel_ends[entries, 0], machine.channel_ends[entries, 1]
-    lengths = np.diff(ptr)
-    row = np.repeat(np.arange(lengths.size), lengths)
-    first = np.zeros(entries.size, np.bool_)
-    last = np.zeros(entries.size, np.bool_)
-    used = lengths > 0
-    first[ptr[:-1][used]] = True
-    last[ptr[1:][used] - 1] = True
-    device = np.arange(count)
-    roots = {HOST: (HOST, HOST_ROOT), OFF_PACKAGE: (OFF_PACKAGE, OFF_PACKAGE_ROOT)}
-    host, memory = np.full(count, HOST), np.full(count, OFF_PACKAGE)
+    count, routes = machine.num_devices, machine.routes
+    device = np.arange(count, dtype=np.int32)
+    host, memory = np.full_like(device, HOST), np.full_like(device, OFF_PACKAGE)
     source = np.concatenate([np.repeat(device, count), host, device, memory])
     target = np.concatenate([np.tile(device, count), device, host, device])
-
-    def at(place: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> Bools:
-        same = place == wanted
-        for end, names in roots.items():
-            same |= (wanted == end) & np.isin(place, names)
-        return same
-
-    broken = first & ~at(starts, source[row]) | last & ~at(ends, target[row])
-    inner = np.flatnonzero(~first)
-    broken[inner] |= starts[inner] != ends[inner - 1]
-    visits = row * (count + 1) + ends
-    seen, times = np.unique(visits[ends >= 0], return_counts=True)
-    twice = set((seen[times > 1] // (count + 1)).tolist())
-    wrong = sorted({*row[broken].tolist(), *twice})
-    own = [r for r in np.flatnonzero(used[: count * count]).tolist() if r // count == r % count]
-    wrong = sorted({*wrong, *own})
+    used = np.flatnonzero(routes.lengths > 0)
+    broken = np.zeros(routes.size, np.bool_)
+    first = machine.channel_ends[routes.channels[routes.begin[used]], 0]
+    last = machine.channel_ends[routes.channels[routes.end[used] - 1], 1]
+    broken[used] = ~_at(first, source[used]) | ~_at(last, target[used]) | (source == target)[used]
+    broken |= rows_with_gaps(routes, machine.channel_ends)
+    broken |= rows_with_circles(routes, machine.channel_ends)
     return [
-        f"the route from {_place(int(source[r]))} to {_place(int(target[r]))} does not lead there "
-        "without a circle"
-        for r in wrong[:MOST_FAULTS]
+        f"the route from {place_text(int(source[r]))} to {place_text(int(target[r]))} does not "
+        "lead there without a circle"
+        for r in np.flatnonzero(broken)[:MOST_FAULTS].tolist()
     ]
+
+
+def _at(place: Ints, wanted: Ints) -> Bools:
+    """Where places are those wanted; behind the host and off-package memory are their roots."""
+    same = place == wanted
+    for end, root in ((HOST, HOST_ROOT), (OFF_PACKAGE, OFF_PACKAGE_ROOT)):
+        same |= (wanted == end) & (place == root)
+    return same
 
 
 MOST_FAULTS = 5
 """Routes that messages spell out."""
 
 
-def _place(place: int) -> str:
-    return {HOST: "the host", OFF_PACKAGE: "off-package memory"}.get(place, f"device {place}")
+def place_text(place: int, device: str = "device") -> str:
+    """A place in words, where devices are called `device`."""
+    return {HOST: "the host", OFF_PACKAGE: "off-package memory"}.get(place, f"{device} {place}")
 
 
 def _circle(machine: Machine) -> list[str]:
     """A circle of channels that wait for each other on routes between devices."""
-    count = machine.num_devices
-    ptr = machine.routes.ptr[: count * count + 1]
-    entries = machine.routes.entries[: int(ptr[-1])]
-    if entries.size < 2:
-        return []
-    follows = np.ones(entries.size, np.bool_)
-    follows[ptr[:-1][np.diff(ptr) > 0]] = False
-    at = np.flatnonzero(follows)
-    pairs = np.unique(np.stack([entries[at - 1], entries[at]], axis=1), axis=0)
+    between = machine.num_devices**2
+    begin, end, channels = machine.routes
+    pairs = followed_pairs(Routes(begin[:between], end[:between], channels))
     waiting = np.bincount(pairs[:, 1], minlength=machine.num_channels)
     after: list[list[int]] = [[] for _ in range(machine.num_channels)]
     for a, b in pairs.tolist():
@@ -291,16 +281,10 @@ def same_machine(one: Machine, other: Machine) -> bool:
     """Whether two machines have the same numbers in all fields."""
     for field in fields(Machine):
         ours, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(ours, Rows):
+        if isinstance(ours, Routes):
             same = all(map(np.array_equal, ours, theirs))
         else:
             same = np.array_equal(ours, theirs)
         if not same:
             return False
     return True
-
-
-def rows_of(lists: Sequence[Sequence[int]]) -> Rows:
-    """Rows from lists, such as the channels of each route."""
-    ptr = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int64)
-    return Rows(ptr, np.array([c for row in lists for c in row], np.int64))

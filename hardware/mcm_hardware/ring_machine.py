@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine, rows_of
+from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.routes import Routes
 from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
 
 
@@ -23,7 +24,6 @@ def ring_machine(spec: RingSpec) -> Machine:
     ends = [(c, c + 1) for c in links]
     ends += [(HOST, c) for c in range(chips)]
     ends += [(c, HOST) for c in range(chips)]
-    into, out, memory = last, last + chips, last + 2 * chips
     rates = [spec.link_bytes_per_s] * last + [spec.host_bytes_per_s] * (2 * chips)
     latencies = [*spec.hop_latency_s, *[spec.host_latency_s] * (2 * chips)]
     streams = spec.stream_bytes_per_s > 0
@@ -31,11 +31,6 @@ def ring_machine(spec: RingSpec) -> Machine:
         ends += [(OFF_PACKAGE, c) for c in range(chips)]
         rates += [spec.stream_bytes_per_s] * chips
         latencies += [spec.stream_latency_s] * chips
-    at_ends = spec.host_io == "ends"
-    routes = [list(range(a, b)) for a in range(chips) for b in range(chips)]
-    routes += [[into, *range(c)] if at_ends and c != last else [into + c] for c in range(chips)]
-    routes += [[*range(c, last), out + last] if at_ends and c else [out + c] for c in range(chips)]
-    routes += [[memory + c] if streams else [] for c in range(chips)]
     cuts = np.zeros(len(ends), np.bool_)
     cuts[:last] = spec.switching == "cut_through"
     return Machine(
@@ -46,9 +41,34 @@ def ring_machine(spec: RingSpec) -> Machine:
         channel_latency_s=np.array(latencies, np.float64),
         channel_ends=np.array(ends, np.int32).reshape(len(ends), 2),
         channel_cuts=cuts,
-        routes=rows_of(routes),
+        routes=_routes(chips, spec.host_io == "ends", streams),
         channel_slots=spec.channel_slots,
         buffer_alignment_bytes=spec.reference.alignment_bytes,
         stream_buffers=STREAM_BUFFERS,
         activation_packing=ACTIVATION_PACKING,
     )
+
+
+def _routes(chips: int, at_ends: bool, streams: bool) -> Routes:
+    """The routes of `ring_machine`, as pieces of one way along the ring and of single ports."""
+    last = chips - 1
+    into, out, memory = last, last + chips, last + 2 * chips
+    # In by the first chip, along the links, out by the last one; then all ports alone.
+    way = [into, *range(last), out + last]
+    channels = np.array([*way, *range(into, memory + chips * streams)], np.int32)
+    port = len(way) - into
+    chip = np.arange(chips, dtype=np.int32)
+    source, target = np.repeat(chip, chips), np.tile(chip, chips)
+    from_host, to_host = port + into + chip, port + out + chip
+    rows = [
+        (1 + source, 1 + np.maximum(source, target)),
+        (from_host, from_host + 1),
+        (to_host, to_host + 1),
+        (port + memory + chip, port + memory + chip + 1) if streams else (0 * chip, 0 * chip),
+    ]
+    if at_ends:
+        inner, behind = chip[:last], chip[1:]
+        rows[1][0][:last], rows[1][1][:last] = 0, 1 + inner
+        rows[2][0][1:], rows[2][1][1:] = 1 + behind, len(way)
+    begin, end = (np.concatenate(parts).astype(np.int32) for parts in zip(*rows, strict=True))
+    return Routes(begin, end, channels)
