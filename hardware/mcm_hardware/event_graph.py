@@ -14,11 +14,11 @@ Every program is read by the same rules:
   and for a receive buffer: what came `slots` inferences before must have been read by the last of
   its readers and passed on. A transfer that reuses the buffer of another waits for that one's
   readers instead. What nobody reads leaves its buffer on arrival; the host takes all that comes.
-- A link is taken for bytes / rate; the next transfer may enter while the last is on its way
-  (latency is pipelined). Over several links a transfer is stored in each router before it goes
-  on, or with cut-through goes on to the next ring link as soon as its head is there. The gateways
-  of the host store it in any case. Routers have memory of their own for that, `slots` buffers
-  per transfer. The same holds for a transfer that passes on another.
+- A transfer takes the channels of its route, one after another, each for bytes / rate; the next
+  transfer may enter while the last is on its way (latency is pipelined). It is stored in each
+  router before it goes on, or, from one channel that cuts through to another, goes on as soon as
+  its head is there. Routers have memory of their own for that, `slots` buffers per transfer. The
+  same holds for a transfer that passes on another.
 - A resource serves activities in a static order (`service_order.py`).
 """
 
@@ -30,20 +30,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.machine import HOST
+from mcm_hardware.channel_arrays import ChannelArrays, row_of_route
 from mcm_hardware.plain_numbers import variable
-from mcm_hardware.program_arrays import (
-    ENGINE,
-    HOST_IN,
-    HOST_OUT,
-    MEMORY,
-    LinkArrays,
-    ProgramArrays,
-)
+from mcm_hardware.program_arrays import ProgramArrays
 from mcm_hardware.service_order import Waits, ready_order, serve_in_order
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 class EventGraph(NamedTuple):
@@ -52,7 +47,7 @@ class EventGraph(NamedTuple):
     Activities are the K kernels, then the hops of each transfer.
 
     Attributes:
-        num_resources: as in `LinkArrays`.
+        num_resources: `L + D`, as in `ChannelArrays`.
         resource: `[A]`, what an activity takes.
         busy_s: `[A]`, for how long.
         latency_s: `[A]`, time from then until its result is there.
@@ -80,20 +75,19 @@ class EventGraph(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def event_graph(program: ProgramArrays, links: LinkArrays) -> EventGraph:
+def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     """The event graph of a program, with activities served as they become ready.
 
     Takes time near-linear in kernels, reads, writes and hops.
 
     Args:
         program: one that `check_program` lets pass.
-        links: of the package.
+        channels: of the machine.
     """
-    hop_ptr, resource, busy, latency = _activities(program, links)
-    cut_below = links.num_chips if links.cut_through else 0
-    waits, ptr = _waits(program, cut_below, hop_ptr, resource, busy, latency)
+    hop_ptr, resource, busy, latency = _activities(program, channels)
+    waits, ptr = _waits(program, channels.cuts, hop_ptr, resource, busy, latency)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
-    num_resources = (ENGINE + 1) * links.num_chips
+    num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources)
     return EventGraph(
         num_resources,
@@ -111,74 +105,45 @@ def event_graph(program: ProgramArrays, links: LinkArrays) -> EventGraph:
 
 
 @njit(cache=True, nogil=True)
-def _activities(program: ProgramArrays, links: LinkArrays) -> tuple[Longs, Longs, Floats, Floats]:
+def _activities(
+    program: ProgramArrays, channels: ChannelArrays
+) -> tuple[Longs, Longs, Floats, Floats]:
     """`hop_ptr`, `resource`, `busy_s` and `latency_s` of an `EventGraph`."""
-    transfers = len(program.source)
+    transfers, devices = len(program.source), channels.num_devices
     hop_ptr = np.empty(transfers + 1, np.int64)
     hop_ptr[0] = len(program.kernel_s)
     for t in range(transfers):
-        enter, first, last, leave = _route(program.source[t], program.destination[t], links)
-        hop_ptr[t + 1] = hop_ptr[t] + (enter >= 0) + (last - first) + (leave >= 0)
+        row = row_of_route(program.source[t], program.destination[t], devices)
+        hop_ptr[t + 1] = hop_ptr[t] + channels.route_end[row] - channels.route_begin[row]
     activities = hop_ptr[transfers]
     resource = np.empty(activities, np.int64)
     busy = np.empty(activities, np.float64)
     latency = np.zeros(activities, np.float64)
     for p in range(len(program.chip)):
         for a in range(program.kernel_ptr[p], program.kernel_ptr[p + 1]):
-            resource[a] = ENGINE * links.num_chips + program.chip[p]
+            resource[a] = channels.num_channels + program.chip[p]
             busy[a] = program.kernel_s[a]
     for t in range(transfers):
-        enter, first, last, leave = _route(program.source[t], program.destination[t], links)
-        a = hop_ptr[t]
-        if enter >= 0:
-            resource[a] = enter
-            a += 1
-        for chip in range(first, last):
-            resource[a] = chip
-            a += 1
-        if leave >= 0:
-            resource[a] = leave
+        row = row_of_route(program.source[t], program.destination[t], devices)
+        shift = channels.route_begin[row] - hop_ptr[t]
         for hop in range(hop_ptr[t], hop_ptr[t + 1]):
-            busy[hop] = program.size_bytes[t] / links.bytes_per_s[resource[hop]]
-            latency[hop] = links.latency_s[resource[hop]]
+            channel = channels.routes[hop + shift]
+            resource[hop] = channel
+            busy[hop] = program.size_bytes[t] / channels.bytes_per_s[channel]
+            latency[hop] = channels.latency_s[channel]
     return hop_ptr, resource, busy, latency
-
-
-@njit(cache=True, nogil=True)
-def _route(source: int, destination: int, links: LinkArrays) -> tuple[int, int, int, int]:
-    """The way of a transfer.
-
-    Where the host reaches only the ends of the ring, what it exchanges with a chip in between
-    travels over the ring: in from chip 0, out by the last chip.
-
-    Returns:
-        The link by which it enters the ring or -1, the first and the last chip on its way, the
-        link by which it leaves the ring or -1.
-    """
-    chips = links.num_chips
-    enter, leave = -1, -1
-    if source == OFF_PACKAGE:
-        source = destination
-        enter = MEMORY * chips + source
-    elif source == HOST:
-        source = 0 if links.host_at_ends and destination != chips - 1 else destination
-        enter = HOST_IN * chips + source
-    if destination == HOST:
-        destination = chips - 1 if links.host_at_ends and source != 0 else source
-        leave = HOST_OUT * chips + destination
-    return enter, source, destination, leave
 
 
 @njit(cache=True, nogil=True)
 def _waits(
     program: ProgramArrays,
-    cut_below: int,
+    cuts: Bools,
     hop_ptr: Longs,
     resource: Longs,
     busy: Floats,
     latency: Floats,
 ) -> tuple[Waits, Longs]:
-    """`waits` and `wait_ptr` of an `EventGraph`; resources below `cut_below` cut through."""
+    """`waits` and `wait_ptr` of an `EventGraph`."""
     kernels, transfers, activities = len(program.kernel_s), len(program.source), len(busy)
     writer, last_reader = _kernels_at_ends(program)
     passed_ptr, passed = _passed_on(program.after)
@@ -213,7 +178,7 @@ def _waits(
                 came = -1 if program.after[t] < 0 else int(hop_ptr[program.after[t] + 1]) - 1
             if came >= 0:
                 whole = float(busy[came])
-                if resource[came] < cut_below and resource[a] < cut_below:
+                if cuts[resource[came]] and cuts[resource[a]]:
                     whole = max(whole - float(busy[a]), 0.0)
                 w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
             elif writer[t] >= 0:

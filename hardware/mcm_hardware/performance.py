@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_hardware.channel_arrays import ChannelArrays
 from mcm_hardware.cycle_ratio import maximum_cycle_ratio
 from mcm_hardware.event_graph import EventGraph, event_graph
 from mcm_hardware.max_plus import busy_per_resource, end_of_inference, start_times
-from mcm_hardware.program_arrays import LinkArrays, ProgramArrays
+from mcm_hardware.program_arrays import ProgramArrays
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,7 +24,7 @@ class Performance(NamedTuple):
         runs: whether it does; otherwise it deadlocks, and times are infinite.
         period_s: seconds between inferences in steady state.
         latency_s: from the start of the first inference to its last output.
-        busy_s: `[5 * C]`, time of each resource per inference, as numbered by `LinkArrays`.
+        busy_s: `[L + D]`, time of each resource per inference, as numbered by `ChannelArrays`.
         critical: an activity on a cycle that sets the period, or -1.
     """
 
@@ -46,11 +47,11 @@ def performance(graph: EventGraph) -> Performance:
 
 
 @njit(cache=True, nogil=True)
-def program_performance(program: ProgramArrays, links: LinkArrays) -> Performance:
+def program_performance(program: ProgramArrays, channels: ChannelArrays) -> Performance:
     """How fast a program runs, without its event graph.
 
     Args:
         program: one that `check_program` lets pass.
-        links: of the package.
+        channels: of the machine.
     """
-    return performance(event_graph(program, links))
+    return performance(event_graph(program, channels))

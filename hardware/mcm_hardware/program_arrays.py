@@ -1,4 +1,4 @@
-"""A lowered program, and the links of a package, as plain arrays that compiled code reads.
+"""A lowered program as plain arrays that compiled code reads.
 
 The simulator makes them from a `LoweredProgram`; a judge of many partitions fills them directly.
 Both then call the same functions, so that they agree by construction.
@@ -13,14 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import HOST, OFF_PACKAGE
-from mcm_hardware.chip_spec import RingSpec
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-RING, HOST_IN, HOST_OUT, MEMORY, ENGINE = range(5)
-"""Kinds of resources; see `LinkArrays`."""
 
 
 class ProgramArrays(NamedTuple):
@@ -58,54 +53,6 @@ class ProgramArrays(NamedTuple):
     slots: Longs
     after: Longs
     reuses: Longs
-
-
-class LinkArrays(NamedTuple):
-    """What serves one activity at a time in a package of C chips, as `5 * C` resources.
-
-    Resource `kind * C + c` is: the link from chip c to chip c + 1 (`RING`), from the host into
-    chip c (`HOST_IN`), from chip c to the host (`HOST_OUT`), from off-package memory into chip c
-    (`MEMORY`), or the compute engine of chip c (`ENGINE`, which has neither rate nor latency).
-
-    Attributes:
-        num_chips: C.
-        bytes_per_s: `[4 * C]`, rate of each link.
-        latency_s: `[4 * C]`, delay of each link.
-        host_at_ends: whether the host reaches chip 0 and chip C - 1 only.
-        cut_through: whether a tensor goes on as soon as its head has arrived.
-    """
-
-    num_chips: int
-    bytes_per_s: Floats
-    latency_s: Floats
-    host_at_ends: bool
-    cut_through: bool
-
-
-def link_arrays(spec: RingSpec) -> LinkArrays:
-    """The links of a package."""
-    chips = spec.num_chips
-    rates = (
-        spec.link_bytes_per_s,
-        spec.host_bytes_per_s,
-        spec.host_bytes_per_s,
-        spec.stream_bytes_per_s,
-    )
-    # Link C - 1 would close the ring; nothing is ever routed over it.
-    latencies = (*spec.hop_latency_s, 0.0, *(spec.host_latency_s,) * (2 * chips))
-    return LinkArrays(
-        num_chips=chips,
-        bytes_per_s=np.repeat(np.array(rates, np.float64), chips),
-        latency_s=np.array((*latencies, *(spec.stream_latency_s,) * chips), np.float64),
-        host_at_ends=spec.host_io == "ends",
-        cut_through=spec.switching == "cut_through",
-    )
-
-
-def link_ends(link: int, num_chips: int) -> tuple[int, int]:
-    """Source and destination of a link, as in `mcm_compiler.simulation.LinkActivity`."""
-    kind, chip = divmod(link, num_chips)
-    return ((chip, chip + 1), (HOST, chip), (chip, HOST), (OFF_PACKAGE, chip))[kind]
 
 
 def program_arrays(program: LoweredProgram) -> ProgramArrays:

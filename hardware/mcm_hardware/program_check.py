@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine, place_text, route_row
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_compiler.units import bytes_text
-from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.steady_state import MAX_CYCLICITY
 
 MAX_ACTIVITIES = 1 << 20
@@ -36,12 +35,12 @@ ENGINES = ("array", "vector", "memory", "none")
 _FAULTS_SHOWN = 20
 
 
-def check_program(program: LoweredProgram, spec: RingSpec) -> None:
+def check_program(program: LoweredProgram, machine: Machine) -> None:
     """Refuses programs that cannot be played.
 
     Args:
         program: any program.
-        spec: the package.
+        machine: what it is for.
 
     Raises:
         CompileError: MCM-T011 for each chip that does not fit; or MCM-T013 if the program is too
@@ -59,7 +58,7 @@ def check_program(program: LoweredProgram, spec: RingSpec) -> None:
     ]
     if faults:
         raise CompileError(faults)
-    _check_size(program, spec)
+    _check_size(program, machine)
     faults = [
         Diagnostic(
             "MCM-T012",
@@ -67,7 +66,7 @@ def check_program(program: LoweredProgram, spec: RingSpec) -> None:
             at=place,
             hint="compile the model again",
         )
-        for place, problem in islice(_contradictions(program, spec), _FAULTS_SHOWN)
+        for place, problem in islice(_contradictions(program, machine), _FAULTS_SHOWN)
     ]
     if faults:
         raise CompileError(faults)
@@ -95,9 +94,9 @@ def check_timeline(num_activities: int, inferences: int) -> None:
         )
 
 
-def _check_size(program: LoweredProgram, spec: RingSpec) -> None:
+def _check_size(program: LoweredProgram, machine: Machine) -> None:
     kernels = sum(len(chip.kernels) for chip in program.chips)
-    hops = sum(_hops(transfer, spec) for transfer in program.transfers)
+    hops = sum(_hops(transfer, machine) for transfer in program.transfers)
     references = sum(
         len(kernel.reads) + len(kernel.writes) for chip in program.chips for kernel in chip.kernels
     )
@@ -119,25 +118,25 @@ def _check_size(program: LoweredProgram, spec: RingSpec) -> None:
             )
 
 
-def _hops(transfer: Transfer, spec: RingSpec) -> int:
-    """Links that a transfer crosses at most."""
-    ends = (transfer.source, transfer.destination)
-    if HOST in ends:
-        return spec.num_chips + 1 if spec.host_io == "ends" else 1
-    # Whether there are such chips is looked at later.
-    return min(max(ends[1] - ends[0], 1), spec.num_chips)
+def _hops(transfer: Transfer, machine: Machine) -> int:
+    """Channels that a transfer crosses; 0 where there is no way, which is looked at later."""
+    try:
+        row = route_row(machine, transfer.source, transfer.destination)
+    except ValueError:
+        return 0
+    return int(machine.routes.end[row] - machine.routes.begin[row])
 
 
 def _largest(buffers: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{quote(name)} {bytes_text(size)}" for name, size in buffers)
 
 
-def _contradictions(program: LoweredProgram, spec: RingSpec) -> Iterator[tuple[str, str]]:
+def _contradictions(program: LoweredProgram, machine: Machine) -> Iterator[tuple[str, str]]:
     """`(place, problem)` for what is wrong; what later checks rely on ends the list."""
     indices = [chip.chip for chip in program.chips]
     in_order = all(a < b for a, b in pairwise(indices))
-    if not in_order or any(not 0 <= c < spec.num_chips for c in indices):
-        yield "chips", f"chips must ascend and lie below {spec.num_chips}"
+    if not in_order or any(not 0 <= c < machine.num_devices for c in indices):
+        yield "chips", f"chips must ascend and lie below {machine.num_devices}"
         return
     if not any(chip.kernels for chip in program.chips):
         yield "chips", "there is no kernel"
@@ -145,17 +144,18 @@ def _contradictions(program: LoweredProgram, spec: RingSpec) -> Iterator[tuple[s
     transfers = program.transfers
     broken = False
     for chip in program.chips:
-        for place, problem in _chip_problems(chip, len(transfers), spec):
+        for place, problem in _chip_problems(chip, len(transfers), machine):
             broken = True
             yield place, problem
     used = set(indices)
     for index, transfer in enumerate(transfers):
-        problem = _transfer_problem(transfer, index, transfers, used, spec)
+        problem = _transfer_problem(transfer, index, transfers, used, machine)
         if problem:
             broken = True
             yield _transfer_place(index, transfer), problem
     if broken:
         return
+    yield from _circles(transfers)
     yield from _end_problems(program)
     durations = (kernel.duration_s for chip in program.chips for kernel in chip.kernels)
     if not any(durations) and not any(t.size_bytes for t in transfers):
@@ -163,9 +163,9 @@ def _contradictions(program: LoweredProgram, spec: RingSpec) -> Iterator[tuple[s
 
 
 def _chip_problems(
-    chip: ChipProgram, num_transfers: int, spec: RingSpec
+    chip: ChipProgram, num_transfers: int, machine: Machine
 ) -> Iterator[tuple[str, str]]:
-    sram = spec.chips[chip.chip].sram_bytes
+    sram = int(machine.memory_bytes[chip.chip])
     if not 0 <= chip.high_water_bytes <= sram:
         yield f"chip {chip.chip}", f"its plan uses {chip.high_water_bytes} of {sram} bytes of SRAM"
     for kernel in chip.kernels:
@@ -188,17 +188,18 @@ def _kernel_problem(kernel: Kernel, num_transfers: int) -> str | None:
 
 
 def _transfer_problem(
-    transfer: Transfer, index: int, transfers: Sequence[Transfer], used: set[int], spec: RingSpec
+    transfer: Transfer, index: int, transfers: Sequence[Transfer], used: set[int], machine: Machine
 ) -> str | None:
     source, destination = transfer.source, transfer.destination
     if source not in used and source not in {HOST, OFF_PACKAGE}:
         return f"it comes from chip {source}, which is not used"
     if destination not in used and not (destination == HOST and source >= 0):
         return f"it goes to {destination}, which is no used chip"
-    if source >= 0 and HOST < destination <= source:
-        return "it runs against the ring"
-    if source == OFF_PACKAGE and spec.stream_bytes_per_s <= 0:
+    if source == OFF_PACKAGE and not machine.streams:
         return "it comes from off-package memory, which the package does not have"
+    if not _hops(transfer, machine):
+        ends = f"{place_text(source, 'chip')} to {place_text(destination, 'chip')}"
+        return f"no route leads from {ends}"
     if not 0 <= transfer.size_bytes <= MAX_BYTES:
         return f"its size is {transfer.size_bytes} bytes"
     if not 0 <= transfer.slots <= MAX_SLOTS:
@@ -210,12 +211,23 @@ def _after_problem(transfer: Transfer, index: int, transfers: Sequence[Transfer]
     after = transfer.after
     if not -1 <= after < len(transfers) or after == index:
         return f"there is no transfer {after} to pass on"
-    # Chips pass on along the ring only, so that there are no circles.
     if after >= 0 and (transfer.source < 0 or transfers[after].destination != transfer.source):
         return "it passes on a transfer to another chip"
     if after >= 0 and transfers[after].source == OFF_PACKAGE:
         return f"it passes on the streamed weights of transfer {after}"
     return None
+
+
+def _circles(transfers: Sequence[Transfer]) -> Iterator[tuple[str, str]]:
+    """Transfers that pass on each other all around, one of each circle."""
+    seen_from = [-1] * len(transfers)
+    for index in range(len(transfers)):
+        at = index
+        while at >= 0 and seen_from[at] < 0:
+            seen_from[at] = index
+            at = transfers[at].after
+        if at >= 0 and seen_from[at] == index:
+            yield _transfer_place(at, transfers[at]), "it passes on what it brings, in a circle"
 
 
 def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | None:

@@ -106,9 +106,9 @@ class RingTarget:
 
     def simulator(self) -> Simulator:
         """The judge of lowered programs."""
-        from mcm_hardware.ring_simulator import RingSimulator
+        from mcm_hardware.ring_simulator import ring_simulator
 
-        return RingSimulator(self.spec)
+        return ring_simulator(self.spec)
 
     def batch_judge(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]

@@ -37,7 +37,7 @@ def stall_times(
         period_s: its period.
 
     Returns:
-        `[5 * C, 3]`, seconds by resource and reason, 0 except for engines; and `[5 * C]`, seconds
+        `[L + D, 3]`, seconds by resource and reason, 0 except for engines; and `[L + D]`, seconds
         that hops waited for their turn while they could have started, summed over them. Both
         for `steady.cycle` inferences.
     """

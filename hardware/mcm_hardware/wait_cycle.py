@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.machine import place_text
 from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.event_graph import EventGraph
 
 _SHOWN = 8
@@ -61,8 +61,9 @@ def deadlock(program: LoweredProgram, graph: EventGraph) -> Diagnostic:
         else:
             index = int(np.searchsorted(graph.hop_ptr, activity, side="right")) - 1
             transfer = program.transfers[index]
-            way = f"{_place(transfer.source)} to {_place(transfer.destination)}"
-            name = f"transfer {index} of {quote(transfer.tensor)} from {way}"
+            source = place_text(transfer.source, "chip")
+            destination = place_text(transfer.destination, "chip")
+            name = f"transfer {index} of {quote(transfer.tensor)} from {source} to {destination}"
         if not names or names[-1] != name:
             names.append(name)
     return Diagnostic(
@@ -78,7 +79,3 @@ def _told(names: Sequence[str]) -> str:
         return f"{names[0]} waits for itself"
     shown = [*names[:_SHOWN], f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else [*names]
     return f"{shown[0]} waits for {', which waits for '.join([*shown[1:], 'the first'])}"
-
-
-def _place(chip: int) -> str:
-    return {HOST: "the host", OFF_PACKAGE: "off-package memory"}.get(chip, f"chip {chip}")

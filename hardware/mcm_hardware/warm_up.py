@@ -10,11 +10,12 @@ from numba import types
 from mcm_compiler.partition import Bools, Ints
 from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_range
 from mcm_hardware.batch.problem_tables import ProblemTables
+from mcm_hardware.channel_arrays import ChannelArrays
 from mcm_hardware.event_graph import event_graph
 from mcm_hardware.low_memory_order import low_memory_order
 from mcm_hardware.offset_assignment import plan_offsets
 from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import Floats, LinkArrays, Longs, ProgramArrays
+from mcm_hardware.program_arrays import Floats, Longs, ProgramArrays
 from mcm_hardware.stall_times import stall_times
 from mcm_hardware.steady_state import steady_state
 
@@ -46,8 +47,8 @@ def warm_up() -> None:
     once its own search has been compiled. Of the others the simulator's precede those of `lower`:
     the process that needs all of them begins with the latter, so that the two meet in the middle.
     """
-    program, links = _tuple_type(ProgramArrays), _tuple_type(LinkArrays)
-    graph = _compiled(event_graph, program, links)
+    program, channels = _tuple_type(ProgramArrays), _tuple_type(ChannelArrays)
+    graph = _compiled(event_graph, program, channels)
     _compiled(performance, graph)
     tables, package = _tuple_type(ProblemTables), _tuple_type(PackageTables)
     results = _tuple_type(Results, rows=("high_water_bytes", "chip_busy_s", "link_busy_s"))
@@ -66,9 +67,12 @@ def _tuple_type(named: Any, rows: Collection[str] = ()) -> types.NamedTuple:
         rows: fields that are arrays of two dimensions.
     """
     hints = get_type_hints(named)
+    read_only = named is ChannelArrays
     fields: list[Any] = []
     for field in named._fields:
         plain = _TYPES.get(hints[field]) or _tuple_type(hints[field])
+        if read_only and isinstance(plain, types.Array):
+            plain = plain.copy(readonly=True)
         fields.append(ROWS[plain] if field in rows else plain)
     return types.NamedTuple(tuple(fields), named)
 

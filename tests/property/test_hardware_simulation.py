@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.channel_arrays import channel_arrays
 from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.event_graph import EventGraph, event_graph
 from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import ENGINE, link_arrays, program_arrays
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.program_arrays import program_arrays
+from mcm_hardware.ring_machine import ring_machine
+from mcm_hardware.ring_simulator import ring_simulator
 from mcm_hardware.service_order import serve_in_order
 from mcm_hardware.stall_times import stall_times
 from mcm_hardware.steady_state import steady_state
@@ -308,7 +310,7 @@ def first_latency(reading: Reading, program: LoweredProgram, spec: RingSpec) -> 
 @given(programs(), specs)
 @settings(max_examples=1000, deadline=None)
 def test_the_period_is_the_maximum_cycle_ratio(program, spec):
-    result = RingSimulator(spec).run(program, inferences=1)
+    result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)
     assert result.period_s == pytest.approx(float(cycle_ratio(reading)), rel=1e-9)
     loads = [c.busy_s for c in result.chips] + [link.busy_s for link in result.links]
@@ -319,7 +321,7 @@ def test_the_period_is_the_maximum_cycle_ratio(program, spec):
 @given(programs(), specs)
 @settings(max_examples=100, deadline=None)
 def test_latency_is_the_longest_path(program, spec):
-    result = RingSimulator(spec).run(program, inferences=1)
+    result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)
     assert result.latency_s == pytest.approx(float(first_latency(reading, program, spec)))
 
@@ -327,10 +329,10 @@ def test_latency_is_the_longest_path(program, spec):
 @given(programs(), specs)
 @settings(max_examples=150, deadline=None)
 def test_the_steady_state_is_what_the_timeline_comes_to(program, spec):
-    result = RingSimulator(spec).run(program)
+    result = ring_simulator(spec).run(program)
     if result.steady_from is None:
         return
-    times = RingSimulator(spec).timeline(program, result.steady_from + 40)
+    times = ring_simulator(spec).timeline(program, result.steady_from + 40)
     starts = np.hstack([times.kernel_start_s, times.hop_start_s])[result.steady_from :]
     repeats = [
         np.allclose(starts[c:] - starts[:-c], c * result.period_s, rtol=1e-9)
@@ -342,7 +344,7 @@ def test_the_steady_state_is_what_the_timeline_comes_to(program, spec):
 @given(programs(), specs)
 @settings(max_examples=200, deadline=None)
 def test_time_of_a_chip_is_work_or_stall(program, spec):
-    result = RingSimulator(spec).run(program)
+    result = ring_simulator(spec).run(program)
     for chip in result.chips:
         assert min(chip.stall_s.values()) >= 0
         assert chip.busy_s + sum(chip.stall_s.values()) == pytest.approx(result.period_s, rel=1e-9)
@@ -354,14 +356,14 @@ def test_time_of_a_chip_is_work_or_stall(program, spec):
 @settings(max_examples=200, deadline=None)
 def test_a_computed_steady_state_accounts_for_all_time_too(program, spec):
     arrays = program_arrays(program)
-    graph = event_graph(arrays, link_arrays(spec))
+    graph = event_graph(arrays, channel_arrays(ring_machine(spec)))
     speed = performance(graph)
     steady = steady_state(graph, speed.period_s, speed.critical, 1, 1)
     assert steady.since == -1
     stalls, queue = stall_times(arrays, graph, steady, speed.period_s)
     assert stalls.min() >= 0
     assert queue.min() >= 0
-    engines = ENGINE * spec.num_chips + arrays.chip
+    engines = ring_machine(spec).num_channels + arrays.chip
     whole = stalls.sum(axis=1) + speed.busy_s
     np.testing.assert_allclose(whole[engines], speed.period_s, rtol=1e-9)
 
@@ -369,7 +371,7 @@ def test_a_computed_steady_state_accounts_for_all_time_too(program, spec):
 @given(programs(), specs)
 @settings(max_examples=100, deadline=None)
 def test_nothing_is_lost_and_nothing_done_twice(program, spec):
-    times = RingSimulator(spec).timeline(program, 5)
+    times = ring_simulator(spec).timeline(program, 5)
     paths: dict[int, list[tuple[int, int]]] = defaultdict(list)
     carried: dict[tuple[int, int], int] = defaultdict(int)
     lines: dict[object, list[tuple[float, float]]] = defaultdict(list)
@@ -382,7 +384,7 @@ def test_nothing_is_lost_and_nothing_done_twice(program, spec):
         path = paths[index]
         assert (path[0][0], path[-1][1]) == (transfer.source, transfer.destination)
         assert all(one[1] == other[0] for one, other in pairwise(path))
-    result = RingSimulator(spec).run(program, inferences=1)
+    result = ring_simulator(spec).run(program, inferences=1)
     found = {(k.source, k.destination): k.bytes_per_inference for k in result.links}
     assert found == dict(carried)
     position = 0
@@ -406,7 +408,7 @@ def speeds(graph: EventGraph, order: EventGraph) -> tuple[float, float]:
 @given(programs(), specs, st.sampled_from(["chip", "ring", "host", "memory", "delay"]), st.data())
 @settings(max_examples=200, deadline=None)
 def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, part, data):
-    slow = event_graph(program_arrays(program), link_arrays(spec))
+    slow = event_graph(program_arrays(program), channel_arrays(ring_machine(spec)))
     faster, upgraded = program, spec
     if part == "chip":
         chosen = data.draw(st.integers(0, len(program.chips) - 1))
@@ -423,7 +425,7 @@ def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, pa
         upgraded = replace(spec, host_bytes_per_s=spec.host_bytes_per_s * 2)
     else:
         upgraded = replace(spec, stream_bytes_per_s=spec.stream_bytes_per_s * 2)
-    fast = event_graph(program_arrays(faster), link_arrays(upgraded))
+    fast = event_graph(program_arrays(faster), channel_arrays(ring_machine(upgraded)))
     before, after = speeds(slow, slow), speeds(fast, slow)
     assert after[0] <= before[0] * (1 + 1e-9)
     assert after[1] <= before[1] * (1 + 1e-9)
@@ -432,9 +434,9 @@ def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, pa
 @given(programs(), specs)
 @settings(max_examples=60, deadline=None)
 def test_more_buffers_never_hurt(program, spec):
-    before = RingSimulator(spec).run(program)
+    before = ring_simulator(spec).run(program)
     more = tuple(replace(t, slots=t.slots + 1) for t in program.transfers)
-    after = RingSimulator(spec).run(replace(program, transfers=more))
+    after = ring_simulator(spec).run(replace(program, transfers=more))
     assert after.latency_s == before.latency_s
     assert after.period_s <= before.period_s * (1 + 1e-9)
 
@@ -444,4 +446,4 @@ def test_more_buffers_never_hurt(program, spec):
 def test_json_form_plays_the_same(program, spec):
     again = LoweredProgram.from_dict(json.loads(json.dumps(program.to_dict())))
     assert again == program
-    assert RingSimulator(spec).run(again) == RingSimulator(spec).run(program)
+    assert ring_simulator(spec).run(again) == ring_simulator(spec).run(program)

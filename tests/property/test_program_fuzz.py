@@ -15,7 +15,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.ring_simulator import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e10, stream_latency_s=1e-6, host_io="ends")
 
@@ -92,7 +92,7 @@ def test_a_changed_program_is_diagnosed_or_runs(changes):
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return  # What the reader of the folder diagnoses.
     try:
-        result = RingSimulator(SPEC).run(program, inferences=4)
+        result = ring_simulator(SPEC).run(program, inferences=4)
     except CompileError as error:
         codes = {d.code for d in error.diagnostics}
         assert codes <= {"MCM-T010", "MCM-T011", "MCM-T012", "MCM-T013"}

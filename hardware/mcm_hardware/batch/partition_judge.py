@@ -14,8 +14,8 @@ from mcm_hardware.batch.dataflow import follow_tensors
 from mcm_hardware.batch.placement import place
 from mcm_hardware.batch.problem_tables import ProblemTables
 from mcm_hardware.batch.program_assembly import assemble
+from mcm_hardware.channel_arrays import ChannelArrays
 from mcm_hardware.performance import program_performance
-from mcm_hardware.program_arrays import ENGINE, LinkArrays
 
 _RUNS, _BREAKS_RULE, _OVERFLOWS = (
     int(Verdict.RUNS),
@@ -28,14 +28,14 @@ class PackageTables(NamedTuple):
     """The package, as compiled code takes it.
 
     Attributes:
-        links: its links.
+        channels: its channels; channel c, for c below C - 1, is the link from chip c to the next.
         speed: `[C]`, of each chip.
         sram_bytes: `[C]`.
         slots: buffers per tensor that travels.
         streaming: whether weights that do not fit are read from off-package memory.
     """
 
-    links: LinkArrays
+    channels: ChannelArrays
     speed: Floats
     sram_bytes: Longs
     slots: int
@@ -73,7 +73,7 @@ def judge_range(
         results: rows of zeros, and infinite times.
     """
     num_chips = results.high_water_bytes.shape[1]
-    engines = ENGINE * package.links.num_chips
+    engines, links = package.channels.num_channels, package.channels.num_devices - 1
     for row in range(begin, end):
         chip_of = partitions[row]
         units = tables.units
@@ -106,11 +106,11 @@ def judge_range(
             results.verdict[row] = _OVERFLOWS
             continue
         program = assemble(tables.values, placement.item_ptr, flow, plans, package.slots)
-        speed = program_performance(program, package.links)
+        speed = program_performance(program, package.channels)
         results.verdict[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s
         # Links behind the last used chip carry what goes to the host at the end of the ring.
         for chip in range(num_chips):
-            results.link_busy_s[row, chip] = speed.busy_s[chip]
+            results.link_busy_s[row, chip] = speed.busy_s[chip] if chip < links else 0.0
             results.chip_busy_s[row, chip] = speed.busy_s[engines + chip]

@@ -14,9 +14,10 @@ from mcm_compiler.judging import Verdicts
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_range
 from mcm_hardware.batch.table_builder import build_tables
+from mcm_hardware.channel_arrays import channel_arrays
 from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.program_arrays import link_arrays
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.ring_machine import ring_machine
+from mcm_hardware.ring_simulator import NAME
 
 CHUNK = 16
 """Partitions that a thread takes at once."""
@@ -49,11 +50,11 @@ class RingBatchJudge:
         problem: PartitionProblem,
         groups: Mapping[str, str],
     ) -> None:
-        self.name = RingSimulator(spec).name
+        self.name = NAME
         self._shape = (problem.num_units, problem.num_chips)
         self._tables = build_tables(model, problem, groups, spec)
         self._package = PackageTables(
-            links=link_arrays(spec),
+            channels=channel_arrays(ring_machine(spec)),
             speed=np.array([chip.speed for chip in spec.chips], np.float64),
             sram_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
             slots=spec.channel_slots,

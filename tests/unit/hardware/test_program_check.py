@@ -9,7 +9,7 @@ from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.ring_simulator import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e9)
 
@@ -40,7 +40,7 @@ GOOD = program(
 
 def refusals(broken: LoweredProgram, spec: RingSpec = SPEC) -> tuple[Diagnostic, ...]:
     with pytest.raises(CompileError) as caught:
-        RingSimulator(spec).run(broken)
+        ring_simulator(spec).run(broken)
     return caught.value.diagnostics
 
 
@@ -57,7 +57,7 @@ def with_kernel(**changes: float | str) -> LoweredProgram:
 
 
 def test_the_good_one_is_good():
-    assert RingSimulator(SPEC).run(GOOD).period_s > 0
+    assert ring_simulator(SPEC).run(GOOD).period_s > 0
 
 
 def test_no_slot_is_a_deadlock():
@@ -182,7 +182,7 @@ def test_too_large(huge, what):
 
 def test_too_long_a_timeline():
     with pytest.raises(CompileError, match=r"MCM-T013.*too many for a timeline"):
-        RingSimulator(SPEC).timeline(GOOD, 2**26)
+        ring_simulator(SPEC).timeline(GOOD, 2**26)
 
 
 def test_faults_without_end_are_cut():

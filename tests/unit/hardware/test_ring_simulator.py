@@ -11,7 +11,7 @@ from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import HOST
 from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.ring_simulator import ring_simulator
 
 UNIT = RingSpec(
     summary="one byte per second",
@@ -65,7 +65,7 @@ def with_transfer(index: int, **changes: int) -> LoweredProgram:
 
 
 def test_one_chip_alone():
-    result = RingSimulator(UNIT).run(program([chip(0, (3.0, (), ()), (2.0, (), ()))], []))
+    result = ring_simulator(UNIT).run(program([chip(0, (3.0, (), ()), (2.0, (), ()))], []))
     assert (result.period_s, result.latency_s) == (5.0, 5.0)
     assert result.chips[0].busy_s == 5.0
     assert result.chips[0].stall_s == stalls()
@@ -73,7 +73,7 @@ def test_one_chip_alone():
 
 
 def test_two_chips_with_double_buffers_run_at_the_pace_of_the_link():
-    result = RingSimulator(UNIT).run(two_chips(slots=2))
+    result = ring_simulator(UNIT).run(two_chips(slots=2))
     # In 2, kernel 3, link 4 and 0.5 on its way, kernel 2, out 1.
     assert result.latency_s == 12.5
     assert result.period_s == 4.0
@@ -88,7 +88,7 @@ def test_two_chips_with_double_buffers_run_at_the_pace_of_the_link():
 
 
 def test_with_single_buffers_kernel_and_link_alternate():
-    result = RingSimulator(UNIT).run(two_chips(slots=1))
+    result = ring_simulator(UNIT).run(two_chips(slots=1))
     assert result.latency_s == 12.5
     # Kernel 0 may write again when the 4 bytes have left: 3 + 4.
     assert result.period_s == 7.0
@@ -101,14 +101,14 @@ def test_with_single_buffers_kernel_and_link_alternate():
 def test_a_slow_reader_holds_the_sender_back():
     slow = two_chips(slots=2)
     reader = chip(1, (10.0, (1,), (2,)))
-    result = RingSimulator(UNIT).run(replace(slow, chips=(slow.chips[0], reader)))
+    result = ring_simulator(UNIT).run(replace(slow, chips=(slow.chips[0], reader)))
     assert result.period_s == 10.0
     assert result.chips[0].stall_s == stalls(buffer=7.0)
 
 
 def test_links_pipeline_their_latency():
     far = replace(UNIT, hop_latency_s=(100.0,) * 3)
-    many = RingSimulator(far).run(
+    many = ring_simulator(far).run(
         program(
             [chip(0, (1.0, (), (0, 1))), chip(1, (1.0, (0, 1), (2,)))],
             [
@@ -125,7 +125,7 @@ def test_links_pipeline_their_latency():
 
 
 def test_transfers_over_two_links_are_stored_and_forwarded():
-    result = RingSimulator(UNIT).run(
+    result = ring_simulator(UNIT).run(
         program(
             [chip(0, (1.0, (), (0,))), chip(2, (1.0, (0,), (1,)))],
             [Transfer("a", 0, 2, 4, 2), Transfer("y", 2, HOST, 1, 2)],
@@ -138,7 +138,7 @@ def test_transfers_over_two_links_are_stored_and_forwarded():
 
 
 def test_a_tensor_passed_on_crosses_each_link_once():
-    result = RingSimulator(UNIT).run(
+    result = ring_simulator(UNIT).run(
         program(
             [chip(0, (1.0, (), (0,))), chip(1, (6.0, (0,), ())), chip(2, (1.0, (1,), (2,)))],
             [
@@ -157,7 +157,7 @@ def test_a_tensor_passed_on_crosses_each_link_once():
 
 def test_a_link_serves_what_is_ready_first():
     # 'late' stands first among the transfers, but its kernel ends second.
-    result = RingSimulator(UNIT).run(
+    result = ring_simulator(UNIT).run(
         program(
             [
                 chip(0, (1.0, (), (1,)), (1.0, (), (0,))),
@@ -178,33 +178,33 @@ def test_host_at_the_ends_travels_over_the_ring():
     lone = program(
         [chip(1, (1.0, (0,), (1,)))], [Transfer("x", HOST, 1, 1, 2), Transfer("y", 1, HOST, 1, 2)]
     )
-    result = RingSimulator(ends).run(lone)
+    result = ring_simulator(ends).run(lone)
     assert [(k.source, k.destination) for k in result.links] == [
         (HOST, 0), (0, 1), (1, 2), (2, 3), (3, HOST)
     ]  # fmt: skip
     assert result.latency_s == 1 + 1.5 + 1 + 1.5 + 1.5 + 1
-    assert len(RingSimulator(UNIT).run(lone).links) == 2
+    assert len(ring_simulator(UNIT).run(lone).links) == 2
 
 
 def test_same_program_same_answer_also_from_json():
-    first = RingSimulator(UNIT).run(two_chips(2))
+    first = ring_simulator(UNIT).run(two_chips(2))
     text = json.dumps(two_chips(2).to_dict())
     again = LoweredProgram.from_dict(json.loads(text))
     assert again == two_chips(2)
-    assert RingSimulator(UNIT).run(again) == first
+    assert ring_simulator(UNIT).run(again) == first
 
 
 def test_the_period_does_not_depend_on_how_many_are_asked_for():
-    result = RingSimulator(UNIT).run(two_chips(2), inferences=1)
+    result = ring_simulator(UNIT).run(two_chips(2), inferences=1)
     assert (result.period_s, result.latency_s) == (4.0, 12.5)
-    assert RingSimulator(UNIT).run(two_chips(2), inferences=100).inferences == 100
+    assert ring_simulator(UNIT).run(two_chips(2), inferences=100).inferences == 100
     with pytest.raises(ValueError, match="0 inferences"):
-        RingSimulator(UNIT).run(two_chips(2), inferences=0)
+        ring_simulator(UNIT).run(two_chips(2), inferences=0)
 
 
 def codes(broken: LoweredProgram) -> list[str]:
     with pytest.raises(CompileError) as caught:
-        RingSimulator(UNIT).run(broken)
+        ring_simulator(UNIT).run(broken)
     return [d.code for d in caught.value.diagnostics]
 
 
@@ -218,7 +218,7 @@ def test_overflow_is_diagnosed_per_chip():
     )
     assert codes(tight) == ["MCM-T011", "MCM-T011"]
     with pytest.raises(CompileError, match=r"chip 0 needs 3\.0 MiB, it has 1\.0 MiB"):
-        RingSimulator(UNIT).run(tight)
+        ring_simulator(UNIT).run(tight)
 
 
 @pytest.mark.parametrize(

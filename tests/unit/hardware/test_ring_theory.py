@@ -12,7 +12,7 @@ from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import RingSpec
-from mcm_hardware.ring_simulator import RingSimulator
+from mcm_hardware.ring_simulator import ring_simulator
 
 REFERENCE = mcm36().spec.reference
 STORE = RingSpec(
@@ -37,7 +37,7 @@ def play(
     spec: RingSpec, chips: dict[int, list[Kernel]], transfers: list[Transfer]
 ) -> SimulationResult:
     made = tuple(ChipProgram(c, tuple(kernels), (), 0, 0) for c, kernels in chips.items())
-    return RingSimulator(spec).run(LoweredProgram("unit", made, tuple(transfers)))
+    return ring_simulator(spec).run(LoweredProgram("unit", made, tuple(transfers)))
 
 
 def kernel(seconds: float, reads: tuple[int, ...] = (), writes: tuple[int, ...] = ()) -> Kernel:
@@ -173,7 +173,7 @@ def test_the_timeline_tells_when_and_where():
     transfers = (Transfer("a", 0, 2, 4, 2), Transfer("y", 2, HOST, 1, 2))
     made = tuple(ChipProgram(c, tuple(kernels), (), 0, 0) for c, kernels in chips.items())
     program = LoweredProgram("unit", made, transfers)
-    times = RingSimulator(STORE).timeline(program, 2)
+    times = ring_simulator(STORE).timeline(program, 2)
     assert times.program is program
     assert [(h.transfer, h.source, h.destination) for h in times.hops] == [
         (0, 0, 1), (0, 1, 2), (1, 2, HOST)
@@ -182,4 +182,4 @@ def test_the_timeline_tells_when_and_where():
     np.testing.assert_array_equal(times.kernel_start_s, [[0, 10], [1, 14]])
     np.testing.assert_array_equal(times.hop_start_s, [[1, 5.5, 11], [5, 9.5, 15]])
     with pytest.raises(ValueError, match="0 inferences"):
-        RingSimulator(STORE).timeline(program, 0)
+        ring_simulator(STORE).timeline(program, 0)
