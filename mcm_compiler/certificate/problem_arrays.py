@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.rows import Rows
+from mcm_compiler.routes import Routes
 from mcm_compiler.target import PackageLimits
 
 Array = npt.NDArray[Any]
@@ -158,8 +158,8 @@ def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[
     ends = machine.channel_ends.astype(np.int64) - _LEAST_PLACE
     arrays["machine.channel_from"] = np.ascontiguousarray(ends[:, 0])
     arrays["machine.channel_to"] = np.ascontiguousarray(ends[:, 1])
-    arrays["machine.route_ptr"] = np.ascontiguousarray(machine.routes.ptr, np.int64)
-    arrays["machine.route_channels"] = np.ascontiguousarray(machine.routes.entries, np.int64)
+    for name, part in zip(Routes._fields, machine.routes, strict=True):
+        arrays[f"machine.route_{name}"] = np.ascontiguousarray(part, np.int32)
     numbers["family"] = machine.family
 
 
@@ -170,9 +170,7 @@ def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any])
         MalformedError: as `problem_from_arrays`, and for what is wrong with the machine.
     """
     ends = [vector(arrays, f"machine.channel_{end}", np.int64) for end in ("from", "to")]
-    ptr = vector(arrays, "machine.route_ptr", np.int64)
-    channels = vector(arrays, "machine.route_channels", np.int64)
-    _check_ptr("machine.route_ptr", ptr, channels.size)
+    routes = [vector(arrays, f"machine.route_{name}", np.int32) for name in Routes._fields]
     if ends[0].size != ends[1].size or any(e.size and e.max() > 2**30 for e in ends):
         raise MalformedError("the arrays machine.channel_* are no ends of channels")
     values: dict[str, Any] = {
@@ -190,7 +188,7 @@ def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any])
     }
     channel_ends = (np.stack(ends, axis=1) + _LEAST_PLACE).astype(np.int32)
     try:
-        return Machine(**values, channel_ends=channel_ends, routes=Rows(ptr, channels))
+        return Machine(**values, channel_ends=channel_ends, routes=Routes(*routes))
     except ValueError as error:
         raise MalformedError(f"the machine makes no sense: {error}") from error
 

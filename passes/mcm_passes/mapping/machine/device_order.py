@@ -11,8 +11,8 @@ from mcm_compiler.partition import Longs
 def hops_between(machine: Machine, num_devices: int) -> Longs:
     """`[D, D]`, channels on routes between the first `num_devices`; very many without a route."""
     count = machine.num_devices
-    hops = np.diff(machine.routes.ptr[: count * count + 1]).reshape(count, count)
-    hops = np.where(machine.reaches, hops, np.int64(1) << 20)
+    hops = machine.routes.lengths[: count * count].reshape(count, count)
+    hops = np.where(machine.reaches, hops, np.int64(1) << 20).astype(np.int64)
     return np.ascontiguousarray(hops[:num_devices, :num_devices])
 
 

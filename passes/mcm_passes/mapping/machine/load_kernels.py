@@ -31,13 +31,15 @@ class RouteArrays(NamedTuple):
     """The routes of a machine of D devices and L channels, as compiled code takes them.
 
     Attributes:
-        ptr: `[D * (D + 3) + 1]`, rows as in `Machine.routes`.
+        begin: `[D * (D + 3)]`, rows as in `Machine.routes`.
+        end: likewise.
         channels: of all rows.
         leads_to: `[L]`, the place at the end of each channel.
         num_devices: D.
     """
 
-    ptr: Longs
+    begin: Longs
+    end: Longs
     channels: Longs
     leads_to: Longs
     num_devices: int
@@ -45,9 +47,11 @@ class RouteArrays(NamedTuple):
 
 def route_arrays(machine: Machine) -> RouteArrays:
     """The routes of a machine."""
+    routes = machine.routes
     return RouteArrays(
-        np.ascontiguousarray(machine.routes.ptr, np.int64),
-        np.ascontiguousarray(machine.routes.entries, np.int64),
+        np.ascontiguousarray(routes.begin, np.int64),
+        np.ascontiguousarray(routes.end, np.int64),
+        np.ascontiguousarray(routes.channels, np.int64),
         np.ascontiguousarray(machine.channel_ends[:, 1], np.int64),
         machine.num_devices,
     )
@@ -159,14 +163,14 @@ def _count_tensors(
 @njit(cache=True)
 def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Longs) -> None:
     """Counts a tensor on the channels of a route, from the `begin`-th on."""
-    for k in range(routes.ptr[row] + begin, routes.ptr[row + 1]):
+    for k in range(routes.begin[row] + begin, routes.end[row]):
         crossed[routes.channels[k]] += amount
 
 
 @njit(cache=True)
 def _sent_on(routes: RouteArrays, row: int, to: int, stamp: Longs, mark: int) -> int:
     """Behind how many channels of a route the last device lies that reads the tensor as well."""
-    first, end = int(routes.ptr[row]), int(routes.ptr[row + 1])
+    first, end = int(routes.begin[row]), int(routes.end[row])
     for k in range(end - 2, first - 1, -1):
         via = routes.leads_to[routes.channels[k]]
         if via >= 0 and stamp[via] == mark:
@@ -179,9 +183,9 @@ def _sent_on(routes: RouteArrays, row: int, to: int, stamp: Longs, mark: int) ->
 @njit(cache=True)
 def _leads_on(routes: RouteArrays, row: int, begin: int, end: int) -> bool:
     """Whether a row of routes is the part `begin` to `end` of all channels."""
-    if routes.ptr[row + 1] - routes.ptr[row] != end - begin:
+    if routes.end[row] - routes.begin[row] != end - begin:
         return False
     for i in range(end - begin):
-        if routes.channels[routes.ptr[row] + i] != routes.channels[begin + i]:
+        if routes.channels[routes.begin[row] + i] != routes.channels[begin + i]:
             return False
     return True
