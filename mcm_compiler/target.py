@@ -152,6 +152,7 @@ __all__ = [
     "OFF_PACKAGE",
     "RING",
     "ChipModel",
+    "DescribesMachine",
     "HostIo",
     "JudgesBatches",
     "Lowers",
@@ -163,6 +164,8 @@ __all__ = [
     "TargetFamily",
     "Wire",
     "machine_limits",
+    "machine_of",
+    "other_machine_of",
 ]
 
 
@@ -181,11 +184,6 @@ class Target(Protocol):
     def limits(self) -> PackageLimits: ...
 
     @property
-    def machine(self) -> Machine:
-        """Devices, channels and routes."""
-        ...
-
-    @property
     def source_text(self) -> str:
         """The description that the target was made from (TOML); stored beside compiled models."""
         ...
@@ -201,6 +199,27 @@ class Target(Protocol):
     def cost_model(self) -> CostModel:
         """The fast analytic model of one chip."""
         ...
+
+
+@runtime_checkable
+class DescribesMachine(Protocol):
+    """A target that tells its devices, channels and routes; one that does not is a ring."""
+
+    @property
+    def machine(self) -> Machine:
+        """Devices, channels and routes."""
+        ...
+
+
+def machine_of(target: Target) -> Machine | None:
+    """Devices, channels and routes of a target; None for a ring that tells its limits alone."""
+    return target.machine if isinstance(target, DescribesMachine) else None
+
+
+def other_machine_of(target: Target) -> Machine | None:
+    """The machine of a target that is no ring; None for rings, which `limits` describes."""
+    machine = machine_of(target)
+    return None if machine is None or machine.family == RING else machine
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machine_rules import find_machine_violations
 from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import HOST, RING, ChipModel, Target, Wire
+from mcm_compiler.target import HOST, ChipModel, Target, Wire, other_machine_of
 
 
 def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Target) -> str:
@@ -36,13 +36,13 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
     placed = np.array(chip_of, dtype=np.int32)
     source, reader = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-    devices, ring = target.limits.num_chips, target.machine.family == RING
-    if ring:
+    devices, machine = target.limits.num_chips, other_machine_of(target)
+    if machine is None:
         violations = find_violations(
             placed, source, reader, num_chips=devices, routing="strict", names=names
         )
     else:
-        violations = find_machine_violations(placed, source, reader, target.machine, devices, names)
+        violations = find_machine_violations(placed, source, reader, machine, devices, names)
     if violations:
         raise CompileError(
             [
@@ -50,7 +50,7 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
                 for v in violations
             ]
         )
-    if not ring:
+    if machine is not None:
         return f"acyclic, with a route for every tensor of {len(chips)} devices"
     text = f"acyclic, no chip skipped, {manifest.routing} routing"
     return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
@@ -66,7 +66,7 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
     if manifest.replicas == 1:
         return
     fault = ""
-    if target.machine.family != RING:
+    if other_machine_of(target) is not None:
         fault = f"need shares that are alike, and those of {quote(target.name)} may differ"
     elif manifest.replicas * each > limits.num_chips:
         have = f"{quote(target.name)} has {limits.num_chips}"

@@ -35,6 +35,7 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
     from mcm_compiler.report.simulation_data import simulation_data
+    from mcm_compiler.target import machine_of
     from mcm_compiler.whole_files import whole_file
 
     if trace is not None:
@@ -53,7 +54,7 @@ def command(
         compiled.program,
         compiled.limits,
         compiled.graphs,
-        compiled.target.machine,
+        machine_of(compiled.target),
         compiled.replicas,
     )
     if output_format == "json":

@@ -27,7 +27,7 @@ from mcm_compiler.report.report_data import (
     target_facts,
 )
 from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target
+from mcm_compiler.target import Target, machine_of
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
@@ -144,7 +144,7 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     limits = sources.target.limits
     if sources.manifest.chips_each:
         limits = limits.first(sources.manifest.chips_each)
-    machine = sources.target.machine
+    machine = machine_of(sources.target)
     return find_bottleneck(sources.simulation, sources.program, limits, graphs, machine)
 
 

@@ -32,7 +32,7 @@ from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.versions import versions
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target
+from mcm_compiler.target import Target, machine_of
 from mcm_compiler.verification import StructureProof, Verification
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
     limits = result.target.limits
     if (replication := REPLICATION.find(result.model)) is not None:
         limits = limits.first(replication.chips_each)
-    machine = result.target.machine
+    machine = machine_of(result.target)
     return find_bottleneck(result.simulation, result.program, limits, graphs, machine)
 
 

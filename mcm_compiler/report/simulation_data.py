@@ -21,7 +21,7 @@ def simulation_data(
     program: LoweredProgram,
     limits: PackageLimits,
     graphs: Mapping[int, ir.Graph],
-    machine: Machine,
+    machine: Machine | None,
     replicas: int = 1,
 ) -> dict[str, Any]:
     """The verdict as JSON-able data: what the report says of a simulation.

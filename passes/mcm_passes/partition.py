@@ -26,7 +26,7 @@ from mcm_compiler.partition import (
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION, Replication
-from mcm_compiler.target import RING
+from mcm_compiler.target import other_machine_of
 from mcm_compiler.units import seconds_text
 from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
 from mcm_passes.parallel.share_judge import ShareJudge
@@ -73,7 +73,7 @@ class PartitionPass(Pass):
                 MCM-F010 to MCM-F014 for pins and assignments.
         """
         options = context.options
-        ring = context.target.machine.family == RING
+        ring = other_machine_of(context.target) is None
         level_text = STRATEGY_OF_LEVEL[options.level] if ring else STRATEGY_FOR_MACHINES
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)

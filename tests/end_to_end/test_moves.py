@@ -11,6 +11,7 @@ from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import Outcome
 from mcm_compiler.report.moves import Move, find_moves
+from mcm_compiler.target import machine_of
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
 
 OPTIONS = CompileOptions(
@@ -24,8 +25,9 @@ def moves_of(result: CompileResult, chip: int, kernel: int) -> list[Move]:
     assert result.simulation is not None
     program = result.program.chips[chip]
     graph = next(c.model.graph for c in result.chips or () if c.chip == chip)
-    limits = result.target.limits
-    return find_moves(kernel, program, graph, result.program, result.simulation, limits)
+    limits, machine = result.target.limits, machine_of(result.target)
+    assert machine is not None
+    return find_moves(kernel, program, graph, result.program, result.simulation, limits, machine)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mcm_compiler.ir.constants import (
     placeable_nodes,
 )
 from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.target import RING, Routing, Target
+from mcm_compiler.target import Routing, Target, other_machine_of
 from mcm_passes.partitioning.clonable import CloneFacts, CloningLimits, choose_clonable
 from mcm_passes.partitioning.contraction import Unit, contract
 from mcm_passes.partitioning.shared_memory import shared_memory, views_of
@@ -63,7 +63,7 @@ def build_problem(
     weight_ptr, weight_users = _csr(weights.users)
     facts = _clone_facts(units, tensors, tensor_bytes, weights, weight_bytes, compute_s, pinned)
     limits = target.limits
-    machine = target.machine if target.machine.family != RING else None
+    machine = other_machine_of(target)
     shared = shared_memory(
         units,
         list(zip(tensors.values, tensors.consumers, strict=True)),

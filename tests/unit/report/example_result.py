@@ -12,15 +12,24 @@ import onnx_ir as ir
 from mcm_compiler.api import CompileResult
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.machine import Machine
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, Legalization, LowerBound, Partition
 from mcm_compiler.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.target import ChipModel, PackageLimits
+from mcm_compiler.target_loading import load_target
 from mcm_compiler.verification import OutputComparison, Verification
+from mcm_hardware.ring_target import RingTarget
 
 MIB = 1 << 20
+
+
+def ring_of(chips: int, host_io: str = "any") -> Machine:
+    """The built-in ring with so many chips."""
+    text = load_target("mcm4").source_text.replace("num_chips = 4", f"num_chips = {chips}")
+    return RingTarget.from_text("r", text.replace('"any"', f'"{host_io}"')).machine
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,10 @@ class ExampleTarget:
     limits: PackageLimits = field(
         default_factory=lambda: PackageLimits(3, (64 * MIB,) * 3, 32e9, 1e-6, "any", 16e9)
     )
+
+    @property
+    def machine(self) -> Machine:
+        return ring_of(3)
 
     def cost_model(self) -> Any:
         raise NotImplementedError

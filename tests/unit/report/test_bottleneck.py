@@ -11,8 +11,10 @@ from mcm_compiler.program import LoweredProgram, Transfer
 from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import OFF_PACKAGE, PackageLimits
-from tests.unit.report.example_result import MIB, example_result
+from mcm_compiler.target import OFF_PACKAGE
+from tests.unit.report.example_result import MIB, example_result, ring_of
+
+RING_OF_3 = ring_of(3)
 
 
 def _simulation(**changes: object) -> SimulationResult:
@@ -37,7 +39,7 @@ def test_a_chip_with_its_heaviest_ops() -> None:
 
 def test_a_link_with_the_tensors_on_it_and_those_that_pass_through() -> None:
     links = (LinkActivity(0, 1, 125e-6, 800_000),)
-    found = find_bottleneck(_simulation(links=links), example_result().program)
+    found = find_bottleneck(_simulation(links=links), example_result().program, machine=RING_OF_3)
     assert found is not None
     assert (found["kind"], found["chip"]) == ("link", None)
     assert (found["source"], found["destination"]) == (0, 1)
@@ -109,7 +111,9 @@ def _graphs() -> dict[int, ir.Graph]:
 def test_what_it_would_take_to_move_the_heaviest_op() -> None:
     """Chip 1 runs kernels 0 -> 1 -> 2 with 2 MiB of weights each; the plan has 2 slots."""
     result = example_result()
-    found = find_bottleneck(_simulation(), result.program, result.target.limits, _graphs())
+    found = find_bottleneck(
+        _simulation(), result.program, result.target.limits, _graphs(), RING_OF_3
+    )
     assert found is not None
     back, on = found["moves"]
     assert (back["name"], back["to_chip"], back["along"]) == ("layer1.1", 0, 1)
@@ -132,7 +136,7 @@ def test_what_it_would_take_to_move_the_heaviest_op() -> None:
 def test_a_move_that_does_not_fit_and_one_that_helps() -> None:
     result = example_result()
     limits = replace(result.target.limits, sram_bytes=(14 * MIB,) * 3, chip_speed=(4.0, 1.0, 1.0))
-    found = find_bottleneck(_simulation(), result.program, limits, _graphs())
+    found = find_bottleneck(_simulation(), result.program, limits, _graphs(), RING_OF_3)
     assert found is not None
     # Chip 0 runs four times as fast as chip 1.
     assert found["moves"][0]["busy_there_s"] == pytest.approx(60e-6 + 90.9e-6 / 4)
@@ -143,12 +147,12 @@ def test_moves_go_to_chips_of_the_ring_and_leave_something_behind() -> None:
     result = example_result()
     simulation = _simulation(chips=(ChipActivity(2, 125e-6),), links=())
     limits = result.target.limits
-    found = find_bottleneck(simulation, result.program, limits, _graphs())
+    found = find_bottleneck(simulation, result.program, limits, _graphs(), RING_OF_3)
     assert found is not None
     assert found["moves"] == []
     assert "in 2 fused ops up to 'layer2.0'; nothing else runs there, so that only" in found["text"]
     simulation = _simulation(chips=(ChipActivity(0, 125e-6),), links=())
-    found = find_bottleneck(simulation, result.program, limits, _graphs())
+    found = find_bottleneck(simulation, result.program, limits, _graphs(), RING_OF_3)
     assert found is not None
     assert [move["to_chip"] for move in found["moves"]] == []  # with all that depends on it
 
@@ -182,7 +186,6 @@ def test_the_host_at_the_ends_of_the_ring(
     source: int, destination: int, tensors: list[str]
 ) -> None:
     """In from chip 0, but directly to the last chip; out by the last."""
-    limits = PackageLimits(4, (MIB,) * 4, 1e9, 0.0, "ends", 1e9)
     program = LoweredProgram(
         "t",
         (),
@@ -195,5 +198,5 @@ def test_the_host_at_the_ends_of_the_ring(
             Transfer("late", -1, 3, 4, 2),
         ),
     )
-    found = heaviest_tensors(program, source, destination, 9, limits)
+    found = heaviest_tensors(program, source, destination, 9, ring_of(4, "ends"))
     assert [tensor["name"] for tensor in found] == tensors
