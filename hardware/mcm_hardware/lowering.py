@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mcm_compiler.machine import OFF_PACKAGE, Machine
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import ChipModel, Wire
 from mcm_hardware.activation_plan import order_for_memory, plan_activations
 from mcm_hardware.body_memory import with_body_memory
 from mcm_hardware.chip_dataflow import ChipDataflow, chip_dataflow
-from mcm_hardware.chip_spec import ChipSpec, RingSpec
+from mcm_hardware.chip_spec import ChipSpec
 from mcm_hardware.cycle_model import copy_seconds, cycle_model, launch_seconds
 from mcm_hardware.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory_plan import MemoryPlan, plan_memory
@@ -19,7 +20,11 @@ from mcm_hardware.transfer_plan import plan_transfers
 
 
 def lower(
-    target: str, spec: RingSpec, chips: Sequence[ChipModel], wires: Sequence[Wire]
+    target: str,
+    machine: Machine,
+    specs: Sequence[ChipSpec],
+    chips: Sequence[ChipModel],
+    wires: Sequence[Wire],
 ) -> LoweredProgram:
     """Schedules each chip's ops, plans its memory and its transfers.
 
@@ -29,7 +34,8 @@ def lower(
 
     Args:
         target: name of the package.
-        spec: its numbers.
+        machine: its devices, channels and routes.
+        specs: its chips, one for each device.
         chips: one model per used chip, ascending.
         wires: tensors between chips and the host.
 
@@ -37,21 +43,21 @@ def lower(
         ValueError: where wires and models contradict each other; a fault of the splitter.
     """
     sizes: dict[str, int] = {}
-    storage = spec.reference.storage
     for chip in chips:
+        storage = specs[chip.chip].storage
         for value in (*chip.model.graph.inputs, *chip.model.graph.outputs):
             # A name means the same tensor on all chips, but its shape may be known on one only.
             name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
-    plan = plan_transfers(wires, sizes, spec.channel_slots)
+    plan = plan_transfers(wires, sizes, machine)
     transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
     planned: list[PlannedChip] = []
     for chip in chips:
-        numbers = spec.chips[chip.chip]
+        numbers = specs[chip.chip]
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving)
         flow = order_for_memory(with_body_memory(tensors, numbers), numbers)
-        memory, stream = _memory(flow, plan.transfers, spec, numbers)
+        memory, stream = _memory(flow, plan.transfers, machine, chip.chip, numbers)
         planned.append(PlannedChip(chip.chip, flow, memory))
         streamed: Mapping[int, tuple[int, ...]] = {}
         if stream is not None:
@@ -68,23 +74,27 @@ def lower(
         )
         for index, brought_by in _passed_on(flow).items():
             transfers[index] = replace(transfers[index], after=brought_by)
-    overflows = find_overflows(planned, plan.transfers, spec)
+    overflows = find_overflows(planned, plan.transfers, machine, specs)
     return LoweredProgram(target, tuple(programs), tuple(transfers), overflows)
 
 
 def _memory(
-    flow: ChipDataflow, transfers: Sequence[Transfer], spec: RingSpec, chip: ChipSpec
+    flow: ChipDataflow,
+    transfers: Sequence[Transfer],
+    machine: Machine,
+    device: int,
+    chip: ChipSpec,
 ) -> tuple[MemoryPlan, WeightStream | None]:
     """The memory plan, and what has to be streamed for it."""
     activations = plan_activations(flow, chip)
-    memory = plan_memory(flow, transfers, chip, spec.channel_slots, activations)
+    memory = plan_memory(flow, transfers, chip, machine.channel_slots, activations)
     excess = memory.high_water_bytes - chip.sram_bytes
-    if excess <= 0 or spec.stream_bytes_per_s <= 0:
+    if excess <= 0 or not machine.route(OFF_PACKAGE, device):
         return memory, None
     stream = plan_stream(flow, chip, excess)
     if stream is None:
         return memory, None
-    streaming = plan_memory(flow, transfers, chip, spec.channel_slots, activations, stream)
+    streaming = plan_memory(flow, transfers, chip, machine.channel_slots, activations, stream)
     return streaming, stream
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machine import Machine
 from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.simulation import ChipActivity, Hop, LinkActivity, SimulationResult, Timeline
-from mcm_hardware.channel_arrays import channel_arrays
+from mcm_hardware.channel_arrays import ChannelArrays, channel_arrays
 from mcm_hardware.event_graph import EventGraph, event_graph
 from mcm_hardware.max_plus import start_times
 from mcm_hardware.performance import performance
@@ -114,11 +115,15 @@ class MachineSimulator:
             hop_start_s=start[:, kernels:],
         )
 
+    @cached_property
+    def _channels(self) -> ChannelArrays:
+        return channel_arrays(self.machine)
+
     def _graph(self, program: LoweredProgram) -> tuple[ProgramArrays, EventGraph]:
         """The arrays and the event graph of a program that runs."""
         check_program(program, self.machine)
         arrays = program_arrays(program)
-        graph = event_graph(arrays, channel_arrays(self.machine))
+        graph = event_graph(arrays, self._channels)
         if len(graph.order) < len(graph.busy_s):
             raise CompileError(deadlock(program, graph))
         return arrays, graph

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.machine import OFF_PACKAGE, Machine
 from mcm_compiler.program import Lever, MemoryOverflow, Transfer
 from mcm_compiler.units import bytes_text, count_text
 from mcm_hardware.activation_plan import buffer_bytes
 from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec, RingSpec
+from mcm_hardware.chip_spec import ChipSpec
 from mcm_hardware.memory_plan import MemoryPlan
 from mcm_hardware.stream_plan import plan_stream
 
@@ -25,7 +26,7 @@ class PlannedChip:
     """A chip with its tensors and its memory plan.
 
     Attributes:
-        chip: its place on the ring.
+        chip: its index.
         flow: its tensors.
         memory: the plan.
     """
@@ -36,36 +37,44 @@ class PlannedChip:
 
 
 def find_overflows(
-    planned: Sequence[PlannedChip], transfers: Sequence[Transfer], spec: RingSpec
+    planned: Sequence[PlannedChip],
+    transfers: Sequence[Transfer],
+    machine: Machine,
+    specs: Sequence[ChipSpec],
 ) -> tuple[MemoryOverflow, ...]:
     """The dynamic constraint H(G, f) of MCM, equation 5: one entry per chip that breaks it.
 
     Args:
         planned: all used chips.
         transfers: all transfers of the package.
-        spec: the package.
+        machine: devices, channels and routes.
+        specs: the chips, one for each device.
     """
-    free = sum(chip.sram_bytes for chip in spec.chips)
+    free = sum(chip.sram_bytes for chip in specs)
     for one in planned:
-        limit = spec.chips[one.chip].sram_bytes
+        limit = specs[one.chip].sram_bytes
         free -= min(one.memory.high_water_bytes, limit)
     return tuple(
-        _overflow(one, transfers, spec, free)
+        _overflow(one, transfers, machine, specs[one.chip], free)
         for one in planned
-        if one.memory.high_water_bytes > spec.chips[one.chip].sram_bytes
+        if one.memory.high_water_bytes > specs[one.chip].sram_bytes
     )
 
 
 def _overflow(
-    one: PlannedChip, transfers: Sequence[Transfer], spec: RingSpec, free_elsewhere: int
+    one: PlannedChip,
+    transfers: Sequence[Transfer],
+    machine: Machine,
+    numbers: ChipSpec,
+    free_elsewhere: int,
 ) -> MemoryOverflow:
-    memory, numbers = one.memory, spec.chips[one.chip]
+    memory = one.memory
     excess = memory.high_water_bytes - numbers.sram_bytes
     levers = [
         *_another_split(excess, free_elsewhere),
-        *_shard(one.flow, numbers, excess, spec.num_chips),
-        *_relay_less(one.flow, transfers, numbers, spec.channel_slots),
-        *_stream(one.flow, spec, numbers, excess),
+        *_shard(one.flow, numbers, excess, machine.num_devices),
+        *_relay_less(one.flow, transfers, numbers, machine.channel_slots),
+        *_stream(one, machine, numbers, excess),
     ]
     largest = sorted(memory.buffers, key=lambda b: (-b.size_bytes, b.address))[:LARGEST_SHOWN]
     return MemoryOverflow(
@@ -138,9 +147,10 @@ def _relay_less(
         yield Lever(f"relay fewer tensors: {relays} {verb} {bytes_text(size)}", size)
 
 
-def _stream(flow: ChipDataflow, spec: RingSpec, chip: ChipSpec, excess: int) -> Iterator[Lever]:
-    """Weights from off-package memory, where the package has none yet."""
-    stream = None if spec.stream_bytes_per_s > 0 else plan_stream(flow, chip, excess)
+def _stream(one: PlannedChip, machine: Machine, chip: ChipSpec, excess: int) -> Iterator[Lever]:
+    """Weights from off-package memory, where none leads to the chip yet."""
+    streams = bool(machine.route(OFF_PACKAGE, one.chip))
+    stream = None if streams else plan_stream(one.flow, chip, excess)
     if stream is not None:
         size = bytes_text(stream.streamed_bytes)
         yield Lever(

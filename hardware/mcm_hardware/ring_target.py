@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -69,6 +70,10 @@ class RingTarget:
     @property
     def machine(self) -> Machine:
         """Devices, channels and routes."""
+        return self._machine
+
+    @cached_property
+    def _machine(self) -> Machine:
         return ring_machine(self.spec)
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
@@ -102,13 +107,14 @@ class RingTarget:
         """Schedules each chip's ops, plans its memory and its transfers."""
         from mcm_hardware.lowering import lower
 
-        return lower(self.name, self.spec, chips, wires)
+        return lower(self.name, self.machine, self.spec.chips, chips, wires)
 
     def simulator(self) -> Simulator:
         """The judge of lowered programs."""
-        from mcm_hardware.ring_simulator import ring_simulator
+        from mcm_hardware.machine_simulator import MachineSimulator
+        from mcm_hardware.ring_simulator import NAME
 
-        return ring_simulator(self.spec)
+        return MachineSimulator(self.machine, NAME)
 
     def batch_judge(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]

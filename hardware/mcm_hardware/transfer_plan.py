@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mcm_compiler.machine import HOST, Machine, place_text
 from mcm_compiler.program import Transfer
-from mcm_compiler.target import HOST, Wire
+from mcm_compiler.target import Wire
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class TransferPlan:
     """All transfers of a package.
 
     Attributes:
-        transfers: in the order of the wires, destinations ascending.
+        transfers: in the order of the wires, nearest destinations first.
         arriving: transfer that brings a tensor, by `(chip, tensor)`.
         leaving: transfers that a chip sends of a tensor, by `(chip, tensor)`; those that its
             router passes on are not among them.
@@ -26,45 +27,82 @@ class TransferPlan:
 
 
 def plan_transfers(
-    wires: Sequence[Wire], tensor_bytes: Mapping[str, int], slots: int
+    wires: Sequence[Wire], tensor_bytes: Mapping[str, int], machine: Machine
 ) -> TransferPlan:
     """One transfer per wire and destination.
 
-    A tensor crosses each link once: from its source it goes to the nearest destination, whose
-    router passes it on to the next (`Transfer.after`), and so forth. The host sends to each of
-    its destinations directly.
+    A destination on the way to another one passes the tensor on to it (`Transfer.after`), so that
+    it crosses no channel twice; of several, the last on the way does. Where the route to a
+    destination is none of another one's and the rest, the source sends there itself. The host
+    sends to each of its destinations directly.
 
     Args:
         wires: all wires of the package.
-        tensor_bytes: bytes on a link by tensor name.
-        slots: receive buffers per tensor.
+        tensor_bytes: bytes on a channel by tensor name.
+        machine: devices, channels and routes.
 
     Raises:
-        ValueError: for a wire against the ring's direction, or a tensor that comes twice to a
+        ValueError: for a wire along which no route leads, or a tensor that comes twice to a
             chip; both are faults of the splitter.
     """
     transfers: list[Transfer] = []
     arriving: dict[tuple[int, str], int] = {}
     leaving: dict[tuple[int, str], list[int]] = {}
+    ways: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
     for wire in wires:
         size = tensor_bytes.get(wire.tensor, 0)
-        previous = -1
-        for destination in wire.destinations:
-            if wire.source == destination == HOST:
-                continue
-            source, after = wire.source, -1
-            if previous >= 0 and HOST not in (source, destination):
-                source, after = transfers[previous].destination, previous
-            if HOST not in (source, destination) and destination <= source:
-                raise ValueError(f"wire '{wire.tensor}' runs from chip {source} to {destination}")
+        key = (wire.source, wire.destinations)
+        if key not in ways:
+            ways[key] = _ways(wire, machine)
+        for destination, via in ways[key]:
+            after = arriving[via, wire.tensor] if via >= 0 else -1
+            source = via if via >= 0 else wire.source
             index = len(transfers)
-            transfers.append(Transfer(wire.tensor, source, destination, size, slots, after))
+            transfers.append(
+                Transfer(wire.tensor, source, destination, size, machine.channel_slots, after)
+            )
             if after < 0 and source != HOST:
                 leaving.setdefault((source, wire.tensor), []).append(index)
             if destination != HOST:
                 if (destination, wire.tensor) in arriving:
                     raise ValueError(f"'{wire.tensor}' comes to chip {destination} twice")
                 arriving[destination, wire.tensor] = index
-                previous = index
     sends = {key: tuple(indices) for key, indices in leaving.items()}
     return TransferPlan(tuple(transfers), arriving, sends)
+
+
+def _ways(wire: Wire, machine: Machine) -> list[tuple[int, int]]:
+    """Each destination of a wire with the one that passes the tensor on to it, or -1.
+
+    Nearest first, by channels on the route and then by number, so that who passes on comes before.
+    What the host sends comes in the order of the wire.
+    """
+    source = wire.source
+    routes: dict[int, tuple[int, ...]] = {}
+    for destination in wire.destinations:
+        if source == destination == HOST:
+            continue
+        route = machine.route(source, destination)
+        if not route:
+            ends = f"{place_text(source, 'chip')} to {place_text(destination, 'chip')}"
+            raise ValueError(f"no route leads wire '{wire.tensor}' from {ends}")
+        routes[destination] = route
+    if source == HOST:
+        return [(destination, -1) for destination in routes]
+    near = sorted(routes, key=lambda end: (end != HOST, len(routes[end]), end))
+    return [(destination, _passed_on_by(destination, routes, machine)) for destination in near]
+
+
+def _passed_on_by(destination: int, routes: Mapping[int, tuple[int, ...]], machine: Machine) -> int:
+    """The last destination on the way to another one that the tensor can go on from, or -1."""
+    route = routes[destination]
+    if destination == HOST or len(routes) == 1:
+        return -1
+    for crossed in range(len(route) - 1, 0, -1):
+        via = int(machine.channel_ends[route[crossed - 1], 1])
+        if (
+            routes.get(via) == route[:crossed]
+            and machine.route(via, destination) == route[crossed:]
+        ):
+            return via
+    return -1

@@ -99,7 +99,7 @@ def measure_model(name: str, target: RingTarget) -> PlanRow:
     options = CompileOptions(passes=PIPELINE)
     model, _, _ = run_passes(f"zoo:{name}{{shape_only=true}}", target, options)
     program = PROGRAM.get(model)
-    wiring = plan_transfers(WIRES.get(model), {}, target.spec.channel_slots)
+    wiring = plan_transfers(WIRES.get(model), {}, target.machine)
     plan_ratios: list[float] = []
     activation_ratios: list[float] = []
     before: list[int] = []
