@@ -8,21 +8,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from mcm_hardware.target_schema import (
+from mcm_hardware.package_schema import (
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
-    RING_KEYS,
     STORAGE_BITS,
     STORAGE_TABLE,
     STREAM_TABLE,
-    Choice,
-    Flag,
-    Key,
-    Number,
-    Rule,
-    Text,
-    unit_of,
 )
+from mcm_hardware.ring_schema import RING
+from mcm_hardware.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "writing-a-target.md"
 BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"
@@ -31,7 +25,7 @@ BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"
 def render() -> str:
     """The table: a row per key with its unit, values, default and meaning."""
     keys = {
-        **RING_KEYS,
+        **RING.keys,
         **{f"{OVERRIDE_TABLE}.{name}": key for name, key in OVERRIDE_KEYS.items()},
     }
     rows = [

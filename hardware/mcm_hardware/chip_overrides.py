@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from mcm_compiler.toml_key_lines import KeyPath
 from mcm_hardware.description_reader import DescriptionReader
-from mcm_hardware.target_schema import OVERRIDE_KEYS, OVERRIDE_TABLE, Number
+from mcm_hardware.package_schema import OVERRIDE_KEYS, OVERRIDE_TABLE
+from mcm_hardware.target_schema import Number
 
 
 @dataclass(frozen=True)

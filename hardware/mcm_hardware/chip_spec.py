@@ -1,4 +1,4 @@
-"""The numbers of a ring package and of its chips, in SI units."""
+"""The numbers of packages of chips and of their chips, in SI units."""
 
 from __future__ import annotations
 
@@ -81,22 +81,17 @@ class ChipSpec:
     speed: float = 1.0
 
 
-@dataclass(frozen=True)
-class RingSpec:
-    """A package of chips on a one-way ring.
+@dataclass(frozen=True, kw_only=True)
+class PackageSpec:
+    """A package of chips, whatever connects them.
 
-    Chips are numbered along the ring without those that are switched off.
+    Chips are numbered without those that are switched off.
 
     Attributes:
         summary: one line.
         reference: the chip that the file describes, and that the cost model speaks of.
         chips: `[num_chips]`, usable chips; they differ from `reference` in memory and speed.
         physical: `[num_chips]`, their places in the package.
-        link_bytes_per_s: rate of each link; link c leads from chip c to chip c + 1.
-        hop_latency_s: `[num_chips - 1]`, delay of each link; a switched-off chip in between adds
-            its hop.
-        switching: see `Switching`.
-        host_io: where the host reaches the ring.
         host_bytes_per_s: rate between the host and each chip that it reaches, each way.
         host_latency_s: delay between the host and a chip.
         channel_slots: buffers per tensor at the receiving and at the sending chip.
@@ -109,10 +104,6 @@ class RingSpec:
     reference: ChipSpec
     chips: tuple[ChipSpec, ...]
     physical: tuple[int, ...]
-    link_bytes_per_s: float
-    hop_latency_s: tuple[float, ...]
-    switching: Switching
-    host_io: HostIo
     host_bytes_per_s: float
     host_latency_s: float
     channel_slots: int
@@ -123,3 +114,21 @@ class RingSpec:
     def num_chips(self) -> int:
         """Usable chips."""
         return len(self.chips)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingSpec(PackageSpec):
+    """A package of chips on a one-way ring; chips are numbered along it.
+
+    Attributes:
+        link_bytes_per_s: rate of each link; link c leads from chip c to chip c + 1.
+        hop_latency_s: `[num_chips - 1]`, delay of each link; a switched-off chip in between adds
+            its hop.
+        switching: see `Switching`.
+        host_io: where the host reaches the ring.
+    """
+
+    link_bytes_per_s: float
+    hop_latency_s: tuple[float, ...]
+    switching: Switching
+    host_io: HostIo

@@ -12,10 +12,8 @@ from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.toml_description import TomlDescription
 from mcm_compiler.toml_key_lines import KeyPath
 from mcm_hardware.key_suggestions import nearest_key
+from mcm_hardware.package_schema import STORAGE_BITS, STORAGE_TABLE
 from mcm_hardware.target_schema import (
-    RING_FORM,
-    STORAGE_BITS,
-    STORAGE_TABLE,
     Choice,
     DescriptionForm,
     Flag,
@@ -49,7 +47,7 @@ class DescriptionReader:
         form: what files of its family look like.
     """
 
-    def __init__(self, description: TomlDescription, form: DescriptionForm = RING_FORM) -> None:
+    def __init__(self, description: TomlDescription, form: DescriptionForm) -> None:
         self.description = description
         self.form = form
         self._faults: list[tuple[int, Diagnostic]] = []

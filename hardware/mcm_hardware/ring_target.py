@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel
 from mcm_compiler.judging import BatchJudge
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.simulation import Simulator
-from mcm_compiler.target import ChipModel, PackageLimits, Wire
+from mcm_compiler.target import PackageLimits
 from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
+from mcm_hardware.chips_package import ChipsPackage
+from mcm_hardware.package_schema import PackageForm
 from mcm_hardware.ring_machine import ring_machine
+from mcm_hardware.ring_schema import RING
 from mcm_hardware.target_file import parse_ring
 
 
 @dataclass(frozen=True)
-class RingTarget:
+class RingTarget(ChipsPackage):
     """A package of chips on a one-way ring.
 
     Attributes:
-        name: as the user names it.
         spec: its numbers.
-        source_text: the TOML that it was made from.
     """
 
-    name: str
     spec: RingSpec
-    source_text: str
+    form: ClassVar[PackageForm] = RING
 
     @classmethod
     def from_text(cls, name: str, text: str) -> RingTarget:
@@ -67,20 +64,15 @@ class RingTarget:
             activation_packing=ACTIVATION_PACKING,
         )
 
-    @property
-    def machine(self) -> Machine:
+    def connected(self) -> Machine:
         """Devices, channels and routes."""
-        return self._machine
-
-    @cached_property
-    def _machine(self) -> Machine:
         return ring_machine(self.spec)
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""
-        from mcm_hardware.target_details import ring_details
-
-        return ring_details(self.name, self.source_text, self.spec)
+        sections = {section: dict(keys) for section, keys in super().details().items()}
+        sections["derived"]["package_hop_latency_us"] = sum(self.spec.hop_latency_s) * 1e6
+        return sections
 
     def without_chips(self, places: Sequence[int]) -> RingTarget:
         """The same package with an override more, which switches these chips off.
@@ -94,27 +86,6 @@ class RingTarget:
             return self
         override = f"\n\n[[override]]\nchips = {on}\noff = true\n"
         return RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
-
-    # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
-
-    def cost_model(self) -> CostModel:
-        """The roofline of a chip of speed 1."""
-        from mcm_hardware.roofline import Roofline
-
-        return Roofline(self.spec.reference)
-
-    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
-        """Schedules each chip's ops, plans its memory and its transfers."""
-        from mcm_hardware.lowering import lower
-
-        return lower(self.name, self.machine, self.spec.chips, chips, wires)
-
-    def simulator(self) -> Simulator:
-        """The judge of lowered programs."""
-        from mcm_hardware.machine_simulator import MachineSimulator
-        from mcm_hardware.ring_simulator import NAME
-
-        return MachineSimulator(self.machine, NAME)
 
     def batch_judge(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]

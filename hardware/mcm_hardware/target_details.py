@@ -1,4 +1,4 @@
-"""All numbers of a ring package: the keys of its file with defaults, and what follows from them."""
+"""All numbers of a package: the keys of its file with defaults, and what follows from them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.toml_description import parse_description
-from mcm_hardware.chip_spec import ChipSpec, RingSpec
+from mcm_hardware.chip_spec import ChipSpec, PackageSpec
 from mcm_hardware.description_reader import DescriptionReader
-from mcm_hardware.target_schema import RING_KEYS
+from mcm_hardware.package_schema import OVERRIDE_TABLE, PackageForm
 
 Section = dict[str, str | float]
 
 
-def ring_details(name: str, text: str, spec: RingSpec) -> dict[str, Section]:
+def package_details(
+    name: str, text: str, spec: PackageSpec, form: PackageForm
+) -> dict[str, Section]:
     """Values by section and key.
 
     Args:
         name: of the target.
         text: its description, without faults.
         spec: what the description says.
+        form: what descriptions of the family look like.
 
     Returns:
         A section per table of the file with the keys as they are written there, one for each kind
         of chip, the bytes per element of every ONNX type, and `derived`.
     """
     description = parse_description(name, text)
-    values = DescriptionReader(description).read(description.data, RING_KEYS)
+    values = DescriptionReader(description, form.form).read(description.data, form.keys)
     sections: dict[str, Section] = {}
     for path, value in values.items():
         table, _, key = path.rpartition(".")
@@ -36,7 +39,8 @@ def ring_details(name: str, text: str, spec: RingSpec) -> dict[str, Section]:
     kinds: dict[tuple[int, float], list[int]] = {}
     for place, chip in zip(spec.physical, spec.chips, strict=True):
         kinds.setdefault((chip.sram_bytes, chip.speed), []).append(place)
-    off = sorted(set(range(int(values["package.num_chips"]))) - set(spec.physical))
+    overrides = description.data.get(OVERRIDE_TABLE, [])
+    off = sorted(place for one in overrides if one.get("off", False) for place in one["chips"])
     for (sram_bytes, speed), places in kinds.items():
         sections[f"chips {ranges(places)}"] = {"sram_mib": sram_bytes / 2**20, "speed": speed}
     if off:
@@ -73,7 +77,7 @@ def ranges(numbers: Sequence[int]) -> str:
     )
 
 
-def _derived(spec: RingSpec) -> Section:
+def _derived(spec: PackageSpec) -> Section:
     reference = spec.reference
     return {
         "usable_chips": spec.num_chips,
@@ -83,5 +87,4 @@ def _derived(spec: RingSpec) -> Section:
         "package_array_tera_ops_per_s": sum(map(array_ops_per_s, spec.chips)) / 1e12,
         "package_vector_tera_ops_per_s": sum(map(vector_ops_per_s, spec.chips)) / 1e12,
         "package_sram_mib": sum(chip.sram_bytes for chip in spec.chips) / 2**20,
-        "package_hop_latency_us": sum(spec.hop_latency_s) * 1e6,
     }

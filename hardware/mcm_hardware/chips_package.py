@@ -1,0 +1,110 @@
+"""Packages of chips as targets: what all families of them have in common.
+
+A family says what its descriptions look like (`package_form`), reads them (`PackageFile`) and
+connects the chips (`package_machine`). Costs, lowering and simulation follow:
+
+    MESH = package_form("mesh", "a mesh package", {"mesh.rows": Key(...), ...})
+
+    @dataclass(frozen=True, kw_only=True)
+    class MeshSpec(PackageSpec):
+        rows: int
+        ...
+
+    @dataclass(frozen=True)
+    class MeshPackage(ChipsPackage):
+        spec: MeshSpec
+        form = MESH
+
+        @classmethod
+        def from_text(cls, name: str, text: str) -> MeshPackage:
+            file = PackageFile(name, text, MESH)
+            ...
+            return cls(name, MeshSpec(**file.common(chips), rows=...), text)
+
+        def connected(self) -> Machine:
+            ...
+
+`MeshPackage.from_text` is what is registered under `mcm_compiler.target_families`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.machine import Machine
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.simulation import Simulator
+from mcm_compiler.target import ChipModel, PackageLimits, Wire, machine_limits
+from mcm_hardware.chip_spec import PackageSpec
+from mcm_hardware.package_schema import PackageForm
+
+
+@dataclass(frozen=True)
+class ChipsPackage(ABC):
+    """Base of the targets that are packages of chips; lowers and simulates for any machine.
+
+    Attributes:
+        name: as the user names it.
+        spec: its numbers.
+        source_text: the TOML that it was made from.
+        form: what descriptions of the family look like.
+    """
+
+    name: str
+    spec: PackageSpec
+    source_text: str
+    form: ClassVar[PackageForm]
+
+    @abstractmethod
+    def connected(self) -> Machine:
+        """The machine: a device for each chip of `spec`, and what connects them."""
+
+    @property
+    def machine(self) -> Machine:
+        """Devices, channels and routes."""
+        return self._machine
+
+    @cached_property
+    def _machine(self) -> Machine:
+        return self.connected()
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        return self.spec.summary or f"{self.spec.num_chips} chips, {self.machine.family}"
+
+    @property
+    def limits(self) -> PackageLimits:
+        """The numbers that partitioning needs besides the machine."""
+        return machine_limits(self.machine)
+
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers of the package by section and key, for `mcmc targets show`."""
+        from mcm_hardware.target_details import package_details
+
+        return package_details(self.name, self.source_text, self.spec, self.form)
+
+    # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
+
+    def cost_model(self) -> CostModel:
+        """The roofline of a chip of speed 1."""
+        from mcm_hardware.roofline import Roofline
+
+        return Roofline(self.spec.reference)
+
+    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
+        """Schedules each chip's ops, plans its memory and its transfers."""
+        from mcm_hardware.lowering import lower
+
+        return lower(self.name, self.machine, self.spec.chips, chips, wires)
+
+    def simulator(self) -> Simulator:
+        """The judge of lowered programs."""
+        from mcm_hardware.machine_simulator import MachineSimulator
+
+        return MachineSimulator(self.machine, f"{self.machine.family}-event-graph")

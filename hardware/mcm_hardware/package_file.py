@@ -1,0 +1,122 @@
+"""From the TOML description of a package of chips to the numbers that all families have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.toml_description import parse_description
+from mcm_hardware.chip_overrides import read_overrides
+from mcm_hardware.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.description_reader import DescriptionReader
+from mcm_hardware.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
+from mcm_hardware.storage_widths import StorageWidths
+
+
+class PackageFile:
+    """A description that is read by the form of its family.
+
+    What is wrong is collected. A family may add what it finds (`reader.fault`) before it asks for
+    `common`, which raises all of it.
+
+    Args:
+        name: the file or target, for the place in diagnostics.
+        text: the description.
+        form: what descriptions of the family look like.
+
+    Attributes:
+        values: by dotted path, defaults filled in; what is at fault is missing.
+        reader: of the description.
+
+    Raises:
+        CompileError: MCM-T001 if the text is not TOML.
+    """
+
+    def __init__(self, name: str, text: str, form: PackageForm) -> None:
+        self._data = parse_description(name, text)
+        self.reader = DescriptionReader(self._data, form.form)
+        self.values = self.reader.read(self._data.data, form.keys)
+        self._storage = self.reader.read_storage(self._data.data)
+
+    def number(self, path: str, unit: float) -> float:
+        """The number at a dotted path in SI units; 0 where its table is left out."""
+        return float(self.values.get(path, 0.0)) * unit
+
+    def common(self, num_chips: int | None) -> dict[str, Any]:
+        """The fields of a `PackageSpec`, by name.
+
+        Args:
+            num_chips: chips of the package, also those off; None where what says so is at fault.
+
+        Raises:
+            CompileError: with one diagnostic per fault: MCM-T002 unknown key, MCM-T003 missing
+                key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T006 unknown storage
+                type, MCM-T007 more faults than are listed, MCM-T008 contradiction.
+            ValueError: if `num_chips` is None, and nothing is at fault.
+        """
+        listed = self._data.data.get(OVERRIDE_TABLE, [])
+        overrides = read_overrides(self.reader, listed, num_chips)
+        self._check_spill()
+        if faults := self.reader.faults:
+            raise CompileError(faults)
+        if num_chips is None:
+            raise ValueError("the number of chips is not known, though nothing is at fault")
+        reference = self._reference()
+
+        def chip_at(place: int) -> ChipSpec:
+            override = overrides.get(place)
+            if override is None:
+                return reference
+            mib = override.sram_mib
+            sram_bytes = reference.sram_bytes if mib is None else _sram_bytes(mib)
+            return replace(reference, sram_bytes=sram_bytes, speed=override.speed)
+
+        on = [p for p in range(num_chips) if p not in overrides or not overrides[p].off]
+        return {
+            "summary": self.values["summary"],
+            "reference": reference,
+            "chips": tuple(chip_at(place) for place in on),
+            "physical": tuple(on),
+            "host_bytes_per_s": self.number("host.bandwidth_gb_per_s", 1e9),
+            "host_latency_s": self.number("host.latency_us", 1e-6),
+            "channel_slots": self.values["package.channel_slots"],
+            "stream_bytes_per_s": self.number("off_package_memory.bandwidth_gb_per_s", 1e9),
+            "stream_latency_s": self.number("off_package_memory.latency_us", 1e-6),
+        }
+
+    def _reference(self) -> ChipSpec:
+        values = self.values
+        return ChipSpec(
+            sram_bytes=_sram_bytes(values["chip.sram_mib"]),
+            sram_bytes_per_s=self.number("chip.sram_bandwidth_gb_per_s", 1e9),
+            alignment_bytes=values["chip.buffer_alignment_bytes"],
+            launch_s=self.number("chip.launch_overhead_ns", 1e-9),
+            array=MacArray(
+                rows=values["chip.mac_array.rows"],
+                cols=values["chip.mac_array.cols"],
+                clock_hz=self.number("chip.mac_array.clock_mhz", 1e6),
+                dataflow=values["chip.mac_array.dataflow"],
+            ),
+            vector=VectorUnit(
+                lanes=values["chip.vector_unit.lanes"],
+                clock_hz=self.number("chip.vector_unit.clock_mhz", 1e6),
+            ),
+            storage=StorageWidths(self._storage),
+        )
+
+    def _check_spill(self) -> None:
+        spill, has_memory = self.values.get("package.spill"), STREAM_TABLE in self._data.data
+        if spill == "stream" and not has_memory:
+            hint = f"add the table [{STREAM_TABLE}] with bandwidth_gb_per_s and latency_us"
+            message = "there is no off-package memory to stream from"
+            self.reader.fault("MCM-T008", message, ("package", "spill"), hint)
+        elif spill == "none" and has_memory:
+            message = "nothing uses off-package memory"
+            hint = 'add spill = "stream" to the table [package], or leave this table out'
+            self.reader.fault("MCM-T008", message, (STREAM_TABLE,), hint)
+
+
+def _sram_bytes(mib: float) -> int:
+    return math.floor(mib * 2**20)

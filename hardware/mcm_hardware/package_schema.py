@@ -1,0 +1,151 @@
+"""Which keys the descriptions of packages of chips have in common, whatever connects the chips.
+
+A family adds its own keys to them (`package_form`): how many chips there are, and their links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mcm_hardware.target_schema import (
+    Choice,
+    DescriptionForm,
+    Flag,
+    Key,
+    Number,
+    Places,
+    Text,
+    tables_of,
+)
+
+STORAGE_TABLE = "storage_bits"
+"""The one table with free keys: names of ONNX types."""
+
+STORAGE_BITS = (1, 2, 4, 6, 8, 16, 32, 64, 128, 256)
+"""Widths that an element may have in SRAM."""
+
+OVERRIDE_TABLE = "override"
+"""The array of tables for chips that differ from `[chip]`; its keys are `OVERRIDE_KEYS`."""
+
+STREAM_TABLE = "off_package_memory"
+"""The one table that may be left out."""
+
+BANDWIDTH = Number(1e-6, 1e6)
+"""Rates, in 10^9 bytes per second."""
+
+LATENCY_US = Number(0.0, 1e6)
+"""Delays, in microseconds."""
+
+_CLOCK = Number(1e-3, 1e5)
+_SRAM_MIB = Number(2.0**-20, 2.0**20)
+
+PACKAGE_KEYS: Mapping[str, Key] = {
+    "package.channel_slots": Key(
+        Number(1, 64, whole=True),
+        "buffers per tensor at both ends of a link; 2 is double buffering",
+    ),
+    "package.spill": Key(
+        Choice(("none", "stream")),
+        "what becomes of weights that do not fit: an error, or they stay in off-package memory "
+        "and are read anew for every inference",
+        default="none",
+    ),
+}
+"""Keys of the table `[package]`; a family has more."""
+
+CHIP_KEYS: Mapping[str, Key] = {
+    "chip.sram_mib": Key(
+        _SRAM_MIB, "memory of one chip, for weights, activations and buffers together"
+    ),
+    "chip.sram_bandwidth_gb_per_s": Key(
+        BANDWIDTH, "between SRAM and the engines, reads and writes together"
+    ),
+    "chip.buffer_alignment_bytes": Key(
+        Number(1, 2**20, whole=True, power_of_two=True), "buffers start at multiples of it"
+    ),
+    "chip.launch_overhead_ns": Key(
+        Number(0.0, 1e9), "cost of starting one kernel; a fused group is one kernel"
+    ),
+    "chip.mac_array.rows": Key(
+        Number(1, 65536, whole=True), "rows of the multiply-accumulate array"
+    ),
+    "chip.mac_array.cols": Key(Number(1, 65536, whole=True), "its columns"),
+    "chip.mac_array.clock_mhz": Key(_CLOCK, "its clock"),
+    "chip.mac_array.dataflow": Key(
+        Choice(("output_stationary", "weight_stationary")),
+        "what stays in the array: a tile of the result, or of the second operand",
+        default="output_stationary",
+    ),
+    "chip.vector_unit.lanes": Key(
+        Number(1, 2**20, whole=True),
+        "lanes of the unit for all that is no matrix product, and for thin ones",
+    ),
+    "chip.vector_unit.clock_mhz": Key(_CLOCK, "its clock"),
+}
+"""Keys of the table `[chip]`."""
+
+PORT_KEYS: Mapping[str, Key] = {
+    "host.bandwidth_gb_per_s": Key(
+        BANDWIDTH, "rate between the host and each chip that it reaches, each way"
+    ),
+    "host.latency_us": Key(LATENCY_US, "delay between the host and a chip"),
+    "off_package_memory.bandwidth_gb_per_s": Key(
+        BANDWIDTH, "rate at which each chip reads weights from it"
+    ),
+    "off_package_memory.latency_us": Key(LATENCY_US, "delay of such a read"),
+}
+"""Keys of what lies outside the package: `[host]` and `[off_package_memory]`."""
+
+OVERRIDE_KEYS: Mapping[str, Key] = {
+    "chips": Key(Places(), "places of the chips that this is about, counted from 0"),
+    "sram_mib": Key(_SRAM_MIB, "their memory", otherwise="`chip.sram_mib`"),
+    "speed": Key(
+        Number(1e-3, 1e3),
+        "factor on their clocks, SRAM bandwidth and launches; 0.5 is half as fast",
+        default=1.0,
+    ),
+    "off": Key(Flag(), "true: they are not used, and tensors pass them by", default=False),
+}
+"""The keys of each `[[override]]`."""
+
+
+@dataclass(frozen=True)
+class PackageForm:
+    """What descriptions of one family of packages look like.
+
+    Attributes:
+        keys: every key by its dotted path, but for `OVERRIDE_KEYS` and types in `STORAGE_TABLE`.
+        form: the rest.
+    """
+
+    keys: Mapping[str, Key]
+    form: DescriptionForm
+
+
+def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageForm:
+    """The form of a family's descriptions.
+
+    Args:
+        family: value of the key `family`.
+        subject: what is described, such as `a ring package`.
+        own: the keys that this family alone has, by dotted path.
+    """
+    inside = {path: key for path, key in own.items() if path.startswith("package.")}
+    keys = {
+        "family": Key(Choice((family,)), "which code reads the file"),
+        "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+        **inside,
+        **PACKAGE_KEYS,
+        **CHIP_KEYS,
+        **{path: key for path, key in own.items() if path not in inside},
+        **PORT_KEYS,
+    }
+    form = DescriptionForm(
+        subject,
+        tables_of(keys) | {STORAGE_TABLE},
+        free_tables=frozenset({STORAGE_TABLE}),
+        arrays=frozenset({OVERRIDE_TABLE}),
+        optional_tables=frozenset({STREAM_TABLE}),
+    )
+    return PackageForm(keys, form)

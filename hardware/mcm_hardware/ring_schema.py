@@ -1,0 +1,30 @@
+"""Which keys a description of a ring package has besides those of all packages of chips."""
+
+from __future__ import annotations
+
+from mcm_hardware.package_schema import BANDWIDTH, LATENCY_US, package_form
+from mcm_hardware.target_schema import Choice, Key, Number
+
+RING = package_form(
+    "ring",
+    "a ring package",
+    {
+        "package.num_chips": Key(
+            Number(1, 4096, whole=True), "chips of the package, also those off"
+        ),
+        "package.host_io": Key(
+            Choice(("any", "ends")),
+            "where the host reaches the ring: at every chip, or at the first and last that are on",
+        ),
+        "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link"),
+        "link.hop_latency_us": Key(
+            LATENCY_US, "delay of one hop; a chip that is off in between adds its hop"
+        ),
+        "link.switching": Key(
+            Choice(("store_and_forward", "cut_through")),
+            "whether a tensor that crosses several links has to arrive whole before it goes on",
+            default="store_and_forward",
+        ),
+    },
+)
+"""The form of a description of a ring package."""
