@@ -40,6 +40,14 @@ def dataflow_order(chips: Iterable[int], wires: Iterable[Wire]) -> tuple[int, ..
     return ordered_by(((w.source, c) for w in wires for c in w.destinations), chips)
 
 
+def chips_in_dataflow_order(
+    chips: Iterable[ChipModel], wires: Iterable[Wire]
+) -> tuple[ChipModel, ...]:
+    """The models of chips, each behind those that send to it; see `ordered_by`."""
+    model_of = {chip.chip: chip for chip in chips}
+    return tuple(model_of[chip] for chip in dataflow_order(model_of, wires))
+
+
 def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[int, ...]:
     """The chips, each behind those that send to it; of several that may be next, the lowest.
 

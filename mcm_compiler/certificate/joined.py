@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.chips import GROUP_PROPERTY, dataflow_order
+from mcm_compiler.chips import GROUP_PROPERTY, chips_in_dataflow_order
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FusionGroup, FusionPlan
 from mcm_compiler.ir.constants import constant_values, consumed_values
@@ -69,9 +69,8 @@ def join(
     for value in source.graph.inputs:
         if value.name not in source.graph.initializers:
             work.add_input(value)
-    model_of = {chip.chip: chip for chip in chips}
-    for chip in dataflow_order(list(model_of), wires):
-        work.add(model_of[chip])
+    for chip in chips_in_dataflow_order(chips, wires):
+        work.add(chip)
     work.refuse_leftovers()
     return work.joined(chips[0].model)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
+from mcm_compiler.chips import ORIGIN_PROPERTY, chips_in_dataflow_order
 from mcm_compiler.equivalence.constant_values import evaluate_pending
 from mcm_compiler.equivalence.differences import difference
 from mcm_compiler.equivalence.divided_ops import DividedOps
@@ -59,7 +59,7 @@ def number_chips(
     Args:
         numbers: the table, with the model in it.
         source: the model.
-        chips: in the order in which they run.
+        chips: used chips, in any order.
         wires: all tensors that travel.
         identities: of ops that are like no other.
         placeholders: whether `ConstantOfShape` stands for weights.
@@ -119,7 +119,7 @@ class _Chain:
         """See the class."""
         self._identities.begin_chips()
         self._deliver(HOST, input_numbers(self._source.model, self._numbers))
-        for chip in chips:
+        for chip in chips_in_dataflow_order(chips, self._wires):
             graph = chip.model.graph
             known: Numbers = {}
             for value in graph.inputs:

@@ -30,7 +30,7 @@ def prove_chips(
 
     Args:
         source: the model, with its shapes.
-        chips: in the order in which they run.
+        chips: used chips, in any order.
         wires: all tensors that travel.
         placeholders: whether `ConstantOfShape` stands for weights that are known by name alone.
         unfollowed_passes: passes that may have changed ops in ways that no rule covers.

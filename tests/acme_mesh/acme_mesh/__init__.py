@@ -1,0 +1,1 @@
+"""Packages whose chips form a two-dimensional mesh, for mcm-compiler."""
