@@ -99,7 +99,9 @@ class Registry(Generic[T]):
                     "MCM-U003",
                     f"unknown {self.kind} '{name}'; known: {known}",
                     at=f"{self.kind} '{name}'",
-                    hint=hint or f"take a known one, or install the plug-in that has '{name}'",
+                    hint=hint
+                    or f"take a known one; if '{name}' is in a plug-in, install that, or give its "
+                    "file with --plugin",
                 )
             )
         try:

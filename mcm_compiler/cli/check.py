@@ -8,7 +8,14 @@ import click
 
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import FAILURE_EXIT, Verb, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, MAX_SEED, SEED, format_option
+from mcm_compiler.cli.parameters import (
+    FILE,
+    MAX_SEED,
+    SEED,
+    format_option,
+    load_plugins,
+    plugin_option,
+)
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.report.printable import printable
 
@@ -34,6 +41,7 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
               "against it instead of against the folder's own copy.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 3 where something could not be checked or proven.")  # fmt: skip
+@plugin_option
 @format_option()
 @click.pass_context
 def command(
@@ -45,6 +53,7 @@ def command(
     test_data: Path | None,
     model: str | None,
     strict: bool,
+    plugin: tuple[Path, ...],
     output_format: str,
 ) -> None:
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
@@ -61,6 +70,7 @@ def command(
     from mcm_compiler.report.report_data import structure_data, verification_data
     from mcm_compiler.strictness import UNPROVEN_EXIT
 
+    load_plugins(plugin)
     own_data = bool(inputs) or test_data is not None
     if seeds is None:
         seeds = 0 if own_data else DEFAULT_SEEDS

@@ -13,6 +13,7 @@ import click
 
 from mcm_compiler.cli.parameters import (
     SEED,
+    load_plugins,
     once_each,
     parse_dimension,
     parse_duration,
@@ -146,7 +147,6 @@ def compile_options(function: F) -> F:
     ) -> Any:
         from mcm_compiler import spec_text
         from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-        from mcm_compiler.registry import load_plugin
 
         if repair_assignment and assignment is None:
             raise click.UsageError("--repair-assignment needs --assignment")
@@ -155,8 +155,7 @@ def compile_options(function: F) -> F:
         if plan is not None:
             first = f"apply_plan{{file={spec_text.print_value(plan)}}}"
             passes = f"{first},{passes or DEFAULT_PIPELINE}"
-        for path in plugin:
-            load_plugin(path)
+        load_plugins(plugin)
         given: dict[str, Any] = {
             "passes": passes,
             "level": level,

@@ -17,6 +17,7 @@ from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
+from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.report.printable import printable
 from mcm_compiler.units import count_text, percent_text, rate_text, seconds_text
@@ -77,11 +78,8 @@ def compile_many(
 
 def prepare_process(plugins: tuple[Path, ...]) -> None:
     """Makes another process like this one: plug-ins are loaded, and garbage is left longer."""
-    from mcm_compiler.registry import load_plugin
-
     gc.set_threshold(100_000, 20, 20)
-    for path in plugins:
-        load_plugin(path)
+    load_plugins(plugins)
 
 
 def outcome_line(outcome: Outcome, width: int) -> str:

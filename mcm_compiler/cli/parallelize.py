@@ -14,6 +14,7 @@ from mcm_compiler.cli.parameters import (
     SEED,
     force_option,
     format_option,
+    load_plugins,
     parse_dimension,
     parse_shape,
     plugin_option,
@@ -148,11 +149,10 @@ def command(
     from mcm_compiler.cli.parameters import once_each
     from mcm_compiler.parallel_plan import check_plan, read_plan
     from mcm_compiler.planning import PlanOptions, PlanResult
-    from mcm_compiler.registry import PLANNERS, load_plugin
+    from mcm_compiler.registry import PLANNERS
     from mcm_compiler.target_loading import load_package
 
-    for path in plugin:
-        load_plugin(path)
+    load_plugins(plugin)
     if output is not None:
         refuse_existing(output, force)
     for path in (annotated, sharded):

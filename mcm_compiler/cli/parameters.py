@@ -105,13 +105,25 @@ def format_option(*further: str) -> Callable[[F], F]:
 
 
 def plugin_option(function: F) -> F:
-    """`--plugin FILE`, repeatable; parameter `plugin`."""
+    """`--plugin FILE`, repeatable; parameter `plugin`, for `load_plugins`."""
     return click.option(
         "--plugin",
         type=FILE,
         multiple=True,
-        help="Python file whose decorators register passes. Repeatable.",
+        help="Python file whose decorators register components. Repeatable.",
     )(function)
+
+
+def load_plugins(paths: tuple[Path, ...]) -> None:
+    """Runs the files of `--plugin`.
+
+    Raises:
+        CompileError: as `load_plugin`.
+    """
+    from mcm_compiler.registry import load_plugin
+
+    for path in paths:
+        load_plugin(path)
 
 
 def force_option(function: F) -> F:

@@ -13,6 +13,7 @@ from mcm_compiler.cli.parameters import (
     SEED,
     force_option,
     format_option,
+    load_plugins,
     parse_duration,
     plugin_option,
 )
@@ -97,10 +98,9 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing, write_assignment
     from mcm_compiler.placement import PlacementRequest
     from mcm_compiler.placement_file import read_placement, with_devices
-    from mcm_compiler.registry import PLACEMENT_COSTS, load_plugin
+    from mcm_compiler.registry import PLACEMENT_COSTS
 
-    for path in plugin:
-        load_plugin(path)
+    load_plugins(plugin)
     if assignment_out is not None:
         refuse_existing(assignment_out, force)
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)

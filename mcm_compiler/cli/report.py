@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, format_option
+from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.diagnostics import Diagnostic
 
@@ -18,13 +18,15 @@ _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, V
 
 @click.command(cls=Verb)
 @click.argument("folder", type=FILE)
+@plugin_option
 @format_option("markdown")
-def command(folder: Path, output_format: str) -> None:
+def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
     from mcm_compiler.report.markdown import render_markdown
 
+    load_plugins(plugin)
     path = folder / layout.REPORT if folder.is_dir() else folder
     report, note = _read(folder)
     try:

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, force_option, format_option
+from mcm_compiler.cli.parameters import (
+    FILE,
+    force_option,
+    format_option,
+    load_plugins,
+    plugin_option,
+)
 from mcm_compiler.cli.show import show_json, show_simulation
 from mcm_compiler.report.printable import printable
 
@@ -22,9 +28,15 @@ from mcm_compiler.report.printable import printable
               help="Write a timeline for https://ui.perfetto.dev, such as run.pftrace.",
               )  # fmt: skip
 @force_option
+@plugin_option
 @format_option()
 def command(
-    folder: Path, inferences: int, trace: Path | None, force: bool, output_format: str
+    folder: Path,
+    inferences: int,
+    trace: Path | None,
+    force: bool,
+    plugin: tuple[Path, ...],
+    output_format: str,
 ) -> None:
     """Simulate FOLDER from its files alone: throughput, latency, and what each chip does.
 
@@ -38,6 +50,7 @@ def command(
     from mcm_compiler.target import machine_of
     from mcm_compiler.whole_files import whole_file
 
+    load_plugins(plugin)
     if trace is not None:
         refuse_existing(trace, force)
     compiled = read_compiled(folder)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import format_option, plugin_option
+from mcm_compiler.cli.parameters import format_option, load_plugins, plugin_option
 
 
 @click.command(cls=Verb)
@@ -17,10 +17,9 @@ from mcm_compiler.cli.parameters import format_option, plugin_option
 def command(plugin: tuple[Path, ...], output_format: str) -> None:
     """List the partition strategies for --partitioner, and their options with defaults."""
     from mcm_compiler.cli.listing import component_rows, option_rows, show_components
-    from mcm_compiler.registry import STRATEGIES, load_plugin
+    from mcm_compiler.registry import STRATEGIES
 
-    for path in plugin:
-        load_plugin(path)
+    load_plugins(plugin)
 
     def describe(_name: str, component: Any) -> dict[str, Any]:
         summary = component.summary

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, format_option
+from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +22,15 @@ class _VerbWithParts(Verb, click.Group):
 
 
 @click.group(cls=_VerbWithParts, invoke_without_command=True)
+@plugin_option
 @format_option()
 @click.pass_context
-def command(ctx: click.Context, output_format: str) -> None:
+def command(ctx: click.Context, plugin: tuple[Path, ...], output_format: str) -> None:
     """List packages of chips and clusters, show all numbers of one, or validate a file.
 
     A TOML file may stand wherever the name of a package may.
     """
+    load_plugins(plugin)
     if ctx.invoked_subcommand is None:
         _list(output_format)
     elif ctx.get_parameter_source("output_format") is click.core.ParameterSource.COMMANDLINE:
@@ -38,12 +40,14 @@ def command(ctx: click.Context, output_format: str) -> None:
 @command.command(cls=Verb, short_help="Show all numbers of a package.")
 @click.argument("target")
 @click.option("--toml", is_flag=True, help="Print the description that the package is made from.")
+@plugin_option
 @format_option()
-def show(target: str, toml: bool, output_format: str) -> None:
+def show(target: str, toml: bool, plugin: tuple[Path, ...], output_format: str) -> None:
     """Show all numbers of a package, those that follow from others included."""
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.target_loading import load_package
 
+    load_plugins(plugin)
     if toml and output_format == "json":
         raise click.UsageError("--toml and --format json exclude each other.")
     loaded = load_package(target)
@@ -57,14 +61,16 @@ def show(target: str, toml: bool, output_format: str) -> None:
 
 @command.command(cls=Verb, short_help="Say what is wrong with a description, if anything.")
 @click.argument("file", type=FILE)
+@plugin_option
 @format_option()
-def validate(file: Path, output_format: str) -> None:
+def validate(file: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     """Say whether a description is right, or everything that is wrong with it."""
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.report.printable import printable
     from mcm_compiler.target_loading import package_from_text
     from mcm_compiler.toml_description import read_description
 
+    load_plugins(plugin)
     place = str(file)
     target = package_from_text(file.stem, read_description(place), place=place)
     if output_format == "json":

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, SEED, force_option, format_option
+from mcm_compiler.cli.parameters import (
+    FILE,
+    SEED,
+    force_option,
+    format_option,
+    load_plugins,
+    plugin_option,
+)
 from mcm_compiler.cli.show import show_json, show_table
 from mcm_compiler.report.printable import printable
 
@@ -20,6 +27,7 @@ from mcm_compiler.report.printable import printable
 @click.option("--seed", type=SEED, default=None, help="Seed of the random weights.")
 @click.option("--shape-only", is_flag=True, help="Weights with shapes but no values: a tiny file.")
 @force_option
+@plugin_option
 @format_option()
 def command(
     name: str | None,
@@ -27,9 +35,11 @@ def command(
     seed: int | None,
     shape_only: bool,
     force: bool,
+    plugin: tuple[Path, ...],
     output_format: str,
 ) -> None:
     """List the zoo; show the options of NAME; or write NAME{option=value,...} to a file."""
+    load_plugins(plugin)
     if name is None:
         if output is not None:
             raise click.UsageError("-o needs the name of a model")
