@@ -7,36 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-DEFAULT_DATA_SET = "mcm87"
-"""The zoo's 87 convolutional and recurrent models."""
-
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """A training.
+    """What every training is asked; what only some have to be told are options of the trainer.
 
     Attributes:
         folder: where everything is written.
-        target: name or file of the package to train for.
-        data_set: name of a data set, or JSON file with the models to train and to validate on.
-        recipe: name of a recipe.
-        samples: partitions to learn from, rounded down to whole iterations.
-        checkpoints: policies to keep and to choose among, evenly spaced.
         seed: of everything random.
-        workers: processes on this machine that score checkpoints; 0 for none but this one.
-        scheduler: address of a Dask scheduler that takes their place, or None.
         resume: go on with what is in the folder.
     """
 
     folder: Path
-    target: str = "mcm36"
-    data_set: str = DEFAULT_DATA_SET
-    recipe: str = "default"
-    samples: int = 20_000
-    checkpoints: int = 200
     seed: int = 0
-    workers: int = 2
-    scheduler: str | None = None
     resume: bool = False
 
 
@@ -63,20 +46,41 @@ class TrainingResult:
 
     Attributes:
         checkpoint: file of the policy.
-        samples: partitions that it had learned from.
-        scores: figures by name, without unit: throughput over the greedy heuristic's, geometric
-            mean over the validation models, under the fast cost model.
-        left_out: models without a valid greedy partition on the target.
+        samples: what it had learned from, in the units of the trainer.
+        scores: figures by name, without unit.
+        left_out: models that the training could do nothing with.
+        meaning: what the scores are, in a sentence; empty where their names say it.
     """
 
     checkpoint: Path
     samples: int
     scores: dict[str, float] = field(default_factory=dict[str, float])
     left_out: tuple[str, ...] = ()
+    meaning: str = ""
+
+
+def check_at_least_one(**counts: int) -> None:
+    """Checks numbers by their names.
+
+    Raises:
+        ValueError: for one below 1.
+    """
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} is {count}, not at least 1")
 
 
 class Trainer(Protocol):
-    """Trains what the compiler learns; found by name through entry points."""
+    """Trains what the compiler learns: a frozen dataclass whose fields are its options.
+
+    Found by name through the entry points of `mcm_compiler.trainers`.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
 
     def train(
         self, request: TrainingRequest, tell: Callable[[TrainingProgress], None]
@@ -84,7 +88,7 @@ class Trainer(Protocol):
         """Trains, or goes on where an earlier process was stopped.
 
         Args:
-            request: what to train on, and how long.
+            request: where to, and from which seed.
             tell: hears of the progress.
 
         Raises:

@@ -144,8 +144,8 @@ CASES = (
     ),
     Case(
         "train",
-        ("train", "policy", "-o", "policy", "--target", "mcm4", "--data-set", "set.json",
-         "--samples", "2000", "--checkpoints", "2", "--workers", "1"),
+        ("train", "policy", "-o", "policy", "--set", "target=mcm4", "--set", "data_set=set.json",
+         "--set", "samples=2000", "--set", "checkpoints=2", "--set", "workers=1"),
         frozenset({"policy"}),
         kept=frozenset({"policy"}),
         span_s=12.0,

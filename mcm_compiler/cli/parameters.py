@@ -65,6 +65,18 @@ def parse_pin(text: str) -> tuple[str, int]:
     return name, int(chip)
 
 
+def parse_setting(text: str) -> tuple[str, str]:
+    """`option=value`: an option of a component by its name; the value is any text.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"'{text}' is not of the form option=value, such as samples=400")
+    return name.strip(), value
+
+
 def parse_duration(text: str) -> float:
     """Seconds of `60s`, `500ms`, `2m`, `1h`, or of a plain number.
 

@@ -6,113 +6,122 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, SEED, format_option
+from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.parameters import (
+    FILE,
+    SEED,
+    format_option,
+    load_plugins,
+    parse_setting,
+    plugin_option,
+)
 from mcm_compiler.report.printable import printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.training import TrainingProgress
+    from mcm_compiler.diagnostics import Diagnostic
+    from mcm_compiler.training import Trainer, TrainingProgress, TrainingResult
 
 LINES_PER_PHASE = 20
 """Lines of progress where stderr is no terminal."""
 
-
-class _VerbWithParts(Verb, click.Group):
-    """A verb that does something by itself, and more with a word behind it."""
-
-
-@click.group(cls=_VerbWithParts, invoke_without_command=True)
-@format_option()
-@click.pass_context
-def command(ctx: click.Context, output_format: str) -> None:
-    """List what can be trained, or train it.
-
-    What is trained comes with the compiler; training is for other packages, models or recipes.
-    """
-    if ctx.invoked_subcommand is None:
-        _list(output_format)
-    elif ctx.get_parameter_source("output_format") is click.core.ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"--format belongs behind '{ctx.invoked_subcommand}'.", ctx)
+OLD_OPTIONS = (
+    "target", "data_set", "recipe", "samples", "checkpoints", "workers", "scheduler",
+)  # fmt: skip
+"""Options of trainers that were options of the command line; one release more."""
 
 
-@command.command(cls=Verb, short_help="Train the partitioning policy.")
+def _old_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name in OLD_OPTIONS:
+        flag = f"--{name.replace('_', '-')}"
+        function = click.option(flag, name, default=None, hidden=True)(function)
+    return function
+
+
+@click.command(cls=Verb)
+@click.argument("trainer", metavar="[NAME]", required=False)
 @click.option(
-    "-o", "--output", type=FILE, required=True, help="Folder of the training; holds the policy."
-)
-@click.option("--target", default="mcm36", show_default=True, help="Package to train for.")
-@click.option(
-    "--data-set",
-    default="mcm87",
-    show_default=True,
-    help="mcm87: models of the zoo. Or a JSON file with the lists train and validation.",
-)
-@click.option("--recipe", default="default", show_default=True, help="How it learns.")
-@click.option(
-    "--samples",
-    type=click.IntRange(1),
-    default=20_000,
-    show_default=True,
-    help="Partitions to learn from, rounded down to whole iterations.",
+    "-o", "--output", type=FILE, default=None, help="Folder of the training; holds the policy."
 )
 @click.option(
-    "--checkpoints",
-    type=click.IntRange(1),
-    default=200,
-    show_default=True,
-    help="Policies to keep on the way, and to choose among.",
+    "--set",
+    "settings",
+    type=parse_setting,
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="An option of the trainer. Repeatable.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
-@click.option(
-    "--workers",
-    type=click.IntRange(0, 1024),
-    default=2,
-    show_default=True,
-    help="Processes that score checkpoints; 0 for none but this one.",
-)
-@click.option(
-    "--scheduler",
-    default=None,
-    metavar="URL",
-    help="Dask scheduler whose workers do that instead, such as tcp://10.0.0.1:8786.",
-)
 @click.option("--resume", is_flag=True, help="Go on with the training that the folder holds.")
+@_old_options
+@plugin_option
 @format_option()
-def policy(
-    output: Path,
-    target: str,
-    data_set: str,
-    recipe: str,
-    samples: int,
-    checkpoints: int,
+def command(
+    trainer: str | None,
+    output: Path | None,
+    settings: tuple[tuple[str, str], ...],
     seed: int,
-    workers: int,
-    scheduler: str | None,
     resume: bool,
+    plugin: tuple[Path, ...],
     output_format: str,
+    **old: str | None,
 ) -> None:
-    """Train the policy behind the strategies rl-zeroshot and rl-finetune.
+    """Train NAME, or NAME{option=value,...}; without a name, list what can be trained.
 
-    Learns on the training models of the data set, scores checkpoints on its validation models, and
-    writes the best as policy.safetensors. A training that was stopped goes on with --resume, and
-    ends as if it had never been.
+    What is trained comes with the compiler; training is for other packages, models or recipes. A
+    training that was stopped goes on with --resume, and ends as if it had never been.
     """
     from mcm_compiler.one_thread import use_one_thread
 
     # Before NumPy is imported.
     use_one_thread()
-    from mcm_compiler.cli.show import show_json, show_table
-    from mcm_compiler.registry import TRAINERS
+    load_plugins(plugin)
+    if trainer is None:
+        if output is not None:
+            raise click.UsageError("-o needs the name of a trainer")
+        _list(output_format)
+        return
     from mcm_compiler.training import TrainingRequest
 
-    request = TrainingRequest(
-        output, target, data_set, recipe, samples, checkpoints, seed, workers, scheduler, resume
-    )
+    given = {name: value for name, value in old.items() if value is not None}
+    made = _trainer(trainer, (*given.items(), *settings))
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
     with _progress() as tell:
-        found = TRAINERS.get("policy")().train(request, tell)
+        found = made.train(TrainingRequest(output, seed, resume), tell)
+    _show(found, output_format)
+    show_diagnostics([_old_spelling(name, value) for name, value in given.items()])
+
+
+def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
+    """The trainer of a text such as `policy{samples=400}`, with further options."""
+    from mcm_compiler import spec_text
+    from mcm_compiler.registry import TRAINERS
+
+    spec = spec_text.parse_one(text)
+    spec = spec_text.Spec(spec.name, (*spec.options, *settings))
+    return cast("Trainer", spec_text.instantiate(TRAINERS.get(spec.name), spec))
+
+
+def _old_spelling(name: str, value: str) -> Diagnostic:
+    from mcm_compiler.diagnostics import Diagnostic, Severity
+
+    flag = f"--{name.replace('_', '-')}"
+    return Diagnostic(
+        "MCM-U007",
+        f"{flag} is the old spelling of an option of trainers, and goes with the next release",
+        at=f"option {flag}",
+        hint=f"write --set {name}={value}",
+        severity=Severity.NOTE,
+    )
+
+
+def _show(found: TrainingResult, output_format: str) -> None:
+    from mcm_compiler.cli.show import show_json, show_table
+
     if output_format == "json":
         show_json(
             {
@@ -127,75 +136,18 @@ def policy(
     rows += [[name, f"{score:.4f}"] for name, score in found.scores.items()]
     rows += [["left out", model] for model in found.left_out]
     show_table(rows)
-    click.echo(
-        "scores: throughput over the greedy heuristic's, fast cost model, geometric mean over the "
-        "validation models of the best so far on average over 200 samples"
-    )
-
-
-@command.command(cls=Verb, short_help="Train the policy that cuts pipelines.")
-@click.option(
-    "-o", "--output", type=FILE, required=True, help="Folder of the training; holds the policy."
-)
-@click.option("--recipe", default="default", show_default=True, help="How it learns.")
-@click.option(
-    "--samples",
-    type=click.IntRange(1),
-    default=20_000,
-    show_default=True,
-    help="Pipelines to learn from.",
-)
-@click.option(
-    "--checkpoints",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Policies to keep on the way, and to choose among.",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
-@format_option()
-def pipeline(
-    output: Path, recipe: str, samples: int, checkpoints: int, seed: int, output_format: str
-) -> None:
-    """Train the policy that cuts pipelines of models that it has not seen.
-
-    Learns on made-up models and clusters, and is chosen by others of them.
-    """
-    from mcm_compiler.one_thread import use_one_thread
-
-    # Before NumPy is imported.
-    use_one_thread()
-    from mcm_compiler.cli.show import show_json, show_table
-    from mcm_compiler.registry import TRAINERS
-    from mcm_compiler.training import TrainingRequest
-
-    request = TrainingRequest(
-        output, recipe=recipe, samples=samples, checkpoints=checkpoints, seed=seed
-    )
-    with _progress() as tell:
-        found = TRAINERS.get("pipeline")().train(request, tell)
-    if output_format == "json":
-        show_json(
-            {
-                "policy": str(found.checkpoint),
-                "samples": found.samples,
-                "scores": found.scores,
-            }
-        )
-        return
-    rows = [["policy", str(found.checkpoint)], ["samples", f"{found.samples:,}"]]
-    show_table(rows + [[name, f"{score:.4f}"] for name, score in found.scores.items()])
+    if found.meaning:
+        click.echo(found.meaning)
 
 
 def _list(output_format: str) -> None:
-    from mcm_compiler.cli.listing import component_rows, show_components
+    from mcm_compiler.cli.listing import component_rows, option_rows, show_components
     from mcm_compiler.registry import TRAINERS
 
     def describe(_name: str, component: Any) -> dict[str, Any]:
-        return {"summary": component.summary}
+        return {"summary": component.summary, "options": option_rows(component)}
 
-    rows = component_rows(TRAINERS, describe)
-    show_components("trainers", rows, output_format, options=False)
+    show_components("trainers", component_rows(TRAINERS, describe), output_format)
 
 
 @contextmanager

@@ -46,6 +46,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "output folder.",
     ),
     CatalogEntry(
+        "MCM-U007",
+        "old spelling",
+        "An option is spelled as in an earlier release. It still works, and the hint has what to\n"
+        "write from now on; the next release does not know the old spelling any more.",
+    ),
+    CatalogEntry(
         "MCM-U020",
         "input arrays cannot be read",
         "The file given to --input is missing, is no .npz archive, is damaged, or holds Python\n"

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.training import DEFAULT_DATA_SET
 from mcm_models.policy.dataset import split
+
+DEFAULT_DATA_SET = "mcm87"
+"""The zoo's 87 convolutional and recurrent models."""
 
 MAX_FILE_BYTES = 1 << 24
 _PARTS = ("train", "validation")

@@ -13,16 +13,21 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.private_folders import PREFIX, remove_stale
 from mcm_compiler.staging import cannot_write
 from mcm_compiler.target_loading import load_target
-from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.training import (
+    TrainingProgress,
+    TrainingRequest,
+    TrainingResult,
+    check_at_least_one,
+)
 from mcm_compiler.whole_files import appended_file, write_whole
-from mcm_passes.learning.data_sets import DataSet, data_set
+from mcm_passes.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.learning.jobs import Jobs, open_jobs
 from mcm_passes.learning.recipes import RECIPES, Recipe, transferring
 from mcm_passes.learning.training_problems import (
@@ -42,13 +47,43 @@ NUM_TUNED = 4
 
 _LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
 
+MAX_WORKERS = 1024
+
 Tell = Callable[[TrainingProgress], None]
 
 
+@dataclass(frozen=True)
 class PolicyTrainer:
-    """Trains the partitioning policy; see `mcm_compiler.training.Trainer`."""
+    """Trains the partitioning policy; see `mcm_compiler.training.Trainer`.
 
-    summary = "the policy behind the strategies rl-zeroshot and rl-finetune"
+    Attributes:
+        target: name or file of the package to train for.
+        data_set: name of a data set, or JSON file with the models to train and to validate on.
+        recipe: name of a recipe.
+        samples: partitions to learn from, rounded down to whole iterations; at least 1.
+        checkpoints: policies to keep and to choose among, evenly spaced; at least 1.
+        workers: processes on this machine that score checkpoints; 0 for none but this one.
+        scheduler: address of a Dask scheduler that takes their place, or None.
+
+    Raises:
+        ValueError: for numbers out of range.
+    """
+
+    name: ClassVar[str] = "policy"
+    summary: ClassVar[str] = "the policy behind the strategies rl-zeroshot and rl-finetune"
+
+    target: str = "mcm36"
+    data_set: str = DEFAULT_DATA_SET
+    recipe: str = "default"
+    samples: int = 20_000
+    checkpoints: int = 200
+    workers: int = 2
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least_one(samples=self.samples, checkpoints=self.checkpoints)
+        if not 0 <= self.workers <= MAX_WORKERS:
+            raise ValueError(f"workers is {self.workers}, not between 0 and {MAX_WORKERS}")
 
     def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
         """Trains, validates and chooses; or goes on where another process was stopped.
@@ -69,7 +104,7 @@ class PolicyTrainer:
                         hint="choose another one, or go on with --resume",
                     )
                 )
-            return _train(request, tell)
+            return _train(self, request, tell)
         except OSError as error:
             raise cannot_write(error, request.folder) from error
 
@@ -95,18 +130,18 @@ class _Scored:
         return cls(int(data["checkpoint"]), int(data["samples"]), str(data["kind"]), score)
 
 
-def _train(request: TrainingRequest, tell: Tell) -> TrainingResult:
-    recipe = _recipe(request.recipe)
-    models = data_set(request.data_set)
+def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    recipe = _recipe(trainer.recipe)
+    models = data_set(trainer.data_set)
     folder = request.folder
-    train, validation, left_out = _problems(request.target, models, tell)
+    train, validation, left_out = _problems(trainer.target, models, tell)
     request.folder.mkdir(parents=True, exist_ok=True)
-    run = _run_data(request, models, recipe, [*train, *validation], left_out)
+    run = _run_data(trainer, request.seed, models, recipe, [*train, *validation], left_out)
     _begin(folder, run)
     if (folder / POLICY_NAME).exists():
         return _result(folder)
-    with open_jobs(request.workers, request.scheduler) as jobs:
-        scored = _pretrain_and_score(request, recipe, train, validation, jobs, tell)
+    with open_jobs(trainer.workers, trainer.scheduler) as jobs:
+        scored = _pretrain_and_score(trainer, request, recipe, train, validation, jobs, tell)
         _choose(folder, run, scored, recipe, validation, jobs, tell)
     return _result(folder)
 
@@ -141,7 +176,8 @@ def _problems(
 
 
 def _run_data(
-    request: TrainingRequest,
+    trainer: PolicyTrainer,
+    seed: int,
     models: DataSet,
     recipe: Recipe,
     problems: Sequence[TrainingProblem],
@@ -150,16 +186,16 @@ def _run_data(
     """Everything that decides the result, by name."""
     versions = {name: _version(name) for name in _LIBRARIES}
     return {
-        "target": request.target,
+        "target": trainer.target,
         "data_set": models.name,
         "models": models.digest,
         "problems": digest_of(problems),
         "left_out": list(left_out),
-        "recipe": request.recipe,
+        "recipe": trainer.recipe,
         "recipe_settings": dataclasses.asdict(recipe),
-        "samples": request.samples,
-        "checkpoints": request.checkpoints,
-        "seed": request.seed,
+        "samples": trainer.samples,
+        "checkpoints": trainer.checkpoints,
+        "seed": seed,
         "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
     }
 
@@ -214,6 +250,7 @@ def _other_training(folder: Path, reason: str) -> CompileError:
 
 
 def _pretrain_and_score(
+    trainer: PolicyTrainer,
     request: TrainingRequest,
     recipe: Recipe,
     train: Sequence[TrainingProblem],
@@ -224,7 +261,7 @@ def _pretrain_and_score(
     """Trains while workers score what is written; the scores of all checkpoints in their order."""
     from mcm_passes.learning.pretraining import PretrainingPlan, pretrain
 
-    plan = PretrainingPlan(transferring(recipe), request.samples, request.checkpoints, request.seed)
+    plan = PretrainingPlan(transferring(recipe), trainer.samples, trainer.checkpoints, request.seed)
     total = len(plan.stops())
     log = request.folder / VALIDATION_NAME
     scored = _read_log(log)
@@ -324,6 +361,8 @@ def _result(folder: Path) -> TrainingResult:
         int(card.trained_on["samples"]),
         dict(card.trained_on["metrics"]),
         tuple(run["left_out"]),
+        "scores: throughput over the greedy heuristic's, fast cost model, geometric mean over the "
+        "validation models of the best so far on average over 200 samples",
     )
 
 

@@ -8,13 +8,19 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.one_thread import use_one_thread
 from mcm_compiler.staging import cannot_write
-from mcm_compiler.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.training import (
+    TrainingProgress,
+    TrainingRequest,
+    TrainingResult,
+    check_at_least_one,
+)
 from mcm_compiler.whole_files import write_whole
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
@@ -132,14 +138,31 @@ def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int 
     return float(np.mean(ratios))
 
 
+@dataclasses.dataclass(frozen=True)
 class PipelinePolicyTrainer:
     """Trains the pipeline policy; see `mcm_compiler.training.Trainer`.
 
-    Of a request it uses the folder, the recipe, the seed, the number of checkpoints, and `samples`
-    as the number of pipelines to learn from. A training takes minutes and is not resumed.
+    A training takes minutes and is not resumed.
+
+    Attributes:
+        recipe: name of a recipe.
+        samples: pipelines to learn from, at least 1.
+        checkpoints: policies to keep on the way and to choose among, at least 1; more than
+            `MOST_CHECKPOINTS` count as that.
+
+    Raises:
+        ValueError: for numbers out of range.
     """
 
-    summary = "the policy that cuts pipelines of models that it has not seen"
+    name: ClassVar[str] = "pipeline"
+    summary: ClassVar[str] = "the policy that cuts pipelines of models that it has not seen"
+
+    recipe: str = "default"
+    samples: int = 20_000
+    checkpoints: int = MOST_CHECKPOINTS
+
+    def __post_init__(self) -> None:
+        check_at_least_one(samples=self.samples, checkpoints=self.checkpoints)
 
     def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.
@@ -148,23 +171,25 @@ class PipelinePolicyTrainer:
             CompileError: MCM-A001 if the folder is not empty, MCM-U003 for an unknown recipe.
         """
         use_one_thread()
-        settings = RECIPES.get(request.recipe)
+        settings = RECIPES.get(self.recipe)
         if settings is None:
             raise CompileError(
                 Diagnostic(
                     "MCM-U003",
-                    f"unknown recipe {quote(request.recipe)}; known: {', '.join(RECIPES)}",
-                    at=f"recipe {quote(request.recipe)}",
+                    f"unknown recipe {quote(self.recipe)}; known: {', '.join(RECIPES)}",
+                    at=f"recipe {quote(self.recipe)}",
                     hint="take a known one",
                 )
             )
         try:
-            return _train(request, settings, tell)
+            return _train(self, request, settings, tell)
         except OSError as error:
             raise cannot_write(error, request.folder) from error
 
 
-def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> TrainingResult:
+def _train(
+    trainer: PipelinePolicyTrainer, request: TrainingRequest, settings: DqnSettings, tell: Tell
+) -> TrainingResult:
     folder: Path = request.folder
     if folder.exists() and any(folder.iterdir()):
         raise CompileError(
@@ -176,20 +201,20 @@ def _train(request: TrainingRequest, settings: DqnSettings, tell: Tell) -> Train
             )
         )
     folder.mkdir(parents=True, exist_ok=True)
-    iterations = max(1, request.samples * settings.updates // settings.lanes)
-    checkpoints = min(request.checkpoints, MOST_CHECKPOINTS)
-    published = request.recipe == PUBLISHED_RECIPE
+    iterations = max(1, trainer.samples * settings.updates // settings.lanes)
+    checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
+    published = trainer.recipe == PUBLISHED_RECIPE
     trained = train_pipeline_policy(
         settings, iterations, checkpoints, request.seed, tell, published
     )
     card = policy_card(
-        request.recipe, settings, request.seed, request.samples, checkpoints, trained
+        trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
     )
     path = folder / POLICY_NAME
     save_pipeline_policy(path, trained.weights, card)
     write_whole(folder / CARD_NAME, card.to_json().encode())
     scores = {"length_over_look_ahead": trained.score}
-    return TrainingResult(path, request.samples, scores)
+    return TrainingResult(path, trainer.samples, scores)
 
 
 def policy_card(
@@ -207,8 +232,8 @@ def policy_card(
         hidden=POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={
-            "command": f"mcmc train pipeline --recipe {recipe} --samples {samples} "
-            f"--checkpoints {checkpoints} --seed {seed}",
+            "command": f"mcmc train pipeline --set recipe={recipe} --set samples={samples} "
+            f"--set checkpoints={checkpoints} --seed {seed}",
             "cases": {"training": TRAINING_CASES, "validation": VALIDATION_CASES},
             "recipe": recipe,
             "settings": dataclasses.asdict(settings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,20 @@ from mcm_compiler.training import TrainingRequest
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
 from mcm_passes.learning import policy_trainer
+from mcm_passes.learning.policy_trainer import PolicyTrainer
 from mcm_passes.learning.recipes import RECIPES, Recipe
 from mcm_passes.learning.training_problems import TrainingProblem, training_problems
 
 use_one_thread()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A trainer with its options, and what it is asked."""
+
+    trainer: PolicyTrainer
+    request: TrainingRequest
+
 
 MODELS = (
     "zoo:plain-cnn{stages=2,blocks=2,width=16,image_size=16,shape_only=true}",
@@ -55,7 +66,7 @@ def models_file(tmp_path: Path) -> Path:
 def request_for(tiny: Recipe, models_file: Path):
     """Makes requests for small trainings: 6 iterations, 3 checkpoints."""
 
-    def make(folder: Path, **changes) -> TrainingRequest:
+    def make(folder: Path, seed: int = 0, resume: bool = False, **changes) -> Asked:
         settings = {
             "target": "mcm4",
             "data_set": str(models_file),
@@ -65,6 +76,6 @@ def request_for(tiny: Recipe, models_file: Path):
             "workers": 0,
             **changes,
         }
-        return TrainingRequest(folder, **settings)
+        return Asked(PolicyTrainer(**settings), TrainingRequest(folder, seed, resume))
 
     return make

@@ -17,7 +17,6 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.checkpoint import load_checkpoint
-from mcm_passes.learning.policy_trainer import PolicyTrainer
 from mcm_passes.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
 
 WRITES = 32
@@ -36,8 +35,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def train(request):
-    return PolicyTrainer().train(request, lambda _progress: None)
+def train(asked, tell=lambda _progress: None):
+    return asked.trainer.train(asked.request, tell)
 
 
 def code_of(request) -> str:
@@ -57,7 +56,7 @@ def whole(request_for, tmp_path):
 
 def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
     told = []
-    result = PolicyTrainer().train(request_for(tmp_path / "run"), told.append)
+    result = train(request_for(tmp_path / "run"), told.append)
     weights, card = load_checkpoint(result.checkpoint)
     assert card.recipe == "tiny"
     assert card.trained_on["samples"] == result.samples

@@ -169,20 +169,22 @@ def test_the_trainer_writes_a_policy_with_its_card(tmp_path, monkeypatch) -> Non
     monkeypatch.setattr("mcm_passes.pipelining.policy_trainer.TRAINING_CASES", 20)
     monkeypatch.setattr("mcm_passes.pipelining.policy_trainer.VALIDATION_CASES", 5)
     folder = tmp_path / "run"
-    request = TrainingRequest(folder=folder, samples=64, checkpoints=2, seed=1)
-    flat = dataclasses.replace(request, folder=tmp_path / "flat", recipe="published")
-    path = PipelinePolicyTrainer().train(flat, lambda progress: None).checkpoint
+    request = TrainingRequest(folder, seed=1)
+    trainer = PipelinePolicyTrainer(samples=64, checkpoints=2)
+    elsewhere = dataclasses.replace(request, folder=tmp_path / "flat")
+    flat = dataclasses.replace(trainer, recipe="published")
+    path = flat.train(elsewhere, lambda progress: None).checkpoint
     assert load_pipeline_policy(path)[0].layout == FLAT_LAYOUT
-    result = PipelinePolicyTrainer().train(request, lambda progress: None)
+    result = trainer.train(request, lambda progress: None)
     _, card = load_pipeline_policy(result.checkpoint)
     assert card.trained_on["samples"] == 64
     assert (folder / "pipeline-policy.json").read_text() == card.to_json()
     with pytest.raises(CompileError) as caught:
-        PipelinePolicyTrainer().train(request, lambda progress: None)
+        trainer.train(request, lambda progress: None)
     assert caught.value.diagnostics[0].code == "MCM-A001"
-    unknown = dataclasses.replace(request, folder=tmp_path / "other", recipe="none")
+    unknown = dataclasses.replace(trainer, recipe="none")
     with pytest.raises(CompileError) as caught:
-        PipelinePolicyTrainer().train(unknown, lambda progress: None)
+        unknown.train(elsewhere, lambda progress: None)
     assert caught.value.diagnostics[0].code == "MCM-U003"
 
 
