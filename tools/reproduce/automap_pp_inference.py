@@ -6,8 +6,8 @@ evenly over instructions as published, and over work as ours. A row passes at 1.
 optimum or less under its positions; how far the printed cuts are is reported. As in the paper,
 whose arrays say nothing of memory, that is without its limit; where the limit changes the answer,
 the record says so. `--update` writes `tools/reproduce/data/automap_pp_inference.json`.
-`--published-recipe FILE` measures a policy of `mcmc train pipeline --set recipe=published` beside it;
-without, what the record says of it stays.
+`--published-recipe FILE` measures a policy of `mcmc train pipeline --set recipe=published` beside
+it; without, what the record says of it stays.
 """
 
 from __future__ import annotations
