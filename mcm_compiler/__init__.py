@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.passes import Pass, PassContext
     from mcm_compiler.registry import (
+        register_level,
         register_pass,
         register_placement_cost,
         register_planner,
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "compile_model",
     "load_target",
+    "register_level",
     "register_pass",
     "register_placement_cost",
     "register_planner",
@@ -66,6 +68,7 @@ _HOME = {
     "PassContext": "passes",
     "compile_model": "api",
     "load_target": "api",
+    "register_level": "registry",
     "register_pass": "registry",
     "register_placement_cost": "registry",
     "register_planner": "registry",

@@ -21,6 +21,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.source import SOURCE, SourceModel
 from mcm_compiler.last_words import doing
+from mcm_compiler.levels import load_level
 from mcm_compiler.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import (
@@ -156,6 +157,7 @@ def compile_model(
         CompileError: with all diagnostics of the stage that failed; nothing is left behind.
     """
     options = options or CompileOptions()
+    load_level(options.level)  # an unknown one is told before anything is read
     package = load_target(target) if isinstance(target, str) else target
     package = without_chips(package, options.forbidden_chips)
     pipeline = parse_pipeline(options.passes)

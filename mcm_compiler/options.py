@@ -26,7 +26,8 @@ class CompileOptions:
 
     Attributes:
         passes: pipeline text, such as `simplify,fuse{max_group=8},...`.
-        level: effort of the search for a partition, 0 to 3; see docs/partitioning.md.
+        level: effort of the search for a partition: number or name of a level, or the path of a
+            description; see `mcm_compiler.levels`.
         partitioner: partition strategy, such as `dp` or `dp{orders=4}`; `auto` for that of the
             level.
         routing: see `mcm_compiler.target.Routing`.
@@ -56,7 +57,7 @@ class CompileOptions:
     """
 
     passes: str = DEFAULT_PIPELINE
-    level: int = DEFAULT_LEVEL
+    level: int | str = DEFAULT_LEVEL
     partitioner: str = AUTO
     routing: Routing = "relay"
     chips: int | None = None
@@ -81,8 +82,8 @@ class CompileOptions:
             for name in ("samples", "replicas", "inferences", "verify_seeds")
             if (value := cast("int | None", getattr(self, name))) is not None and value < 1
         ]
-        if not 0 <= self.level <= 3:
-            faults.append(f"level is {self.level}, not between 0 and 3")
+        if isinstance(self.level, int) and self.level < 0:
+            faults.append(f"level is {self.level}, not at least 0")
         if self.routing not in get_args(Routing):
             faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
         if not 0 <= self.seed < 2**63:

@@ -146,6 +146,7 @@ TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
 TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")
 COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
+LEVELS: Registry[Any] = Registry("mcm_compiler.levels", "level")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
@@ -205,6 +206,12 @@ def register_pass(cls: type[T]) -> type[T]:
 def register_strategy(cls: type[T]) -> type[T]:
     """The same for a `PartitionStrategy`."""
     return _by_its_name(STRATEGIES, cls)
+
+
+def register_level(level: T) -> T:
+    """Registers a `Level` under its name; called with the level, which it returns."""
+    LEVELS.add(cast("Any", level).name, level, _current_plugin or "this process")
+    return level
 
 
 def register_planner(cls: type[T]) -> type[T]:

@@ -58,8 +58,12 @@ class TomlDescription:
         return next((number for number in known if number is not None), 0)
 
 
-def read_description(path: str) -> str:
+def read_description(path: str, kind: str = "target") -> str:
     """The text of a description file.
+
+    Args:
+        path: of the file.
+        kind: what it describes, for messages.
 
     Raises:
         CompileError: MCM-T001 if it is no regular file, too large, not UTF-8 or unreadable.
@@ -68,46 +72,51 @@ def read_description(path: str) -> str:
         file = Path(path)
         # A pipe without a writer would be waited for, and a device may never end.
         if file.exists() and not file.is_file():
-            raise CompileError(_unreadable(path, "it is not a regular file"))
+            raise CompileError(_unreadable(path, "it is not a regular file", kind))
         with file.open("rb") as stream:
             data = stream.read(MAX_DESCRIPTION_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
-        raise CompileError(_unreadable(path, reason)) from error
+        raise CompileError(_unreadable(path, reason, kind)) from error
     if len(data) > MAX_DESCRIPTION_BYTES:
-        raise CompileError(_unreadable(path, f"it has more than {MAX_DESCRIPTION_BYTES} bytes"))
+        raise CompileError(
+            _unreadable(path, f"it has more than {MAX_DESCRIPTION_BYTES} bytes", kind)
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         reason = "it is not UTF-8 text"
-        raise CompileError(_unreadable(f"{path}:{line}", reason)) from error
+        raise CompileError(_unreadable(f"{path}:{line}", reason, kind)) from error
 
 
-def parse_description(name: str, text: str) -> TomlDescription:
+def parse_description(name: str, text: str, kind: str = "target") -> TomlDescription:
     """Parses a description, in time and memory that its size bounds.
 
     Args:
         name: of the file or target, for the place in diagnostics.
         text: the description.
+        kind: what it describes, for messages.
 
     Raises:
         CompileError: MCM-T001 if it is not TOML, too large, or nested more than `MAX_DEPTH` deep.
     """
     if len(text) > MAX_DESCRIPTION_BYTES:
-        raise CompileError(_not_toml(name, f"it has more than {MAX_DESCRIPTION_BYTES} characters"))
+        raise CompileError(
+            _not_toml(name, f"it has more than {MAX_DESCRIPTION_BYTES} characters", kind)
+        )
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > MAX_DEPTH and _dots_of_keys(line) > MAX_DEPTH:
             reason = f"keys have more than {MAX_DEPTH} parts"
-            raise CompileError(_not_toml(f"{name}:{number}", reason))
+            raise CompileError(_not_toml(f"{name}:{number}", reason, kind))
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise CompileError(_too_deep(name, text)) from None
+        raise CompileError(_too_deep(name, text, kind)) from None
     except ValueError as error:
-        raise CompileError(_syntax_fault(name, text, str(error))) from None
+        raise CompileError(_syntax_fault(name, text, str(error), kind)) from None
     if _depth(data) > MAX_DEPTH:
-        raise CompileError(_too_deep(name, text))
+        raise CompileError(_too_deep(name, text, kind))
     return TomlDescription(name, text, data)
 
 
@@ -130,33 +139,33 @@ def _depth(data: Any) -> int:
     return depth
 
 
-def _too_deep(name: str, text: str) -> Diagnostic:
+def _too_deep(name: str, text: str, kind: str) -> Diagnostic:
     openings = [line.count("[") + line.count("{") for line in text.split("\n")]
     line = openings.index(max(openings)) + 1
-    return _not_toml(f"{name}:{line}", "it is nested too deep")
+    return _not_toml(f"{name}:{line}", "it is nested too deep", kind)
 
 
-def _syntax_fault(name: str, text: str, reason: str) -> Diagnostic:
+def _syntax_fault(name: str, text: str, reason: str, kind: str) -> Diagnostic:
     place = _AT_LINE.search(reason)
     if place is not None:
-        return _not_toml(f"{name}:{place.group(1)}", quote(reason)[1:-1])
+        return _not_toml(f"{name}:{place.group(1)}", quote(reason)[1:-1], kind)
     if "end of document" in reason:
-        return _not_toml(f"{name}:{text.count(chr(10)) + 1}", quote(reason)[1:-1])
+        return _not_toml(f"{name}:{text.count(chr(10)) + 1}", quote(reason)[1:-1], kind)
     # Python refuses to convert numbers of so many digits, and does not say where they stand.
     if number := _LONG_NUMBER.search(text):
         line = text.count("\n", 0, number.start()) + 1
-        return _not_toml(f"{name}:{line}", "a number has too many digits")
-    return _not_toml(name, quote(reason)[1:-1])
+        return _not_toml(f"{name}:{line}", "a number has too many digits", kind)
+    return _not_toml(name, quote(reason)[1:-1], kind)
 
 
-def _unreadable(place: str, reason: str) -> Diagnostic:
-    return Diagnostic("MCM-T001", f"the target file cannot be read: {reason}", at=place)
+def _unreadable(place: str, reason: str, kind: str) -> Diagnostic:
+    return Diagnostic("MCM-T001", f"the {kind} file cannot be read: {reason}", at=place)
 
 
-def _not_toml(place: str, reason: str) -> Diagnostic:
+def _not_toml(place: str, reason: str, kind: str) -> Diagnostic:
     return Diagnostic(
         "MCM-T001",
-        f"the target description is not TOML: {reason}",
+        f"the {kind} description is not TOML: {reason}",
         at=place,
         hint="see docs/writing-a-target.md for the form",
     )

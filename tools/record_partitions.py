@@ -37,6 +37,7 @@ from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge
+from mcm_compiler.levels import load_level
 from mcm_compiler.partition import Budget, Ints, Partition, PartitionProblem
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.target import Routing
@@ -47,7 +48,6 @@ from mcm_passes.partitioning.planned_memory import solve_with_plans
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve
 from mcm_passes.strategies.lazy_judge import LazyJudge
-from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL
 from mcm_passes.strategies.named import strategy_of
 
 DATA = Path(__file__).resolve().parent / "data" / "partitions.json"
@@ -126,7 +126,7 @@ def cases() -> Iterator[Case]:
                 yield Case("loads", *at)
                 yield Case("bound", *at)
                 for level, evaluations in LEVELS:
-                    text = STRATEGY_OF_LEVEL[level]
+                    text = load_level(level).strategy
                     if level < 2 or package in {"roomy", "tight"} or model in SMALL:
                         yield Case("search", *at, text, evaluations, f"-O{level}")
                 for text in QUICK:
@@ -134,7 +134,7 @@ def cases() -> Iterator[Case]:
                 for text in SLOW if model in SMALL else ():
                     yield Case("search", *at, text, 200, text)
     level, evaluations = TOP_LEVEL
-    text = STRATEGY_OF_LEVEL[level]
+    text = load_level(level).strategy
     yield Case("search", "Inception-V3", "ends", "relay", text, evaluations, f"-O{level}")
 
 

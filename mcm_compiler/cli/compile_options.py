@@ -17,6 +17,7 @@ from mcm_compiler.cli.parameters import (
     once_each,
     parse_dimension,
     parse_duration,
+    parse_level,
     parse_pin,
     parse_shape,
     plugin_option,
@@ -40,8 +41,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Divide ops as a plan of mcmc parallelize says, before anything else.",
     ),
     click.option(
-        "-O", "level", type=click.IntRange(0, 3), default=None,
-        help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator.",
+        "-O", "level", type=parse_level, default=None, metavar="LEVEL",
+        help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator; "
+        "or a name of mcmc strategies, or a TOML file.",
     ),
     click.option(
         "--partitioner", default=None,
@@ -127,7 +129,7 @@ def compile_options(function: F) -> F:
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
         passes: str | None,
         plan: str | None,
-        level: int | None,
+        level: int | str | None,
         partitioner: str | None,
         routing: str | None,
         chips: int | None,

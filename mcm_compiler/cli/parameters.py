@@ -65,6 +65,11 @@ def parse_pin(text: str) -> tuple[str, int]:
     return name, int(chip)
 
 
+def parse_level(text: str) -> int | str:
+    """`2`, the name of a level, or the path of a description."""
+    return int(text) if _is_whole(text) else text
+
+
 def parse_setting(text: str) -> tuple[str, str]:
     """`option=value`: an option of a component by its name; the value is any text.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from mcm_compiler.cli.parameters import format_option, load_plugins, plugin_opti
 @plugin_option
 @format_option()
 def command(plugin: tuple[Path, ...], output_format: str) -> None:
-    """List the partition strategies for --partitioner, and their options with defaults."""
+    """List the strategies for --partitioner with their options, and the levels for -O."""
     from mcm_compiler.cli.listing import component_rows, option_rows, show_components
-    from mcm_compiler.registry import STRATEGIES
+    from mcm_compiler.cli.show import show_json
+    from mcm_compiler.registry import LEVELS, STRATEGIES
 
     load_plugins(plugin)
 
@@ -27,4 +29,11 @@ def command(plugin: tuple[Path, ...], output_format: str) -> None:
             summary = component().summary
         return {"summary": summary, "options": option_rows(component)}
 
-    show_components("strategies", component_rows(STRATEGIES, describe), output_format)
+    strategies = component_rows(STRATEGIES, describe)
+    levels = component_rows(LEVELS, lambda _name, level: dataclasses.asdict(level))
+    if output_format == "json":
+        show_json({"strategies": strategies, "levels": levels})
+        return
+    show_components("strategies", strategies, output_format)
+    click.echo("\nlevels")
+    show_components("levels", [{**row, "name": f"-O{row['name']}"} for row in levels], "text")

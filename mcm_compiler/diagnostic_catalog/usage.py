@@ -52,6 +52,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "write from now on; the next release does not know the old spelling any more.",
     ),
     CatalogEntry(
+        "MCM-U008",
+        "level cannot be read",
+        "The file given with -O cannot be opened, or is not TOML. A level is a few keys: strategy\n"
+        "(required), effort_s, most_evaluations, unit_evaluations, further, judged_pipelines,\n"
+        "summary; mcmc strategies lists those of each level.",
+    ),
+    CatalogEntry(
         "MCM-U020",
         "input arrays cannot be read",
         "The file given to --input is missing, is no .npz archive, is damaged, or holds Python\n"

@@ -11,6 +11,7 @@ from mcm_compiler.cost import NODE_COST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge
+from mcm_compiler.levels import load_level
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.passes import AnyKey, Pass, PassContext
@@ -90,8 +91,8 @@ def _replication(
     if wanted is None:
         if obstacle:
             return Replication(1, problem.num_chips)
-        # The least effort knows the fast model alone.
-        return choose_replicas(problem, judge if options.level > 0 else None)
+        judged = load_level(options.level).judged_pipelines
+        return choose_replicas(problem, judge if judged else None)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     if obstacle and wanted > 1:

@@ -13,6 +13,7 @@ from mcm_compiler.capabilities import lacking
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.diagnostics import Severity
 from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.levels import load_level
 from mcm_compiler.options import AUTO
 from mcm_compiler.partition import (
     PARTITION,
@@ -35,13 +36,6 @@ from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
 from mcm_passes.problem_files.wishes import Wishes
 from mcm_passes.strategies.lazy_judge import judge_of
-from mcm_passes.strategies.levels import (
-    EFFORT_S,
-    FURTHER_OF_LEVEL,
-    STRATEGY_FOR_MACHINES,
-    STRATEGY_OF_LEVEL,
-    evaluations_of_level,
-)
 
 
 @dataclass(frozen=True)
@@ -73,8 +67,9 @@ class PartitionPass(Pass):
                 MCM-F010 to MCM-F014 for pins and assignments.
         """
         options = context.options
+        level = load_level(options.level)
         ring = other_machine_of(context.target) is None
-        level_text = STRATEGY_OF_LEVEL[options.level] if ring else STRATEGY_FOR_MACHINES
+        level_text = level.strategy if ring else level.machine_strategy
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
@@ -120,9 +115,9 @@ class PartitionPass(Pass):
             if judge is not None and shared is not problem:
                 share_judge = ShareJudge(judge, shared)
             budget = Budget(
-                evaluations=options.samples or evaluations_of_level(options.level, shared),
+                evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,
-                effort_s=EFFORT_S[options.level],
+                effort_s=level.effort_s,
                 judge=share_judge,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
@@ -130,7 +125,7 @@ class PartitionPass(Pass):
 
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
         # Under a limit in seconds all of them are for the number that seems best.
-        further = 0 if options.budget_s is not None else FURTHER_OF_LEVEL[options.level]
+        further = 0 if options.budget_s is not None else level.further
         found = solve_replicas(problem, chosen, solve_share, further)
         PARTITION_PROBLEM.set(model, found.problem)
         PARTITION.set(model, found.partition)

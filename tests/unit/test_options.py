@@ -24,7 +24,7 @@ def test_defaults_are_valid() -> None:
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "2^63 - 1"),
         ({"samples": 0}, "samples is 0, not at least 1"),
-        ({"level": 4}, "level is 4, not between 0 and 3"),
+        ({"level": -1}, "level is -1, not at least 0"),
         ({"inferences": 0}, "inferences is 0"),
         ({"inferences": 100_001}, "more than 100000"),
         ({"verify_seeds": 0}, "verify_seeds is 0"),

@@ -3,7 +3,8 @@
 Auto-MAP (Wang et al. 2020, section 4.4): the state is a vector of prefix sums of compute and
 weights, of activations, of the topology and of the partial partition; an action is the place of the
 next cut, first of parts and then of devices; the reward at the end is 1 / L. It is here to be
-compared with (`mcmc train pipeline --set recipe=published`). Ours is L in multiples of a lower bound.
+compared with (`mcmc train pipeline --set recipe=published`). Ours is L in multiples of a lower
+bound.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.strategies import portfolio
 from mcm_passes.strategies.corrected import Corrected
 from mcm_passes.strategies.judge_search import JudgeSearch
-from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL
+from mcm_passes.strategies.levels import LONG
 from mcm_passes.strategies.local_search import LocalSearch
 from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.portfolio import Portfolio
@@ -210,6 +210,6 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
         return strategy
 
     monkeypatch.setattr(portfolio, "strategy_of", counted)
-    outcome = run(strategy_of(STRATEGY_OF_LEVEL[3]), problem, judge)
+    outcome = run(strategy_of(LONG.strategy), problem, judge)
     assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
     assert ran == ["dp", "cpsat{ideals=500000}", "corrected"]

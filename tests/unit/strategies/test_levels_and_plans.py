@@ -10,6 +10,7 @@ import pytest
 from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.judging import Verdict, Verdicts
+from mcm_compiler.levels import load_level
 from mcm_compiler.partition import Budget
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
@@ -17,12 +18,11 @@ from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.partitioning.solve import solve
 from mcm_passes.strategies.lazy_judge import LazyJudge
-from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL, evaluations_of_level
 
 
-@pytest.mark.parametrize("text", STRATEGY_OF_LEVEL)
-def test_levels_name_registered_strategies(text):
-    spec = spec_text.parse_one(text)
+@pytest.mark.parametrize("level", range(4))
+def test_levels_name_registered_strategies(level):
+    spec = spec_text.parse_one(load_level(level).strategy)
     strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
     for member in getattr(strategy, "members", ()):
         part = spec_text.parse_one(member)
@@ -32,9 +32,13 @@ def test_levels_name_registered_strategies(text):
 def test_large_problems_get_fewer_evaluations(branches):
     small, large = branches(), branches(chains=100, length=100)
     for level in range(4):
-        few, many = evaluations_of_level(level, large), evaluations_of_level(level, small)
+        few, many = _evaluations(level, large), _evaluations(level, small)
         assert 200 <= few <= many
-    assert evaluations_of_level(2, large) < evaluations_of_level(2, small)
+    assert _evaluations(2, large) < _evaluations(2, small)
+
+
+def _evaluations(level, problem):
+    return load_level(level).evaluations(problem.num_units)
 
 
 class Planner:

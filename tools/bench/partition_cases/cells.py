@@ -11,6 +11,7 @@ from partition_cases.cases import Case
 from partition_cases.isolation import Meter
 
 from mcm_compiler import spec_text
+from mcm_compiler.levels import load_level
 from mcm_compiler.partition import Budget, Partition, PartitionProblem
 from mcm_compiler.placement import PlacementRequest, Rule
 from mcm_compiler.placement_file import read_placement, with_devices
@@ -19,7 +20,6 @@ from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
 from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.planned_memory import solve_with_plans
 from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
 from mcm_passes.strategies.named import strategy_of
 
 LEVEL = 2
@@ -28,7 +28,7 @@ LEVEL = 2
 LONG_LEVEL = 3
 """Effort of the search with the judge in the loop."""
 
-PORTFOLIO = STRATEGY_OF_LEVEL[LEVEL]
+PORTFOLIO = load_level(LEVEL).strategy
 """The default strategy."""
 
 STEADY = frozenset({"dp", "greedy"})
@@ -83,9 +83,9 @@ def run_strategy(
     """
     strategy = strategy_of(text)
     budget = Budget(
-        evaluations=evaluations_of_level(level, case.problem),
+        evaluations=load_level(level).evaluations(case.problem.num_units),
         seconds=budget_s,
-        effort_s=EFFORT_S[level],
+        effort_s=load_level(level).effort_s,
         judge=case.judge,
     )
 

@@ -23,8 +23,8 @@ from partition_cases.packages import STRICT
 from partition_cases.tightness import find_tightness
 
 from mcm_compiler import spec_text
+from mcm_compiler.levels import load_level
 from mcm_compiler.placement import Rule
-from mcm_passes.strategies.levels import STRATEGY_OF_LEVEL
 
 TIGHTNESS_LIMIT_S = 1800.0
 CELL_LIMIT_S = 600.0
@@ -121,7 +121,7 @@ class Plan:
 
     def _long_jobs(self, spec: CaseSpec) -> Iterator[Job]:
         if self.budget_s and spec.routing == "relay":
-            text = STRATEGY_OF_LEVEL[LONG_LEVEL]
+            text = load_level(LONG_LEVEL).strategy
             yield self._job(spec, text, self.seeds[0], LONG_LEVEL, self.budget_s)
 
     def _job(self, spec: CaseSpec, text: str, seed: int, level: int, budget_s: float | None) -> Job:

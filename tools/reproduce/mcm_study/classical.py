@@ -10,13 +10,10 @@ import numpy as np
 
 from mcm_compiler.partition import Budget, Partition
 from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
+from mcm_passes.strategies.levels import DEFAULT
 from mcm_passes.strategies.named import strategy_of
 from mcm_study.problems import StudyProblem
 from tools.kept_records import Record
-
-LEVEL = 2
-"""Effort of the portfolio: that of `-O2`."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +26,12 @@ class Portfolio:
     def record(self, study: StudyProblem, seed: int) -> Record:
         """What it found and proved on a problem; times without what has to be compiled."""
         budget = Budget(
-            evaluations=evaluations_of_level(LEVEL, study.problem),
-            effort_s=EFFORT_S[LEVEL],
+            evaluations=DEFAULT.evaluations(study.problem.num_units),
+            effort_s=DEFAULT.effort_s,
             judge=study.judge,
         )
-        _searched(study, STRATEGY_OF_LEVEL[LEVEL], budget, seed)
-        return _searched(study, STRATEGY_OF_LEVEL[LEVEL], budget, seed)
+        _searched(study, DEFAULT.strategy, budget, seed)
+        return _searched(study, DEFAULT.strategy, budget, seed)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""Levels of effort: which strategy searches, and how much it may spend, as data.
+
+`-O2` names a level, `-O ./long.toml` a file that describes one. Levels are registered under
+`mcm_compiler.levels`, those of the compiler as well as those of plug-ins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.registry import LEVELS
+from mcm_compiler.toml_description import TomlDescription, parse_description, read_description
+
+LEAST_EVALUATIONS = 200
+"""Partitions that a strategy may evaluate on any problem, however large."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of effort.
+
+    Attributes:
+        name: as behind `-O`.
+        summary: one line for `mcmc strategies`.
+        strategy: text form of the strategy.
+        machine_strategy: the same where devices are no ring, which few strategies know.
+        effort_s: deterministic seconds of exact solvers.
+        most_evaluations: partitions that a strategy may evaluate where units are few.
+        unit_evaluations: units that may be looked at, over all evaluations, so that the time
+            hardly depends on the size of a problem; one takes some 40 ns.
+        further: further numbers of pipelines that may be searched in full besides the best.
+        judged_pipelines: whether the simulator has a say in how many pipelines stand side by side;
+            where not, the fast model alone decides.
+
+    Raises:
+        ValueError: for numbers out of range.
+    """
+
+    name: str
+    summary: str
+    strategy: str
+    effort_s: float = 5.0
+    most_evaluations: int = 40_000
+    unit_evaluations: int = 2 * 10**7
+    further: int = 1
+    judged_pipelines: bool = True
+    machine_strategy: str = "stages"
+
+    def __post_init__(self) -> None:
+        for name in ("most_evaluations", "unit_evaluations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
+        if not 0.0 <= self.effort_s < float("inf"):
+            raise ValueError(f"effort_s is {self.effort_s}, not a number of seconds")
+        if self.further < 0:
+            raise ValueError(f"further is {self.further}, not at least 0")
+
+    def evaluations(self, num_units: int) -> int:
+        """Partitions that a strategy may evaluate on a problem of so many units."""
+        affordable = self.unit_evaluations // max(num_units, 1)
+        least = min(LEAST_EVALUATIONS, self.most_evaluations)
+        return max(min(affordable, self.most_evaluations), least)
+
+
+def load_level(name_or_path: int | str) -> Level:
+    """The level of a number or name, or the one that a file describes.
+
+    Anything that ends in `.toml` or holds a path separator is a path.
+
+    Raises:
+        CompileError: MCM-U003 for an unknown name, MCM-U008 for a file that cannot be read,
+            MCM-U002 for what it says.
+    """
+    text = str(name_or_path)
+    path = Path(text)
+    if path.suffix != ".toml" and len(path.parts) < 2:
+        return cast("Level", LEVELS.get(text))
+    try:
+        description = parse_description(text, read_description(text, "level"), "level")
+    except CompileError as error:
+        hint = "see docs/partitioning.md for the form"
+        raise CompileError(
+            [replace(d, code="MCM-U008", hint=hint) for d in error.diagnostics]
+        ) from error
+    return _described(path.stem, description)
+
+
+def _described(stem: str, description: TomlDescription) -> Level:
+    data: Mapping[str, Any] = {"name": stem, "summary": description.name, **description.data}
+    options = tuple((key, _text(value)) for key, value in data.items())
+    try:
+        return spec_text.instantiate(Level, spec_text.Spec("level", options))
+    except CompileError as error:
+        raise CompileError(
+            [replace(d, at=f"{description.name}: {d.at}") for d in error.diagnostics]
+        ) from error
+
+
+def _text(value: Any) -> str:
+    """A TOML value as options are written; a table or array is no value that a level has."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
