@@ -17,6 +17,8 @@ from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
 from mcm_compiler.certificate.writing import certificate_of
 from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.cost_choice import with_cost_model
+from mcm_compiler.cost_files import user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
 from mcm_compiler.ir.source import SOURCE, SourceModel
@@ -158,8 +160,7 @@ def compile_model(
     """
     options = options or CompileOptions()
     load_level(options.level)  # an unknown one is told before anything is read
-    package = load_target(target) if isinstance(target, str) else target
-    package = without_chips(package, options.forbidden_chips)
+    package = _package(target, options)
     pipeline = parse_pipeline(options.passes)
     manager = PassManager(pipeline, after_pass)
     facts = manager.check()
@@ -216,8 +217,7 @@ def run_passes(
         CompileError: as `compile_model`.
     """
     options = options or CompileOptions()
-    package = load_target(target) if isinstance(target, str) else target
-    package = without_chips(package, options.forbidden_chips)
+    package = _package(target, options)
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
     with staging(None) as stage, doing(_named(model)):
@@ -269,6 +269,14 @@ def _run(
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__
     return compiled, found, [imported, *manager.timings]
+
+
+def _package(target: str | Target, options: CompileOptions) -> Target:
+    """The target with the cost model that was asked for, and without forbidden chips."""
+    package = load_target(target) if isinstance(target, str) else target
+    if options.cost_model is not None:
+        package = with_cost_model(package, options.cost_model, user_files(Path()))
+    return without_chips(package, options.forbidden_chips)
 
 
 def _named(model: str | Path | ir.Model) -> str:

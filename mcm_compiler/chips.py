@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable
+
+import onnx_ir as ir
 
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 from mcm_compiler.partition import CHIP
@@ -74,3 +77,15 @@ def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[
             if not before[reader]:
                 heapq.heappush(ready, reader)
     return (*order, *sorted({*before} - {*order}))
+
+
+_COPY_SUFFIX = re.compile(r"/on_chip_\d+(?:_\d+)?$")
+"""What `legalize` puts behind the name of an op that it copies to another chip."""
+
+
+def name_before_copying(node: ir.Node) -> str:
+    """Name of the op that `node` is a copy of on another chip, or else its own."""
+    name = node.name or ""
+    if "/on_chip_" not in name or node.metadata_props.get(ORIGIN_PROPERTY, name) == name:
+        return name
+    return _COPY_SUFFIX.sub("", name)

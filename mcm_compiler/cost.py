@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
 
 Engine = Literal["array", "vector", "memory", "none"]
@@ -26,6 +27,8 @@ class NodeCost:
         seconds: time on the chip, launch overhead included.
         bound_by: the engine that sets `seconds`.
         modelled: False where no formula knows the op, so that only its bytes were counted.
+        measured_ops: ops of it whose time was measured, and not computed.
+        measured_s: the part of `seconds` that was measured.
     """
 
     flops: float
@@ -35,10 +38,12 @@ class NodeCost:
     seconds: float
     bound_by: Engine
     modelled: bool = True
+    measured_ops: int = 0
+    measured_s: float = 0.0
 
 
-class CostModel(Protocol):
-    """Estimates costs from shapes alone. Fast, deterministic, without side effects."""
+class OpCosts(Protocol):
+    """Times of ops on one chip of speed 1. Fast, deterministic, without side effects."""
 
     @property
     def name(self) -> str:
@@ -52,9 +57,13 @@ class CostModel(Protocol):
     def group_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost of `nodes` run as one kernel: one launch, and internal tensors stay in registers.
 
-        Never more than the sum of the node costs.
+        Never more than the sum of the node costs, unless it was measured to be.
         """
         ...
+
+
+class CostModel(OpCosts, Protocol):
+    """What a target says of its chips: times of ops, from shapes alone, and sizes of tensors."""
 
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes that `value` takes in a chip's SRAM and on a link; 0 where its type is unknown."""
@@ -73,6 +82,33 @@ class KnowsViews(Protocol):
 
         This is so where both are made on one chip; other inputs are then not held for it.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class ModelNames:
+    """Names that measured times may speak of.
+
+    Attributes:
+        ops: ops of the graph.
+        removed: ops of the model as it was given that are no longer there.
+        kernels: ops of each fused kernel by its name.
+    """
+
+    ops: frozenset[str]
+    removed: frozenset[str]
+    kernels: Mapping[str, tuple[str, ...]]
+
+
+@runtime_checkable
+class MeasuredCosts(Protocol):
+    """Costs of which some were measured, for ops and kernels of certain names.
+
+    Those ops count in `NodeCost.measured_ops`.
+    """
+
+    def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
+        """An error for each measured time whose op or kernel is not in the model."""
         ...
 
 

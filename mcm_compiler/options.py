@@ -30,6 +30,8 @@ class CompileOptions:
             description; see `mcm_compiler.levels`.
         partitioner: partition strategy, such as `dp` or `dp{orders=4}`; `auto` for that of the
             level.
+        cost_model: cost model by its registered name, such as `table{file=times.csv}`; None for the
+            target's own, or what its description names.
         routing: see `mcm_compiler.target.Routing`.
         chips: use only the first so many chips of the package; None for all of them.
         replicas: pipelines side by side, each on an equal share of the chips; None for as many as
@@ -59,6 +61,7 @@ class CompileOptions:
     passes: str = DEFAULT_PIPELINE
     level: int | str = DEFAULT_LEVEL
     partitioner: str = AUTO
+    cost_model: str | None = None
     routing: Routing = "relay"
     chips: int | None = None
     replicas: int | None = None

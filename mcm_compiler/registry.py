@@ -203,6 +203,11 @@ def register_pass(cls: type[T]) -> type[T]:
     return _by_its_name(PASSES, cls)
 
 
+def register_cost_model(cls: type[T]) -> type[T]:
+    """Class decorator that registers a cost model of this process, for one-file plug-ins."""
+    return _by_its_name(COST_MODELS, cls)
+
+
 def register_strategy(cls: type[T]) -> type[T]:
     """The same for a `PartitionStrategy`."""
     return _by_its_name(STRATEGIES, cls)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcm_compiler.cluster import ClusterFamily, ClusterTarget
+from mcm_compiler.cost_choice import ReadFile, with_cost_model
+from mcm_compiler.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily
@@ -30,7 +32,7 @@ def load_package(name_or_path: str) -> Package:
     if path.suffix != ".toml" and len(path.parts) < 2:
         return cast("Package", TARGETS.get(name_or_path)())
     text = read_description(name_or_path)
-    return package_from_text(path.stem, text, place=name_or_path)
+    return package_from_text(path.stem, text, name_or_path, user_files(path.parent))
 
 
 def load_target(name_or_path: str) -> Target:
@@ -65,13 +67,15 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     )
 
 
-def target_from_text(name: str, text: str, place: str | None = None) -> Target:
+def target_from_text(
+    name: str, text: str, place: str | None = None, read: ReadFile | None = None
+) -> Target:
     """Makes a package of chips from a TOML description, as `package_from_text`.
 
     Raises:
         CompileError: as `package_from_text`, and MCM-S040 for a cluster.
     """
-    return _chips_only(package_from_text(name, text, place), place or name)
+    return _chips_only(package_from_text(name, text, place, read), place or name)
 
 
 def _chips_only(package: Package, place: str) -> Target:
@@ -92,19 +96,23 @@ def _registered(registry: Registry[Any]) -> list[str]:
     return [registration.name for registration in registry.registrations()]
 
 
-def package_from_text(name: str, text: str, place: str | None = None) -> Package:
+def package_from_text(
+    name: str, text: str, place: str | None = None, read: ReadFile | None = None
+) -> Package:
     """Makes a package of chips or a cluster from a TOML description.
 
-    Its `family` key picks the code.
+    Its `family` key picks the code, and `model` in its table `[cost]` the cost model.
 
     Args:
         name: name of the target.
         text: the description.
         place: what diagnostics call the description; `name` where None.
+        read: gives the files that its cost model names; None where it may name none.
 
     Raises:
         CompileError: MCM-T001 if it is not TOML, MCM-T003 or MCM-T004 if it names no family,
-            MCM-U003 for an unknown family, MCM-T### for faults of the description.
+            MCM-U003 for an unknown family, MCM-T### for faults of the description, and as
+            `with_cost_model` for its cost model.
     """
     place = place or name
     description = parse_description(place, text)
@@ -127,11 +135,25 @@ def package_from_text(name: str, text: str, place: str | None = None) -> Package
     except CompileError as error:
         raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:
-        return make(name, text)
+        package = make(name, text)
     except CompileError as error:
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]
         ) from error
+    model = cost_model_text(description)
+    if model is None:
+        return package
+    try:
+        return with_cost_model(package, model, read or user_files(None))
+    except CompileError as error:
+        where = description.place(COST_KEY)
+        raise CompileError(
+            [d if d.code in _PLACED else replace(d, at=where) for d in error.diagnostics]
+        ) from error
+
+
+_PLACED = ("MCM-C004", "MCM-C005", "MCM-C008")
+"""Faults that say themselves in which file they are."""
 
 
 def _named(at: str | None, name: str, place: str) -> str | None:

@@ -14,6 +14,7 @@ PATH = Path(__file__).resolve().parents[1] / "docs" / "diagnostics.md"
 
 FAMILIES = {
     "A": "Output folder",
+    "C": "Cost models",
     "F": "Problem files, assignments and pins",
     "I": "Reading a model",
     "L": "Policies and their training",

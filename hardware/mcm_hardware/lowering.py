@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mcm_compiler.cost import CostModel
 from mcm_compiler.machine import OFF_PACKAGE, Machine
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import ChipModel, Wire
@@ -25,12 +26,13 @@ def lower(
     specs: Sequence[ChipSpec],
     chips: Sequence[ChipModel],
     wires: Sequence[Wire],
+    durations: CostModel | None = None,
 ) -> LoweredProgram:
     """Schedules each chip's ops, plans its memory and its transfers.
 
     A fusion group is one kernel. Kernels run in the order of the chip's model, unless another
-    one needs less memory. Durations come from the cycle model. Where the package can, weights that
-    do not fit are streamed. A chip that does not fit is data in `overflows`.
+    one needs less memory. Where the package can, weights that do not fit are streamed. A chip that
+    does not fit is data in `overflows`.
 
     Args:
         target: name of the package.
@@ -38,6 +40,7 @@ def lower(
         specs: its chips, one for each device.
         chips: one model per used chip, ascending.
         wires: tensors between chips and the host.
+        durations: of kernels on a chip of speed 1; those of the cycle model where None.
 
     Raises:
         ValueError: where wires and models contradict each other; a fault of the splitter.
@@ -49,6 +52,7 @@ def lower(
             # A name means the same tensor on all chips, but its shape may be known on one only.
             name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
+    model = durations or cycle_model(replace(specs[0], speed=1.0))
     plan = plan_transfers(wires, sizes, machine)
     transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
@@ -66,7 +70,7 @@ def lower(
         programs.append(
             ChipProgram(
                 chip=chip.chip,
-                kernels=_kernels(flow, numbers, streamed),
+                kernels=_kernels(flow, numbers, model, streamed),
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
                 weight_bytes=memory.bytes_of.get("weight", 0),
@@ -99,11 +103,13 @@ def _memory(
 
 
 def _kernels(
-    flow: ChipDataflow, spec: ChipSpec, streamed: Mapping[int, tuple[int, ...]]
+    flow: ChipDataflow,
+    spec: ChipSpec,
+    model: CostModel,
+    streamed: Mapping[int, tuple[int, ...]],
 ) -> tuple[Kernel, ...]:
-    model = cycle_model(spec)
     costs = [model.group_cost(kernel.nodes) for kernel in flow.kernels]
-    durations = [cost.seconds for cost in costs]
+    durations = [cost.seconds / spec.speed for cost in costs]
     engines = [str(cost.bound_by) for cost in costs]
     for position, value in flow.copies:
         copy = copy_seconds(spec, spec.storage.value_bytes(value))

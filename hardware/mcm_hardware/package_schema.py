@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcm_hardware.target_schema import (
+    COST_KEYS,
     Choice,
     DescriptionForm,
     Flag,
@@ -140,6 +141,7 @@ def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageFo
         **CHIP_KEYS,
         **{path: key for path, key in own.items() if path not in inside},
         **PORT_KEYS,
+        **COST_KEYS,
     }
     form = DescriptionForm(
         subject,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -85,7 +85,8 @@ class RingTarget(ChipsPackage):
         if not on:
             return self
         override = f"\n\n[[override]]\nchips = {on}\noff = true\n"
-        return RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
+        smaller = RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
+        return replace(smaller, cost_choice=self.cost_choice)
 
     def batch_judge(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
@@ -93,4 +94,4 @@ class RingTarget(ChipsPackage):
         """The judge of many partitions of one problem, without ONNX."""
         from mcm_hardware.batch.ring_judge import RingBatchJudge
 
-        return RingBatchJudge(self.spec, model, problem, groups)
+        return RingBatchJudge(self.spec, model, problem, groups, self.costs.played)

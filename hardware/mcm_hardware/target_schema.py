@@ -71,6 +71,16 @@ class Key:
         return self.default is None and not self.otherwise
 
 
+COST_KEYS: Mapping[str, Key] = {
+    "cost.model": Key(
+        Text(),
+        "cost model by name, as listed by `mcmc costs`; paths in it are relative to the file",
+        otherwise="the target's own",
+    ),
+}
+"""Keys that descriptions of all families have."""
+
+
 def tables_of(keys: Iterable[str]) -> frozenset[str]:
     """Dotted paths of the tables that hold these keys."""
     return frozenset(

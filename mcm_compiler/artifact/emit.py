@@ -18,6 +18,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     write_manifest,
 )
+from mcm_compiler.cost_choice import choice_of
 from mcm_compiler.equivalence.followed_passes import unfollowed_passes
 from mcm_compiler.ir.constants import body_weights
 from mcm_compiler.ir.dimensions import free_inputs
@@ -37,7 +38,7 @@ def write_chips(
     target: Target,
     program: LoweredProgram | None,
 ) -> None:
-    """Writes chip models, the annotated model, the target and the program."""
+    """Writes chip models, the annotated model, the target with its files, and the program."""
     shared: dict[int, DataLocation] = {}
     for chip in chips:
         name = layout.chip_file(chip.chip)
@@ -46,6 +47,9 @@ def write_chips(
             shared.setdefault(tensor, place)
     write_annotated(source, compiled, target.limits.num_chips, folder, shared)
     (folder / layout.TARGET).write_bytes(target.source_text.encode())
+    if (choice := choice_of(target)) is not None:
+        for name, content in choice.stored.items():
+            (folder / name).write_bytes(content)
     if program is not None:
         json_text.write(folder / layout.PROGRAM, program.to_dict())
 

@@ -13,6 +13,7 @@ from mcm_compiler.artifact.gate import open_folder
 from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, Manifest, damaged, read_manifest
 from mcm_compiler.artifact.program_file import check_program_of
 from mcm_compiler.artifact.structure_check import check_structure
+from mcm_compiler.cost_files import stored_files
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import PackageLimits, Target
 from mcm_compiler.target_loading import target_from_text
@@ -42,7 +43,7 @@ def folder_target(folder: Path) -> Target:
 
     Raises:
         CompileError: MCM-A004 if `folder` is not an output folder, MCM-A005 if the file is
-            missing, MCM-T### if it is faulty.
+            missing, MCM-T### if it is faulty, MCM-C### if its cost model cannot be used.
     """
     return target_of(folder, read_manifest(folder))
 
@@ -59,7 +60,7 @@ def target_of(folder: Path, manifest: Manifest) -> Target:
         raise damaged(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise damaged(path, "it is not UTF-8 text") from error
-    return target_from_text(name, text, place=str(path))
+    return target_from_text(name, text, str(path), stored_files(folder, manifest.files))
 
 
 def read_compiled(folder: Path) -> CompiledFolder:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from mcm_compiler.cli.parameters import (
+    COST_MODEL,
     SEED,
     load_plugins,
     once_each,
@@ -49,6 +50,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--partitioner", default=None,
         help="Strategy, as listed by mcmc strategies; overrides that of the level.",
     ),
+    COST_MODEL,
     click.option(
         "--routing", type=click.Choice(["relay", "strict"]), default=None,
         help="Rule for long dependencies: relay them (default), or the strict triangle rule.",
@@ -131,6 +133,7 @@ def compile_options(function: F) -> F:
         plan: str | None,
         level: int | str | None,
         partitioner: str | None,
+        cost_model: str | None,
         routing: str | None,
         chips: int | None,
         replicas: int | None,
@@ -162,6 +165,7 @@ def compile_options(function: F) -> F:
             "passes": passes,
             "level": level,
             "partitioner": partitioner,
+            "cost_model": cost_model,
             "routing": routing,
             "chips": chips,
             "replicas": replicas,

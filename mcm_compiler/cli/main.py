@@ -40,6 +40,7 @@ VERBS = {
     "parallelize": "Plan how a model uses the devices of a package or cluster.",
     "partition": "Place the operators of a problem file on devices.",
     "strategies": "List the partition strategies.",
+    "costs": "List the cost models.",
     "train": "Train what the compiler learns, such as the partitioning policy.",
     "opt": "Run passes on a model and print what they made of it.",
     "zoo": "List the models of the zoo, or write one to a file.",

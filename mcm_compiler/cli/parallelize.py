@@ -10,6 +10,7 @@ import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import (
+    COST_MODEL,
     FILE,
     SEED,
     force_option,
@@ -106,6 +107,7 @@ LISTED = 40
     metavar="INPUT=N,N",
     help="Shape of an input; wins over --dim. Repeatable.",
 )
+@COST_MODEL
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
 @force_option
 @plugin_option
@@ -130,6 +132,7 @@ def command(
     sharded: Path | None,
     dims: tuple[tuple[str, int], ...],
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    cost_model: str | None,
     seed: int,
     force: bool,
     plugin: tuple[Path, ...],
@@ -147,6 +150,8 @@ def command(
     from mcm_compiler.api import import_named
     from mcm_compiler.cli.output_files import refuse_existing, refuse_existing_model
     from mcm_compiler.cli.parameters import once_each
+    from mcm_compiler.cost_choice import with_cost_model
+    from mcm_compiler.cost_files import user_files
     from mcm_compiler.parallel_plan import check_plan, read_plan
     from mcm_compiler.planning import PlanOptions, PlanResult
     from mcm_compiler.registry import PLANNERS
@@ -164,6 +169,8 @@ def command(
     )  # fmt: skip
     planner = cast("Planner", PLANNERS.get("auto-map")())
     package = load_package(target)
+    if cost_model is not None:
+        package = with_cost_model(package, cost_model, user_files(Path()))
     imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
     planner.prepare(imported)
     plan = None

@@ -20,6 +20,13 @@ MAX_SEED = 2**63 - 1
 SEED = click.IntRange(0, MAX_SEED)
 FILE = click.Path(path_type=Path)
 
+COST_MODEL = click.option(
+    "--cost-model",
+    default=None,
+    metavar="NAME{...}",
+    help="Where times of ops come from, as listed by mcmc costs; overrides the target's.",
+)
+
 
 def parse_dimension(text: str) -> tuple[str, int]:
     """`name=N`: the size of a symbolic dimension.

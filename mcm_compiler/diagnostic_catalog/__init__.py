@@ -13,6 +13,7 @@ def catalog() -> dict[str, CatalogEntry]:
     """
     from mcm_compiler.diagnostic_catalog import (
         artifacts,
+        costs,
         importing,
         learning,
         partitioning,
@@ -26,6 +27,7 @@ def catalog() -> dict[str, CatalogEntry]:
 
     families = (
         artifacts,
+        costs,
         importing,
         learning,
         partitioning,

@@ -18,6 +18,7 @@ from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.report_data import (
     SCHEMA_VERSION,
     count_facts,
@@ -112,12 +113,24 @@ def derive_report(sources: Sources) -> Derived:
         },
         "options": _options(sources),
     }
+    chosen = cost_choice_facts(sources.target)
+    if chosen is not None:
+        found[COST_SECTION] = chosen
     if sources.graphs is not None:
+        if chosen is not None:
+            chosen["coverage"] = _coverage(sources, sources.graphs)
         ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in sources.graphs.items()}
         sram = sources.target.limits.sram_bytes
         found["chips"] = chip_rows(simulation, sources.program, ops_of, sram)
         found["bottleneck"] = _bottleneck(sources, sources.graphs)
     return found
+
+
+def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived | None:
+    certificate = sources.certificate
+    rows = (*certificate.copies, *certificate.forwards) if certificate else ()
+    in_order = [graphs[chip] for chip in sorted(graphs)]
+    return coverage_facts(sources.target, in_order, {added for _, added, _ in rows})
 
 
 def _model(sources: Sources) -> Derived:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
@@ -142,6 +143,7 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
             "strategy",
             f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(report['routing'])} routing",
         ),
+        *([("cost model", escaped(costs))] if (costs := cost_model_phrase(report)) else ()),
         ("seed", str(report["seed"])),
         ("passes", escaped(report["pipeline"])),
         ("added", changes_sentence(report)),

@@ -29,6 +29,7 @@ from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
 from mcm_compiler.replication import REPLICATION, PipelineCount, Replication, chip_roles
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.versions import versions
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.simulation import SimulationResult
@@ -62,7 +63,7 @@ def build_report(result: CompileResult) -> Report:
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
     used = tuple(sorted(ops_of)) or tuple(range(partition.num_chips_used if partition else 0))
     legalization = LEGALIZATION.find(result.model)
-    return {
+    report = {
         "schema_version": SCHEMA_VERSION,
         "model": _model_facts(result.source),
         "target": target_facts(result.target),
@@ -98,6 +99,24 @@ def build_report(result: CompileResult) -> Report:
         "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
         "versions": versions(),
     }
+    if (chosen := _chosen_costs(result, legalization)) is not None:
+        report[COST_SECTION] = chosen
+    return report
+
+
+def _chosen_costs(
+    result: CompileResult, legalization: Legalization | None
+) -> dict[str, Any] | None:
+    """What was chosen instead of the target's own cost model; None where nothing was."""
+    facts = cost_choice_facts(result.target)
+    if facts is None:
+        return None
+    found = None
+    if result.chips is not None:
+        rows = (*legalization.clones, *legalization.relays) if legalization else ()
+        graphs = [chip.model.graph for chip in result.chips]
+        found = coverage_facts(result.target, graphs, {added for _, added, _ in rows})
+    return {**facts, "coverage": found}
 
 
 def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
@@ -165,8 +184,9 @@ def structure_data(proof: StructureProof) -> dict[str, Any]:
 
 
 def _options(options: CompileOptions) -> dict[str, Any]:
-    """The options as given; of the passes, `pipeline` has the normal form."""
-    data = {f.name: getattr(options, f.name) for f in fields(options) if f.name != "passes"}
+    """The options as given; the normal forms of passes and cost model stand elsewhere."""
+    told = ("passes", "cost_model")
+    data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
     data["forbidden_chips"] = list(options.forbidden_chips)
     data["pins"] = [list(pin) for pin in options.pins]
     data["dims"] = dict(sorted(options.dims.items()))

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcm_compiler.report.chip_bars import BarStyle, chip_table, host_links_line, memory_links_line
+from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
@@ -157,6 +158,8 @@ def _facts(report: dict[str, Any]) -> Table:
     ]
     if (learned := learned_sentence(report)) is not None:
         rows.append(("learned search", Text(learned)))
+    if (costs := cost_model_phrase(report)) is not None:
+        rows.append(("cost model", Text(costs)))
     rows += [
         ("verified", _verdict(report["verification"])),
         ("added", Text(changes_sentence(report))),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import onnx_ir as ir
 
 from mcm_compiler.cost import NODE_COST
+from mcm_compiler.cost_choice import no_time
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.passes import AnyKey, Pass, PassContext
@@ -26,12 +28,18 @@ class AnnotateCost(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (NODE_COST,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """See the class."""
+        """See the class.
+
+        Raises:
+            CompileError: MCM-C002 for a time that is none.
+        """
         cost_model = context.target.cost_model()
         unmodelled: dict[tuple[str, str], list[ir.Node]] = {}
         NODE_COST.drop(model)
         for node in placeable_nodes(model.graph):
             cost = cost_model.node_cost(node)
+            if not 0.0 <= cost.seconds < math.inf:
+                raise no_time(cost_model.name, node, cost.seconds)
             NODE_COST.set(node, cost)
             if not cost.modelled:
                 unmodelled.setdefault((node.domain, node.op_type), []).append(node)

@@ -31,6 +31,7 @@ from mcm_compiler.target import other_machine_of
 from mcm_compiler.units import seconds_text
 from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
 from mcm_passes.parallel.share_judge import ShareJudge
+from mcm_passes.partitioning.measured_names import measured_note
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve, with_chips
 from mcm_passes.partitioning.untyped_values import untyped_note
@@ -59,12 +60,13 @@ class PartitionPass(Pass):
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
         MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
-        simulator of a target which has none for searches.
+        simulator of a target which has none for searches, MCM-C007 how many times were measured.
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
                 P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`, and
-                MCM-F010 to MCM-F014 for pins and assignments.
+                MCM-F010 to MCM-F014 for pins and assignments, and MCM-C005 and MCM-C006 for
+                measured times that do not fit the model.
         """
         options = context.options
         level = load_level(options.level)
@@ -75,6 +77,8 @@ class PartitionPass(Pass):
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
         text = spec_text.print_one(spec.name, strategy)
         plan = FUSION_PLAN.get(model)
+        if (measured := measured_note(model, plan, context.target.cost_model())) is not None:
+            context.report(measured)
         wishes = Wishes.of(model, plan, options)
         problem = PACKAGE_PROBLEM.find(model)
         if problem is None:

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.cost import CostModel
 from mcm_compiler.judging import Verdicts
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_range
@@ -38,6 +39,7 @@ class RingBatchJudge:
         model: the model that `problem` was built from.
         problem: the problem.
         groups: fusion group of each op that has one, by the names of both.
+        durations: as `build_tables`.
 
     Raises:
         ValueError: as `build_tables`.
@@ -49,10 +51,11 @@ class RingBatchJudge:
         model: ir.Model,
         problem: PartitionProblem,
         groups: Mapping[str, str],
+        durations: CostModel | None = None,
     ) -> None:
         self.name = NAME
         self._shape = (problem.num_units, problem.num_chips)
-        self._tables = build_tables(model, problem, groups, spec)
+        self._tables = build_tables(model, problem, groups, spec, durations)
         self._package = PackageTables(
             channels=channel_arrays(ring_machine(spec)),
             speed=np.array([chip.speed for chip in spec.chips], np.float64),

@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.cost import CostModel
 from mcm_compiler.ir.constants import body_weights, constant_values, consumed_values
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.ring_routes import route_kinds
@@ -29,7 +30,11 @@ from mcm_hardware.kernel_work import is_view
 
 
 def build_tables(
-    model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str], spec: RingSpec
+    model: ir.Model,
+    problem: PartitionProblem,
+    groups: Mapping[str, str],
+    spec: RingSpec,
+    durations: CostModel | None = None,
 ) -> ProblemTables:
     """The tables of a problem. Takes near-linear time in the size of the graph.
 
@@ -38,12 +43,13 @@ def build_tables(
         problem: the problem.
         groups: fusion group of each op that has one, by the names of both.
         spec: the package.
+        durations: of kernels on a chip of speed 1; those of the cycle model where None.
 
     Raises:
         ValueError: if the problem does not belong to the model, or as `kernel_times`.
     """
     chip = spec.reference
-    cycles = cycle_model(chip)
+    played = durations or cycle_model(chip)
     constants = constant_values(model.graph)
     kernels, kernel_unit = _kernels(model.graph, problem, groups)
     ops = [node for kernel in kernels for node in kernel]
@@ -52,7 +58,7 @@ def build_tables(
     made = [_made(node, view) for node, view in zip(ops, views, strict=True)]
     tensors = _tensor_values(model.graph, ops, problem)
     clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
-    times = kernel_times(cycles, kernels, reads, clonable)
+    times = kernel_times(played, kernels, reads, clonable)
     unit_of = {
         value: unit
         for kernel, unit in zip(kernels, kernel_unit, strict=True)
@@ -121,7 +127,7 @@ def build_tables(
             reader_ptr=np.array(problem.placed_readers.ptr),
             readers=np.array(problem.placed_readers.entries),
             kind=route_kinds(problem),
-            relay_s=np.array(relay_seconds(cycles, tensors), np.float64),
+            relay_s=np.array(relay_seconds(played, tensors), np.float64),
         ),
         strict=problem.routing == "strict",
     )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcm_hardware.target_schema import Choice, DescriptionForm, Key, Number, Text, tables_of
+from mcm_hardware.target_schema import (
+    COST_KEYS,
+    Choice,
+    DescriptionForm,
+    Key,
+    Number,
+    Text,
+    tables_of,
+)
 
 _RATE = Number(1e-6, 1e6)
 _LATENCY_US = Number(0.0, 1e6)
@@ -33,6 +41,7 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         _RATE, "rate between a server and the network, each way, shared by its devices"
     ),
     "inter_server.latency_us": Key(_LATENCY_US, "delay of a message between servers", default=0.0),
+    **COST_KEYS,
 }
 """Every key of the file by its dotted path; units stand in the names."""
 

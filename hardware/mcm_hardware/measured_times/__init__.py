@@ -1,0 +1,1 @@
+"""Times of ops and kernels that were measured, from a table."""

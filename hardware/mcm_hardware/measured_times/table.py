@@ -1,0 +1,37 @@
+"""The cost model `table`: measured times from a CSV file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mcm_compiler.cost import OpCosts
+from mcm_compiler.cost_choice import CostBasis, CostModelMaker
+from mcm_hardware.measured_times.costs import MeasuredTimes
+from mcm_hardware.measured_times.times_file import read_times
+
+
+@dataclass(frozen=True)
+class TableCosts(CostModelMaker):
+    """Times by name of op or kernel, or by kind of op; the rest by the target's own model.
+
+    Attributes:
+        file: the table.
+        chip: kind of chip whose rows hold, where the table is about several.
+    """
+
+    name: ClassVar[str] = "table"
+    summary: ClassVar[str] = "measured times from a CSV file, the rest by the target's own model"
+    files: ClassVar[tuple[str, ...]] = ("file",)
+
+    file: str
+    chip: str = ""
+
+    def make(self, basis: CostBasis) -> OpCosts:
+        """Reads the table.
+
+        Raises:
+            CompileError: MCM-C005, one diagnostic per fault of the table.
+        """
+        times = read_times(basis.files["file"], basis.paths["file"], self.chip)
+        return MeasuredTimes(times, basis.own)

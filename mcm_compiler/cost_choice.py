@@ -1,0 +1,312 @@
+"""Cost models by name: what is registered, how one is chosen, and what its answers must be.
+
+A registered cost model is a frozen dataclass whose fields are its options, as a pass is. It says
+how long ops take and nothing else: how many bytes a tensor has and which ops are views stays the
+target's, since its memory plans go by that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+
+import onnx_ir as ir
+
+from mcm_compiler import spec_text
+from mcm_compiler.cost import CostModel, KnowsViews, MeasuredCosts, ModelNames, NodeCost, OpCosts
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.registry import COST_MODELS
+
+MAX_SECONDS = 1e9
+"""More than thirty years; a longer time is a fault."""
+
+STORED = "cost_model"
+"""What names of a cost model's files in an output folder begin with."""
+
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
+
+ReadFile = Callable[[str], bytes]
+"""Bytes of a file by the path that an option gives; raises CompileError MCM-C004."""
+
+
+@dataclass(frozen=True)
+class CostBasis:
+    """What a cost model may build on.
+
+    Attributes:
+        own: the target's own model of a chip of speed 1, for the purpose at hand: the fast one
+            for search and bounds, the one that gives kernels their durations for the simulator.
+            The latter is never shorter, op by op.
+        played: the latter, for both purposes.
+        numbers: the target's numbers by section and key, as `mcmc targets show` prints them.
+        files: contents of the files that options name, by option.
+        paths: their paths as the user gave them, by option, for diagnostics.
+    """
+
+    own: CostModel
+    played: CostModel
+    numbers: Mapping[str, Mapping[str, str | float]]
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    paths: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class CostModelMaker(ABC):
+    """A cost model that can be chosen by name.
+
+    Subclasses are frozen dataclasses; their fields are options that the text form can set.
+
+    Attributes:
+        name: as the user types it.
+        summary: one line for `mcmc costs`.
+        files: options that are paths of files. They are read for the cost model, and the output
+            folder gets a copy.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    files: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def make(self, basis: CostBasis) -> OpCosts:
+        """The model of one chip of speed 1; on one of speed s everything takes 1 / s of it.
+
+        Called twice with the same options: for search and bounds, and for the durations that the
+        simulator plays. No op may be shorter in the latter, or bounds would mean nothing; a model
+        that does not look at `basis.own` is the same in both.
+
+        Raises:
+            CompileError: for faults of options and files.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class CostChoice:
+    """A cost model that was chosen, with its files.
+
+    Attributes:
+        text: the text form; paths are names of files in an output folder.
+        maker: the registered component with its options.
+        stored: contents of its files by their names in an output folder.
+        files: the same by option.
+        paths: paths as the user gave them, by option.
+    """
+
+    text: str
+    maker: CostModelMaker
+    stored: Mapping[str, bytes] = field(default_factory=dict[str, bytes], hash=False)
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes], hash=False)
+    paths: Mapping[str, str] = field(default_factory=dict[str, str], hash=False, compare=False)
+
+    def model(self, basis: CostBasis) -> CostModel:
+        """The model on this basis, with its answers checked.
+
+        Raises:
+            CompileError: MCM-C001 where the component fails, and what it raises itself.
+        """
+        given = replace(basis, files=self.files, paths=self.paths)
+        try:
+            costs = self.maker.make(given)
+        except CompileError:
+            raise
+        except Exception as error:
+            raise _failed(self.maker.name, error) from error
+        if not all(hasattr(costs, name) for name in ("name", "node_cost", "group_cost")):
+            raise _not_a_model(self.maker.name, "what it makes lacks name, node_cost or group_cost")
+        if isinstance(basis.own, KnowsViews):
+            return ChosenCostsWithViews(costs, basis.own)
+        return ChosenCosts(costs, basis.own)
+
+
+@runtime_checkable
+class TakesCostModel(Protocol):
+    """A target whose times may come from another cost model than its own."""
+
+    @property
+    def cost_choice(self) -> CostChoice | None:
+        """What was chosen, or None where the target's own model holds."""
+        ...
+
+    def with_cost_model(self, choice: CostChoice) -> Any:
+        """The same target with another cost model, named in its `source_text`.
+
+        Its `cost_model`, the durations that `lower` gives to kernels and those of its batch judge
+        come from `choice`.
+
+        Raises:
+            CompileError: MCM-C008 if the description cannot say so, and as `CostChoice.model`.
+        """
+        ...
+
+
+def choice_of(target: object) -> CostChoice | None:
+    """The cost model that was chosen for a target, or None where its own holds."""
+    return target.cost_choice if isinstance(target, TakesCostModel) else None
+
+
+def choose_cost_model(text: str, read: ReadFile) -> CostChoice:
+    """The cost model of a text form such as `table{file=times.csv}`, with its files read.
+
+    Args:
+        text: name and options.
+        read: gives the bytes of a file.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X003 for one that
+            cannot be imported, MCM-C001 for one that is no cost model, and as `read`.
+    """
+    spec = spec_text.parse_one(text)
+    cls = COST_MODELS.get(spec.name)
+    if not (isinstance(cls, type) and issubclass(cls, CostModelMaker)):
+        raise _not_a_model(spec.name, "it is no subclass of CostModelMaker")
+    try:
+        maker = spec_text.instantiate(cls, spec)
+    except CompileError:
+        raise
+    except Exception as error:
+        raise _failed(spec.name, error) from error
+    stored: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
+    paths: dict[str, str] = {}
+    for option in maker.files:
+        path = str(getattr(maker, option))
+        suffix = PurePath(path).suffix
+        name = f"{STORED}.{option}{suffix if _SUFFIX.fullmatch(suffix) else ''}"
+        stored[name] = files[option] = read(path)
+        paths[option] = path
+        maker = replace(maker, **{option: name})
+    return CostChoice(spec_text.print_one(spec.name, maker), maker, stored, files, paths)
+
+
+def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
+    """The target with another cost model, of the same type.
+
+    Raises:
+        CompileError: as `choose_cost_model` and `TakesCostModel.with_cost_model`, and MCM-C003 for
+            a target that takes none.
+    """
+    if not isinstance(target, TakesCostModel):
+        name = cast("str", target.name)
+        raise CompileError(
+            Diagnostic(
+                "MCM-C003",
+                f"target {quote(name)} takes no cost model but its own",
+                at="option --cost-model",
+                hint="leave the option out, or take a target of the family ring or cluster",
+            )
+        )
+    return target.with_cost_model(choose_cost_model(text, read))
+
+
+class ChosenCosts:
+    """Implements `mcm_compiler.cost.CostModel` with the times of another model.
+
+    Each answer is checked, so that no search ever sees a time that is none.
+
+    Args:
+        costs: gives the times.
+        own: the target's own model, for sizes of tensors.
+    """
+
+    def __init__(self, costs: OpCosts, own: CostModel) -> None:
+        self.name = str(costs.name)
+        self._costs = costs
+        self._own = own
+
+    def node_cost(self, node: ir.Node) -> NodeCost:
+        """Cost of `node` on its own.
+
+        Raises:
+            CompileError: MCM-C001 if the model fails, MCM-C002 if it gives no time.
+        """
+        return self._checked(lambda: self._costs.node_cost(node), node)
+
+    def group_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
+        """Cost of `nodes` run as one kernel.
+
+        Raises:
+            CompileError: as `node_cost`.
+        """
+        return self._checked(lambda: self._costs.group_cost(nodes), nodes[-1])
+
+    def storage_bytes(self, value: ir.Value) -> int:
+        """Bytes of `value`, as the target counts them."""
+        return self._own.storage_bytes(value)
+
+    def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
+        """See `mcm_compiler.cost.MeasuredCosts`; none of a model that measures nothing."""
+        return self._costs.name_faults(names) if isinstance(self._costs, MeasuredCosts) else ()
+
+    @property
+    def measures(self) -> bool:
+        """Whether some of its times were measured."""
+        return isinstance(self._costs, MeasuredCosts)
+
+    def _checked(self, answer: Callable[[], NodeCost], node: ir.Node) -> NodeCost:
+        try:
+            cost = answer()
+            seconds = float(cost.seconds)
+            rest = (cost.flops, cost.read_bytes, cost.write_bytes, cost.weight_bytes)
+            others = all(0 <= number < math.inf for number in rest)
+        except CompileError:
+            raise
+        except Exception as error:
+            raise _failed(self.name, error, _place(node)) from error
+        if not 0.0 <= seconds <= MAX_SECONDS:
+            raise no_time(self.name, node, seconds)
+        if not others:
+            what = "it gives operations or bytes that are no numbers"
+            raise _not_a_model(self.name, what, _place(node))
+        return cost if type(cost.seconds) is float else replace(cost, seconds=seconds)
+
+
+class ChosenCostsWithViews(ChosenCosts):
+    """The same where the target says which ops are views."""
+
+    def is_view(self, node: ir.Node) -> bool:
+        """Whether the target's memory plans let the output of `node` lie in its input."""
+        return cast("KnowsViews", self._own).is_view(node)
+
+
+def _place(node: ir.Node) -> str:
+    return f"node {quote(node.name or '')} ({node.op_type})"
+
+
+def no_time(name: str, node: ir.Node, seconds: float) -> CompileError:
+    """MCM-C002: a cost model gives a number of seconds that is no time."""
+    return CompileError(
+        Diagnostic(
+            "MCM-C002",
+            f"cost model {quote(name)} gives {seconds!r} s, which is no time",
+            at=_place(node),
+            hint="a time is a finite number of seconds and not negative; mend the cost model",
+        )
+    )
+
+
+def _not_a_model(name: str, reason: str, place: str | None = None) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-C001",
+            f"cost model {quote(name)} cannot be used: {reason}",
+            at=place or f"cost model {quote(name)}",
+            hint="see docs/kernel-times.md for what a cost model is",
+        )
+    )
+
+
+def _failed(name: str, error: Exception, place: str | None = None) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-C001",
+            f"cost model {quote(name)} fails: {type(error).__name__}: {error}",
+            at=place or f"cost model {quote(name)}",
+            hint="the fault is the cost model's; MCMC_DEBUG=1 shows the stack trace",
+        )
+    )

@@ -1,0 +1,79 @@
+"""How much of a model was measured: ops, and the share of their seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.chips import GROUP_PROPERTY
+from mcm_compiler.cost import CostModel, MeasuredCosts
+from mcm_compiler.cost_choice import ChosenCosts
+from mcm_compiler.ir.constants import placeable_nodes
+
+
+@dataclass(frozen=True)
+class CostCoverage:
+    """What measured times account for.
+
+    Attributes:
+        ops: ops that chips run.
+        measured_ops: those of them whose time was measured, alone or with their kernel.
+        seconds: of all kernels, one after another on one chip of speed 1.
+        measured_s: the part of `seconds` that was measured.
+    """
+
+    ops: int
+    measured_ops: int
+    seconds: float
+    measured_s: float
+
+    @property
+    def share(self) -> float:
+        """Measured seconds as a share of all; 0 where nothing takes time."""
+        return self.measured_s / self.seconds if self.seconds > 0 else 0.0
+
+
+def measured_costs(model: CostModel) -> MeasuredCosts | None:
+    """The model as one that was measured in part; None where all of it is computed."""
+    if isinstance(model, ChosenCosts) and not model.measures:
+        return None
+    return model if isinstance(model, MeasuredCosts) else None
+
+
+def coverage(model: CostModel, kernels: Iterable[Sequence[ir.Node]]) -> CostCoverage:
+    """What `model` measured of kernels; each is one op, or ops that run as one."""
+    ops = measured = 0
+    seconds: list[float] = []
+    measured_s: list[float] = []
+    for nodes in kernels:
+        cost = model.group_cost(nodes)
+        ops += len(nodes)
+        measured += cost.measured_ops
+        seconds.append(cost.seconds)
+        measured_s.append(cost.measured_s)
+    return CostCoverage(ops, measured, math.fsum(seconds), math.fsum(measured_s))
+
+
+def kernels_of_graphs(
+    graphs: Iterable[ir.Graph], added: Collection[str]
+) -> list[tuple[ir.Node, ...]]:
+    """Kernels of the chips' graphs, without ops that were added so that a placement can run.
+
+    Args:
+        graphs: of all chips, in order; ops that run as one carry `mcm.group`.
+        added: names of copies and of ops that only pass a tensor on.
+    """
+    kernels: dict[str, list[ir.Node]] = {}
+    for chip, graph in enumerate(graphs):
+        for node in placeable_nodes(graph):
+            name = node.name or ""
+            if name in added:
+                continue
+            group = node.metadata_props.get(GROUP_PROPERTY)
+            # A lone op may be named like a group of another chip.
+            key = f"node {chip} {name}" if group is None else f"group {chip} {group}"
+            kernels.setdefault(key, []).append(node)
+    return [tuple(nodes) for nodes in kernels.values()]

@@ -1,0 +1,117 @@
+"""Files of cost models: where they are read from, and how a description names its cost model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+from mcm_compiler.cost_choice import ReadFile
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.toml_description import TomlDescription, parse_description
+
+MAX_COST_FILE_BYTES = 1 << 26
+"""A table of half a million ops with long names."""
+
+COST_KEY = ("cost", "model")
+"""Key of a target description that names a cost model."""
+
+
+def user_files(folder: Path | None) -> ReadFile:
+    """Reads files that a user names, relative to a folder; None where nothing may be read."""
+
+    def read(path: str) -> bytes:
+        if folder is None:
+            raise _unreadable(path, "the description that names it lies in no folder")
+        return _read(folder / path, path)
+
+    return read
+
+
+def stored_files(folder: Path, listed: Collection[str]) -> ReadFile:
+    """Reads files of an output folder: only plain ones that its manifest lists, by their names."""
+
+    def read(path: str) -> bytes:
+        if path not in listed or Path(path).name != path:
+            raise _unreadable(path, "it is no file that the manifest of the folder lists")
+        if (folder / path).is_symlink():
+            raise _unreadable(path, "it is a link")
+        return _read(folder / path, str(folder / path))
+
+    return read
+
+
+def cost_model_text(description: TomlDescription) -> str | None:
+    """What a description says of its cost model; None where it says nothing that is a text."""
+    table = description.data.get(COST_KEY[0])
+    text = table.get(COST_KEY[1]) if isinstance(table, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def with_cost_model_text(name: str, text: str, model: str) -> str:
+    """A description that names `model` as its cost model.
+
+    Args:
+        name: of the target.
+        text: its description; left alone where it says so already.
+        model: the text form of a cost model.
+
+    Raises:
+        CompileError: MCM-C008 if it has the key in a form that cannot be rewritten.
+    """
+    description = parse_description(name, text)
+    if cost_model_text(description) == model:
+        return text
+    wanted = {**description.data, COST_KEY[0]: {COST_KEY[1]: model}}
+    value = json.dumps(model, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if COST_KEY[0] not in description.data:
+        changed = f"{text.rstrip()}\n\n[{COST_KEY[0]}]\n{COST_KEY[1]} = {value}\n"
+    else:
+        lines = text.split("\n")
+        at = description.line(COST_KEY) - 1
+        key = lines[at].partition("=")[0].rstrip()
+        lines[at] = f"{key} = {value}"
+        changed = "\n".join(lines)
+    try:
+        holds = parse_description(name, changed).data == wanted
+    except CompileError:
+        holds = False
+    if holds:
+        return changed
+    raise CompileError(
+        Diagnostic(
+            "MCM-C008",
+            "the description has a cost model in a form that cannot be exchanged",
+            at=description.place(COST_KEY),
+            hint='write model = "..." on a line of its own in a table [cost]',
+        )
+    )
+
+
+def _read(file: Path, shown: str) -> bytes:
+    try:
+        # A pipe without a writer would be waited for, and a device may never end.
+        if file.exists() and not file.is_file():
+            raise _unreadable(shown, "it is not a regular file")
+        size = file.stat().st_size
+        if size <= MAX_COST_FILE_BYTES:
+            with file.open("rb") as stream:
+                data = stream.read(MAX_COST_FILE_BYTES + 1)
+            size = len(data)
+            if size <= MAX_COST_FILE_BYTES:
+                return data
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
+        raise _unreadable(shown, reason) from error
+    raise _unreadable(shown, f"it has {size:,} bytes, more than {MAX_COST_FILE_BYTES:,}")
+
+
+def _unreadable(path: str, reason: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-C004",
+            f"the file of the cost model cannot be read: {reason}",
+            at=quote(path)[1:-1],
+            hint="name a file by its path, as in --cost-model 'table{file=times.csv}'",
+        )
+    )

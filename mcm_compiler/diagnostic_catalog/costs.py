@@ -1,0 +1,66 @@
+"""Codes MCM-C###: cost models that are chosen by name, and measured times."""
+
+from __future__ import annotations
+
+from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-C001",
+        "cost model fails",
+        "A cost model that was chosen by name raised an exception, or is not built as one: a\n"
+        "frozen dataclass with a method make(basis) whose result has name, node_cost and\n"
+        "group_cost. The fault is the cost model's, not your model's. Run again with the\n"
+        "environment variable MCMC_DEBUG=1 to see the stack trace.",
+    ),
+    CatalogEntry(
+        "MCM-C002",
+        "cost model gives no time",
+        "A cost model answered with a number of seconds that is no time: not a number, infinite,\n"
+        "negative, or more than thirty years. The message names the cost model and the op. No\n"
+        "partition is searched with such numbers, because every bound would be worthless.",
+    ),
+    CatalogEntry(
+        "MCM-C003",
+        "target takes no other cost model",
+        "The target computes its times itself and has no way to take another cost model: it lacks\n"
+        "with_cost_model. Targets of the families ring and cluster have it.",
+    ),
+    CatalogEntry(
+        "MCM-C004",
+        "file of a cost model cannot be read",
+        "A cost model reads files that its options name, such as file of table. The path is\n"
+        "relative to the working folder, or to the folder of the target description that names\n"
+        "it, and at most 64 MiB are read. An output folder holds a copy of each such file: there\n"
+        "the description may name nothing but files that the manifest lists.",
+    ),
+    CatalogEntry(
+        "MCM-C005",
+        "fault in a table of measured times",
+        "The table is a CSV file with a header. Its column seconds and one of node, kernel and\n"
+        "op_type have to be there; inputs, type and chip go with op_type, chip with all. Each row\n"
+        "has one of node, kernel and op_type, and a time in seconds that is a number and not\n"
+        "negative; no two rows speak of the same. docs/kernel-times.md has the form.",
+    ),
+    CatalogEntry(
+        "MCM-C006",
+        "measured time of an op that is not there",
+        "A row of the table names an op or a kernel that the model does not have. It would be\n"
+        "ignored without a word, and the time that was measured with it. Fused kernels have the\n"
+        "name of their last op and belong into the column kernel, single ops into node.",
+    ),
+    CatalogEntry(
+        "MCM-C007",
+        "how much of a model was measured",
+        "Tells how many ops, and which share of the seconds of the model on one chip, come from\n"
+        "measured times; the rest is computed by the target's own cost model. This is a note, and\n"
+        "a warning where no op was measured.",
+    ),
+    CatalogEntry(
+        "MCM-C008",
+        "cost model of a description cannot be exchanged",
+        "The output folder stores the description with the cost model that was used. Where the\n"
+        "description has one already, its line is rewritten, which needs it on a line of its own:\n"
+        'model = "..." in the table [cost].',
+    ),
+)

@@ -1,0 +1,53 @@
+"""Whether measured times speak of ops that the model has, and how much of it they account for."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from mcm_compiler.cost import CostModel, ModelNames
+from mcm_compiler.cost_coverage import coverage, measured_costs
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.fusion import FusionPlan
+from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.units import count_text, percent_text
+
+
+def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagnostic | None:
+    """How much of a model was measured (MCM-C007); None where all times are computed.
+
+    Args:
+        model: the graph that is placed; ops of the model as it was given may be gone.
+        plan: which of its ops run as one kernel.
+        costs: the target's cost model.
+
+    Raises:
+        CompileError: one diagnostic per measured time of an op or kernel that is not there.
+    """
+    measured = measured_costs(costs)
+    if measured is None:
+        return None
+    ops = frozenset(node.name or "" for node in model.graph)
+    source = SOURCE.find(model)
+    given = source.original.graph if source is not None else ()
+    names = ModelNames(
+        ops=ops,
+        removed=frozenset(node.name or "" for node in given) - ops,
+        kernels={group.name: group.nodes for group in plan.groups},
+    )
+    if faults := measured.name_faults(names):
+        raise CompileError(faults)
+    kernels: dict[str, list[ir.Node]] = {}
+    for node in placeable_nodes(model.graph):
+        group = plan.group_of.get(node.name or "")
+        # A lone op may be named like a group.
+        key = f"group {group.name}" if group is not None else f"node {node.name}"
+        kernels.setdefault(key, []).append(node)
+    found = coverage(costs, kernels.values())
+    return Diagnostic(
+        "MCM-C007",
+        f"cost model {quote(costs.name)}: {found.measured_ops} of {count_text(found.ops, 'op')} "
+        f"and {percent_text(found.share)} of the seconds are measured, the rest is computed",
+        hint=None if found.measured_ops else "no row is about an op of this model",
+        severity=Severity.NOTE if found.measured_ops else Severity.WARNING,
+    )
