@@ -66,20 +66,23 @@ class MeasuredTimes:
         """MCM-C006 for each row whose op or kernel is not there, MCM-C005 for two of one."""
         group_of = {op: kernel for kernel, ops in names.kernels.items() for op in ops}
         faults: list[Diagnostic] = []
+        kernels = names.kernels.keys() | (names.ops - group_of.keys())
         for name, time in self.times.nodes.items():
-            if name in names.ops or name in names.removed:
+            if name in names.removed:
+                continue
+            if name in names.ops:
                 other = self.times.kernels.get(name)
-                if other is not None and name not in group_of:
+                if other is not None and name in kernels and name not in names.kernels:
                     faults.append(self._twice(name, time, other))
                 continue
             faults.append(self._unknown("node", name, time, names.ops))
         for name, time in self.times.kernels.items():
-            if name in names.kernels or (name in names.ops and name not in group_of):
+            if name in kernels or name in names.removed:
                 continue
             if name in group_of:
                 faults.append(self._inside(name, time, group_of[name]))
-            elif name not in names.removed:
-                faults.append(self._unknown("kernel", name, time, names.kernels))
+            else:
+                faults.append(self._unknown("kernel", name, time, kernels))
         faults.sort(key=lambda fault: int((fault.at or "").rpartition(":")[2]))
         return faults[:MAX_FAULTS]
 
@@ -102,7 +105,7 @@ class MeasuredTimes:
     def _unknown(
         self, column: str, name: str, time: MeasuredTime, known: Iterable[str]
     ) -> Diagnostic:
-        names = list(known)
+        names = sorted(known)
         near = difflib.get_close_matches(name, names, n=2) if len(names) <= MOST_NAMES else []
         what = "op" if column == "node" else "kernel"
         return Diagnostic(

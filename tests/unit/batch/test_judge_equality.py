@@ -155,6 +155,50 @@ def test_clones_take_time_by_what_is_read_of_them(make_road, options):
     assert runs >= 5
 
 
+CLONED_TIMES = """node,kernel,op_type,inputs,type,seconds
+Sub_1,,,,,3e-6
+,MatMul_9,,,,5e-5
+MatMul_5,,,,,4e-5
+,Mul_4,,,,2e-5
+,,Identity,32x32,float,7e-6
+,,Mul,32x32;32,float,1e-6
+"""
+
+MEASURED = {
+    "a view that takes time": (
+        "views",
+        "node,seconds\nReshape_1,2e-6\nFlatten_7,3e-6\nExp_2,0\nReshape_3,1e-6\n",
+    ),
+    "an op with bodies": ("branches", "node,seconds\nIf_2,5e-5\nTanh_3,1e-6\n"),
+    "relays by their kind": (
+        "tied",
+        "op_type,inputs,type,seconds\nIdentity,32x32,float,9e-6\nMatMul,32x32;32x32,float,2e-5\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+@pytest.mark.parametrize(("name", "times"), MEASURED.values(), ids=MEASURED)
+def test_equals_the_passes_with_measured_times(make_road, name, times, options):
+    road = make_road(MODELS[name], groups=(), times=times, **options)
+    plain = make_road(MODELS[name], groups=(), **options)
+    partitions = road.random_partitions(10)
+    runs, _, _ = road.check(partitions)
+    assert runs >= 3
+    measured, computed = (r.judge.judge(partitions).period_s for r in (road, plain))
+    assert (measured != computed).any()
+
+
+@pytest.mark.parametrize("more", ["", "[[override]]\nchips = [1]\nspeed = 0.3\n"])
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+def test_copies_of_measured_ops_take_their_time_on_every_chip(make_road, options, more):
+    groups = (("Cast_0", "Sub_1", "Mul_2"), ("MatMul_3", "Mul_4"))
+    road = make_road(MASKS, groups=groups, clones=True, times=CLONED_TIMES, more=more, **options)
+    assert road.problem.clonable.any()
+    runs, _, _ = road.check(road.random_partitions(14))
+    assert runs >= 5
+
+
 @pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
 @pytest.mark.parametrize("spec", [BERT, RESNET], ids=["bert", "resnet50"])
 def test_equals_the_passes_on_networks(make_road, spec, options):
