@@ -12,10 +12,12 @@ from mcm_compiler.hermetic import keep_to_itself
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult, compile_model, load_target
+    from mcm_compiler.cost_choice import CostBasis, CostModelMaker
     from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.passes import Pass, PassContext
     from mcm_compiler.registry import (
+        register_cost_model,
         register_level,
         register_pass,
         register_placement_cost,
@@ -39,12 +41,15 @@ __all__ = [
     "CompileError",
     "CompileOptions",
     "CompileResult",
+    "CostBasis",
+    "CostModelMaker",
     "Diagnostic",
     "Pass",
     "PassContext",
     "__version__",
     "compile_model",
     "load_target",
+    "register_cost_model",
     "register_level",
     "register_pass",
     "register_placement_cost",
@@ -63,11 +68,14 @@ _HOME = {
     "CompileError": "diagnostics",
     "CompileOptions": "options",
     "CompileResult": "api",
+    "CostBasis": "cost_choice",
+    "CostModelMaker": "cost_choice",
     "Diagnostic": "diagnostics",
     "Pass": "passes",
     "PassContext": "passes",
     "compile_model": "api",
     "load_target": "api",
+    "register_cost_model": "registry",
     "register_level": "registry",
     "register_pass": "registry",
     "register_placement_cost": "registry",

@@ -16,7 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.options import DEFAULT_PIPELINE
 
 MCMC = Path(sys.executable).with_name("mcmc")
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "count_ops.py"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLE = EXAMPLES / "count_ops.py"
+COSTS = EXAMPLES / "memory_bound.py"
 LAYERS = 6
 WIDTH = 32
 
@@ -94,6 +96,7 @@ def test_a_plugin_that_fails_is_a_diagnostic(folder: Path) -> None:
         ("passes", "acme_drop_identity"),
         ("strategies", "acme_even"),
         ("targets", "acme8"),
+        ("costs", "acme_calibrated"),
     ],
 )
 def test_installed_components_are_listed_with_their_origin(
@@ -134,3 +137,74 @@ def test_installed_strategy_and_target_compile_and_check(folder: Path, acme: str
     assert 1 <= report["chips_used"] <= 3
     assert report["verification"]["holds"]
     assert mcmc("check", "even", cwd=folder).returncode == 0
+
+
+def test_a_cost_model_in_one_file_runs_by_name(folder: Path) -> None:
+    options = ("--target", "mcm4", "--replicas", "1", "--chips", "2", "-o", "memory")
+    plugin = ("--plugin", COSTS)
+    model = "memory_bound{gb_per_s=1,launch_us=2}"
+    command = ("compile", "model.onnx", *options, *plugin, "--cost-model", model)
+    done = mcmc(*command, "--format", "json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["cost_model"] == "memory_bound"
+    assert report["chosen_cost_model"] == {
+        "model": "memory_bound{gb_per_s=1.0,launch_us=2.0}",
+        "files": {},
+        "coverage": None,
+    }
+    program = json.loads((folder / "memory" / "program.json").read_text())
+    assert all(k["duration_s"] >= 2e-6 for chip in program["chips"] for k in chip["kernels"])
+    assert report["lower_bound_s"] <= report["period_s"]
+    for verb in ("check", "simulate", "report"):
+        done = mcmc(verb, "memory", *plugin, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        done = mcmc(verb, "memory", cwd=folder)
+        assert done.returncode == 1
+        assert "unknown cost model 'memory_bound'" in done.stderr
+    listed = mcmc("costs", *plugin, cwd=folder)
+    assert "memory_bound" in listed.stdout
+    assert "options: gb_per_s=100.0, launch_us=0.5" in listed.stdout
+
+
+def test_a_cost_model_of_one_file_refuses_its_options(folder: Path) -> None:
+    model = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0}")
+    done = mcmc("opt", "model.onnx", "--passes", "annotate_cost", *model, cwd=folder)
+    assert done.returncode == 1
+    assert "error[MCM-U002]" in done.stderr
+    assert "gb_per_s has to be positive" in done.stderr
+
+
+def test_installed_cost_model_keeps_its_file_in_the_output_folder(folder: Path, acme: str) -> None:
+    (folder / "factors.json").write_text('{"MatMul": 3.0}')
+    model = "acme_calibrated{file=factors.json}"
+    options = ("--target", "acme8", "--chips", "2", "--replicas", "1", "-o", "calibrated")
+    done = mcmc(
+        "compile", "model.onnx", *options, "--cost-model", model, "--format", "json", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cost_model"] == "acme_calibrated"
+    (folder / "factors.json").unlink()
+    assert (folder / "calibrated" / "cost_model.file.json").is_file()
+    assert mcmc("check", "calibrated", cwd=folder).returncode == 0
+
+
+def test_installed_cost_model_refuses_with_its_own_diagnostic(folder: Path, acme: str) -> None:
+    (folder / "none.json").write_text('{"MatMul": -1}')
+    model = "acme_calibrated{file=none.json}"
+    done = mcmc("compile", "model.onnx", "--cost-model", model, "-o", "none", cwd=folder)
+    assert done.returncode == 1
+    assert "error[ACME-010]" in done.stderr
+    assert "none.json" in done.stderr
+    assert not (folder / "none").exists()
+
+
+def test_a_planner_takes_the_cost_model_too(folder: Path) -> None:
+    plan = ("parallelize", "model.onnx", "--target", "mcm4", "--search", "exact", "--operator", "1")
+    slow = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0.001}")
+    seconds: list[float] = []
+    for more in ((), slow):
+        done = mcmc(*plan, *more, "--format", "json", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        seconds.append(min(e["seconds"] for e in json.loads(done.stdout)["estimates"]))
+    assert seconds[1] > 100 * seconds[0]

@@ -1,1 +1,1 @@
-"""A plug-in as another team would write it: pass, partition strategy, target and sharding rule."""
+"""A plug-in as another team would write it: pass, strategy, target, cost model, sharding rule."""
