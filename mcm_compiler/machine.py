@@ -8,6 +8,7 @@ one entry.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -32,6 +33,20 @@ HOST_ROOT = -3
 
 OFF_PACKAGE_ROOT = -4
 """The same for off-package memory."""
+
+
+class MachineError(ValueError):
+    """A machine that cannot be.
+
+    Attributes:
+        faults: what is wrong, a sentence each.
+        circular: whether it is that routes wait for each other in a circle.
+    """
+
+    def __init__(self, faults: Sequence[str], *, circular: bool) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)
+        self.circular = circular
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +78,7 @@ class Machine:
             of the peak of live bytes, at least 1.
 
     Raises:
-        ValueError: if lengths do not match, a route is not connected, or a number is none that a
-            channel or a device can have. For what comes from strangers see `machine_faults`.
+        MachineError: for `machine_faults`.
     """
 
     family: str
@@ -82,7 +96,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         if faults := machine_faults(self):
-            raise ValueError("; ".join(faults))
+            raise MachineError(faults, circular=False)
+        if circle := route_circle(self):
+            raise MachineError([circle], circular=True)
         arrays = [value for value in vars(self).values() if isinstance(value, np.ndarray)]
         for array in (*arrays, *self.routes):
             array.setflags(write=False)
@@ -151,7 +167,12 @@ def route_row(machine: Machine, source: int, destination: int) -> int:
     Raises:
         ValueError: if there is no such pair.
     """
-    count = machine.num_devices
+    return row_of_places(source, destination, machine.num_devices)
+
+
+def row_of_places(source: int, destination: int, num_devices: int) -> int:
+    """The same for a machine of so many devices."""
+    count = num_devices
     if 0 <= source < count and 0 <= destination < count:
         return source * count + destination
     if source == HOST and 0 <= destination < count:
@@ -167,9 +188,7 @@ def machine_faults(machine: Machine) -> list[str]:
     """What is wrong with the numbers of a machine, in sentences; empty where nothing is.
 
     Besides lengths and ranges: each route must lead from where it begins to where it ends, without
-    a device twice, and no circle of channels may wait for each other, each for the next on some
-    route between devices, since tensors on such routes can block each other for good (Dally and
-    Seitz 1987, *Deadlock-Free Message Routing in Multiprocessor Interconnection Networks*).
+    a place twice. `route_circle` looks at all routes together.
     """
     count, channels = len(machine.memory_bytes), len(machine.channel_bytes_per_s)
     shapes = (
@@ -191,6 +210,9 @@ def machine_faults(machine: Machine) -> list[str]:
         faults.append("a rate is not positive")
     if not bool(((machine.channel_latency_s >= 0) & np.isfinite(machine.channel_latency_s)).all()):
         faults.append("a latency is negative or infinite")
+    lowest, places = OFF_PACKAGE_ROOT, machine.channel_ends
+    if places.size and not lowest <= int(places.min()) <= int(places.max()) < count:
+        faults.append(f"a channel ends at a place beside the {count} devices, host and memory")
     routes = machine.routes
     used = routes.channels
     if used.size and not 0 <= int(used.min()) <= int(used.max()) < channels:
@@ -201,7 +223,7 @@ def machine_faults(machine: Machine) -> list[str]:
         faults.append("a route begins or ends beside the channels of all routes")
     if faults:
         return faults
-    return _broken_routes(machine) or _circle(machine)
+    return _broken_routes(machine)
 
 
 def _broken_routes(machine: Machine) -> list[str]:
@@ -242,8 +264,18 @@ def place_text(place: int, device: str = "device") -> str:
     return {HOST: "the host", OFF_PACKAGE: "off-package memory"}.get(place, f"{device} {place}")
 
 
-def _circle(machine: Machine) -> list[str]:
-    """A circle of channels that wait for each other on routes between devices."""
+def route_circle(machine: Machine) -> str:
+    """A circle of channels of which each waits for the next on some route between devices.
+
+    Tensors on such routes can block each other for good (Dally and Seitz 1987, *Deadlock-Free
+    Message Routing in Multiprocessor Interconnection Networks*).
+
+    Args:
+        machine: one without `machine_faults`.
+
+    Returns:
+        A sentence that names the circle; empty where there is none.
+    """
     between = machine.num_devices**2
     begin, end, channels = machine.routes
     pairs = followed_pairs(Routes(begin[:between], end[:between], channels))
@@ -260,10 +292,10 @@ def _circle(machine: Machine) -> list[str]:
                 free.append(b)
     stuck = {c for c in range(machine.num_channels) if left[c]}
     if not stuck:
-        return []
+        return ""
     ends = machine.channel_ends[_circle_among(stuck, pairs)]
     way = " -> ".join(f"{a} to {b}" for a, b in ends.tolist())
-    return [f"routes wait for each other in a circle over the channels {way}"]
+    return f"routes wait for each other in a circle over the channels {way}"
 
 
 def _circle_among(stuck: set[int], pairs: Longs) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +11,10 @@ from mcm_compiler.cluster import ClusterFamily, ClusterTarget
 from mcm_compiler.cost_choice import ReadFile, with_cost_model
 from mcm_compiler.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.machine import MachineError
+from mcm_compiler.machine_refusal import refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
-from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily
+from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily, machine_of
 from mcm_compiler.toml_description import parse_description, read_description
 
 Package = Target | ClusterTarget
@@ -26,13 +28,27 @@ def load_package(name_or_path: str) -> Package:
 
     Raises:
         CompileError: MCM-U003 for an unknown name, MCM-T001 for a file that cannot be read,
-            MCM-T### for faults of a description.
+            MCM-T### for faults of a description, MCM-T014 and MCM-T015 for a machine that cannot
+            be.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
-        return cast("Package", TARGETS.get(name_or_path)())
+        make = TARGETS.get(name_or_path)
+        return _checked(lambda: cast("Package", make()), name_or_path)
     text = read_description(name_or_path)
     return package_from_text(path.stem, text, name_or_path, user_files(path.parent))
+
+
+def _checked(make: Callable[[], Package], name: str) -> Package:
+    """What `make` makes, if its machine can be."""
+    try:
+        package = make()
+        if not isinstance(package, ClusterTarget):
+            # Whoever makes it on demand finds what is wrong with it here.
+            machine_of(package)
+    except MachineError as error:
+        raise refusal(error, name) from error
+    return package
 
 
 def load_target(name_or_path: str) -> Target:
@@ -135,7 +151,7 @@ def package_from_text(
     except CompileError as error:
         raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:
-        package = make(name, text)
+        package = _checked(lambda: make(name, text), place)
     except CompileError as error:
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]

@@ -108,6 +108,26 @@ the number and the limit. Fewer inferences, or more fusion, help; a program that
 to be compiled again.""",
     ),
     CatalogEntry(
+        "MCM-T014",
+        "routes wait for each other in a circle",
+        """\
+A tensor on its way holds the channel that it is on until the next one of its route is free. The
+routes of the target's machine hold channels such that each waits for the next, all around, so that
+tensors may block each other for good, however many buffers there are (Dally and Seitz 1987). The
+message names the channels of a circle by their ends. A family of machines that numbers its
+channels, and whose routes take them in ascending order, has none: on a mesh, all that lead along
+rows before all that lead along columns.""",
+    ),
+    CatalogEntry(
+        "MCM-T015",
+        "machine of a target cannot be",
+        """\
+What the family of a target says of its devices, channels and routes contradicts itself: arrays of
+different lengths, a rate that is not positive, a latency that is negative, a route that does not
+lead from where it begins to where it ends or comes to a place twice. The family is at fault, or
+accepts descriptions that it should refuse.""",
+    ),
+    CatalogEntry(
         "MCM-T020",
         "target lowers nothing",
         """\

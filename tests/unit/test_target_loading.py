@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machine import Machine
+from mcm_compiler.machine_builder import MachineBuilder
+from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
 from mcm_compiler.target_loading import load_target, target_from_text
 from mcm_compiler.toml_description import MAX_DESCRIPTION_BYTES
 
@@ -71,3 +76,53 @@ def test_family():
     with pytest.raises(CompileError) as caught:
         target_from_text("t", "family = 3")
     assert [(d.code, d.at) for d in caught.value.diagnostics] == [("MCM-T004", "t:1: 'family'")]
+
+
+class Circular:
+    """A target whose routes wait for each other around a square, made when it is asked for."""
+
+    name = "square"
+
+    @property
+    def machine(self) -> Machine:
+        links = MachineBuilder(4)
+        around = [links.channel(c, (c + 1) % 4, 1.0) for c in range(4)]
+        for c in range(4):
+            links.route(c, (c + 2) % 4, [around[c], around[(c + 1) % 4]])
+        return links.machine("square", [1] * 4, [1.0] * 4)
+
+
+def broken(name: str, text: str = "") -> Machine:
+    """A family that makes its machine at once, and wrongly."""
+    links = MachineBuilder(2)
+    links.route(0, 1, [links.channel(1, 0, -1.0)])
+    return links.machine(name, [1, 1], [1.0, 1.0])
+
+
+@pytest.fixture
+def strangers() -> Iterator[None]:
+    TARGET_FAMILIES.add("square", lambda name, text: Circular(), "a test")
+    TARGET_FAMILIES.add("broken", broken, "a test")
+    TARGETS.add("square", Circular, "a test")
+    yield
+    TARGET_FAMILIES.remove("square")
+    TARGET_FAMILIES.remove("broken")
+    TARGETS.remove("square")
+
+
+@pytest.mark.usefixtures("strangers")
+def test_a_family_whose_routes_wait_for_each_other_is_refused(tmp_path):
+    (fault,) = refused('family = "square"\n', tmp_path)
+    assert fault.code == "MCM-T014"
+    assert "routes wait for each other in a circle over the channels" in fault.message
+    assert "0 to 1" in fault.message
+    assert "rows" in fault.hint
+    assert fault.at.endswith("mine.toml'")
+    with pytest.raises(CompileError, match="MCM-T014"):
+        load_target("square")
+
+
+@pytest.mark.usefixtures("strangers")
+def test_a_family_whose_machine_makes_no_sense_is_refused(tmp_path):
+    (fault,) = refused('family = "broken"\n', tmp_path)
+    assert (fault.code, fault.message) == ("MCM-T015", "a rate is not positive")
