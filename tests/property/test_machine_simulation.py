@@ -1,0 +1,275 @@
+"""Any program on any machine against a plain reading of the simulator's rules, in exact numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.machine import Machine
+from mcm_compiler.machine_builder import MachineBuilder
+from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_hardware.machine_simulator import MachineSimulator
+
+THE_HOST, THE_MEMORY, BEHIND_THE_HOST = -1, -2, -3
+
+Rates = st.sampled_from([0.5, 1.0, 2.0, 4.0])
+Delays = st.sampled_from([0.0, 0.125, 0.5, 1.0])
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """Devices with some links; each route takes links in ascending order, so that none block."""
+    count = draw(st.integers(1, 5))
+    links = MachineBuilder(count)
+    pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=9)) if pairs else []
+    ends = [
+        (links.channel(a, b, draw(Rates), draw(Delays), cuts=draw(st.booleans())), a, b)
+        for a, b in chosen
+    ]
+    for source in range(count):
+        ways: dict[int, list[int]] = {source: []}
+        for index, a, b in ends:
+            if a in ways and b not in ways:
+                ways[b] = [*ways[a], index]
+        for destination, way in ways.items():
+            if way:
+                links.route(source, destination, way)
+    # Some share a channel in front of their own, and some are reached over another device.
+    shared = links.channel(BEHIND_THE_HOST, THE_HOST, draw(Rates), draw(Delays))
+    for device in range(count):
+        into = links.channel(THE_HOST, device, draw(Rates), draw(Delays), cuts=draw(st.booleans()))
+        links.route(THE_HOST, device, [shared, into] if draw(st.booleans()) else [into])
+        out = links.channel(device, THE_HOST, draw(Rates), draw(Delays))
+        links.route(device, THE_HOST, [out])
+        if draw(st.booleans()):
+            read = links.channel(THE_MEMORY, device, draw(Rates), draw(Delays))
+            links.route(THE_MEMORY, device, [read])
+    return links.machine("drawn", [64] * count, [1.0] * count)
+
+
+@st.composite
+def programs(draw: st.DrawFn, machine: Machine) -> LoweredProgram:
+    """Kernels one after another on devices in any order; tensors go to later kernels."""
+    count = machine.num_devices
+    steps = draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=7))
+    used = sorted(set(steps))
+    reads: list[list[int]] = [[] for _ in steps]
+    writes: list[list[int]] = [[] for _ in steps]
+    transfers: list[Transfer] = []
+    came: dict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def send(source: int, destination: int, since: int, after: int = -1) -> None:
+        """A transfer that is there for the steps from `since` on."""
+        index = len(transfers)
+        size, slots = draw(st.integers(0, 6)), draw(st.integers(1, 3))
+        transfers.append(Transfer(f"t{index}", source, destination, size, slots, after))
+        came[destination].append((index, since))
+        for later in range(since, len(steps)):
+            if steps[later] == destination and draw(st.booleans()):
+                reads[later].append(index)
+
+    for step, device in enumerate(steps):
+        if draw(st.integers(0, 3)) == 0:
+            send(THE_HOST, device, step)
+        ends = [d for d in used if d != device and machine.route(device, d)]
+        for _ in range(draw(st.integers(0, 2))):
+            writes[step].append(len(transfers))
+            send(device, draw(st.sampled_from([THE_HOST, *ends])), step + 1)
+        brought = [(index, since) for index, since in came[device] if since <= step]
+        if brought and draw(st.booleans()):
+            index, since = draw(st.sampled_from(brought))
+            send(device, draw(st.sampled_from([THE_HOST, *ends])), since, after=index)
+    for device in used:
+        own = [step for step, at in enumerate(steps) if at == device and draw(st.booleans())]
+        if own and machine.route(THE_MEMORY, device):
+            buffers, base = draw(st.integers(1, 2)), len(transfers)
+            for turn, step in enumerate(own):
+                last = base + (turn - buffers) % len(own)
+                size = draw(st.integers(0, 6))
+                transfers.append(
+                    Transfer(f"w{base + turn}", THE_MEMORY, device, size, 1, reuses=last)
+                )
+                reads[step].append(base + turn)
+    seconds = [draw(st.integers(0, 8)) / 4 for _ in steps]
+    seconds[0] += 1.0
+    chips = tuple(
+        ChipProgram(
+            device,
+            tuple(
+                Kernel(f"k{step}", (), seconds[step], tuple(reads[step]), tuple(writes[step]))
+                for step, at in enumerate(steps)
+                if at == device
+            ),
+            (),
+            0,
+            0,
+        )
+        for device in used
+    )
+    return LoweredProgram("drawn", chips, tuple(transfers))
+
+
+@dataclass
+class Plain:
+    """Activities as dictionaries; arcs are `(from, to, seconds, inferences before)`."""
+
+    busy: dict[object, Fraction] = field(default_factory=dict)
+    there: dict[object, Fraction] = field(default_factory=dict)
+    place: dict[object, object] = field(default_factory=dict)
+    arcs: list[tuple[object, object, Fraction, int]] = field(default_factory=list)
+    finals: list[object] = field(default_factory=list)
+    order: list[object] = field(default_factory=list)
+
+
+def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
+    plain = Plain()
+    hops = [
+        [("hop", t, i) for i in range(len(machine.route(transfer.source, transfer.destination)))]
+        for t, transfer in enumerate(program.transfers)
+    ]
+    cuts: dict[object, bool] = {}
+    kernels = [
+        [("kernel", chip.chip, i) for i in range(len(chip.kernels))] for chip in program.chips
+    ]
+    for chip, names in zip(program.chips, kernels, strict=True):
+        for kernel, name in zip(chip.kernels, names, strict=True):
+            plain.busy[name] = plain.there[name] = Fraction(kernel.duration_s)
+            plain.place[name] = ("engine", chip.chip)
+    for transfer, path in zip(program.transfers, hops, strict=True):
+        route = machine.route(transfer.source, transfer.destination)
+        for channel, hop in zip(route, path, strict=True):
+            rate = Fraction(float(machine.channel_bytes_per_s[channel]))
+            plain.busy[hop] = transfer.size_bytes / rate
+            delay = Fraction(float(machine.channel_latency_s[channel]))
+            plain.there[hop] = plain.busy[hop] + delay
+            plain.place[hop] = ("channel", channel)
+            cuts[hop] = bool(machine.channel_cuts[channel])
+
+    def goes_on(one: object, other: object) -> None:
+        seconds = plain.there[one]
+        if cuts[one] and cuts[other]:
+            seconds -= min(plain.busy[one], plain.busy[other])
+        plain.arcs.append((one, other, seconds, 0))
+
+    frees: dict[int, list[object]] = defaultdict(list)
+    for chip, names in zip(program.chips, kernels, strict=True):
+        plain.arcs += [(a, b, plain.busy[a], 0) for a, b in pairwise(names)]
+        for kernel, name in zip(chip.kernels, names, strict=True):
+            for t in kernel.reads:
+                plain.arcs.append((hops[t][-1], name, plain.there[hops[t][-1]], 0))
+                frees[t].append(name)
+            for t in kernel.writes:
+                out, slots = hops[t][0], program.transfers[t].slots
+                plain.arcs.append((name, out, plain.busy[name], 0))
+                plain.arcs.append((out, name, plain.busy[out], slots))
+    for t, transfer in enumerate(program.transfers):
+        for one, other in pairwise(hops[t]):
+            goes_on(one, other)
+        if transfer.after >= 0:
+            goes_on(hops[transfer.after][-1], hops[t][0])
+            frees[transfer.after].append(hops[t][0])
+    for t, transfer in enumerate(program.transfers):
+        if transfer.destination == THE_HOST:
+            plain.finals.append(hops[t][-1])
+            for one, other in pairwise(hops[t]):
+                plain.arcs.append((other, one, plain.busy[other], transfer.slots))
+            continue
+        room, before = t, transfer.slots
+        if transfer.reuses >= 0:
+            room, before = transfer.reuses, int(transfer.reuses >= t)
+        plain.arcs += [(by, hops[t][0], plain.busy[by], before) for by in frees[room]]
+        if not frees[room]:
+            last = hops[room][-1]
+            plain.arcs.append((last, hops[t][0], plain.there[last], before))
+    plain.finals = plain.finals or [names[-1] for names in kernels]
+    serve([*(k for names in kernels for k in names), *(h for path in hops for h in path)], plain)
+    return plain
+
+
+def serve(names: list[object], plain: Plain) -> None:
+    """Channels and engines in the order in which things become ready if nothing else is there."""
+    needs: dict[object, list[tuple[object, Fraction]]] = defaultdict(list)
+    for one, other, seconds, before in plain.arcs:
+        if not before:
+            needs[other].append((one, seconds))
+    ready: dict[object, Fraction] = {}
+    left = list(names)
+    while left:
+        free = [a for a in left if all(one in ready for one, _ in needs[a])]
+        times = {a: max([ready[o] + s for o, s in needs[a]], default=Fraction(0)) for a in free}
+        chosen = min(free, key=lambda a: times[a])
+        ready[chosen] = times[chosen]
+        plain.order.append(chosen)
+        left.remove(chosen)
+    lines: dict[object, list[object]] = defaultdict(list)
+    for name in plain.order:
+        lines[plain.place[name]].append(name)
+    for line in lines.values():
+        plain.arcs += [(one, other, plain.busy[one], 0) for one, other in pairwise(line)]
+        plain.arcs.append((line[-1], line[0], plain.busy[line[-1]], 1))
+
+
+def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
+    incoming: dict[object, list[tuple[object, Fraction, int]]] = defaultdict(list)
+    for one, other, seconds, before in plain.arcs:
+        incoming[other].append((one, seconds, before))
+    starts: list[dict[object, Fraction]] = []
+    for i in range(inferences):
+        starts.append({})
+        for name in plain.order:
+            waits = [starts[i - d][o] + s for o, s, d in incoming[name] if d <= i]
+            starts[i][name] = max(waits, default=Fraction(0))
+    return starts
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_everything_starts_when_the_rules_say(data):
+    machine = data.draw(machines())
+    program = data.draw(programs(machine))
+    plain = read_plainly(program, machine)
+    starts = play(plain, 6)
+    found = MachineSimulator(machine).timeline(program, 6)
+    # All times are multiples of 1/64 s, so that floats hold them exactly.
+    kernels = [name for name in plain.busy if name[0] == "kernel"]
+    hops = [name for name in plain.busy if name[0] == "hop"]
+    for i in range(6):
+        assert found.kernel_start_s[i].tolist() == [float(starts[i][k]) for k in kernels]
+        assert found.hop_start_s[i].tolist() == [float(starts[i][h]) for h in hops]
+    ends = [starts[0][name] + plain.there[name] for name in plain.finals]
+    result = MachineSimulator(machine).run(program, inferences=1)
+    assert result.latency_s == float(max(ends))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_period_is_what_the_plain_play_comes_to(data):
+    machine = data.draw(machines())
+    program = data.draw(programs(machine))
+    result = MachineSimulator(machine).run(program, inferences=1)
+    assume(result.steady_from is not None and result.steady_from < 30)
+    plain = read_plainly(program, machine)
+    starts = play(plain, result.steady_from + 40)[result.steady_from :]
+    times = np.array([[float(row[name]) for name in plain.order] for row in starts])
+    repeats = [
+        np.allclose(times[c:] - times[:-c], c * result.period_s, rtol=1e-9, atol=1e-9)
+        for c in range(1, 17)
+    ]
+    assert any(repeats)
+    busy: dict[object, float] = defaultdict(float)
+    for name, place in plain.place.items():
+        busy[place] += float(plain.busy[name])
+    assert result.period_s >= max(busy.values()) * (1 - 1e-12)
+    carried = {("engine", chip.chip): chip.busy_s for chip in result.chips}
+    for place, seconds in busy.items():
+        if place[0] == "engine":
+            assert carried[place] == seconds
+    on_channels = sorted(seconds for place, seconds in busy.items() if place[0] == "channel")
+    assert sorted(link.busy_s for link in result.links) == on_channels
