@@ -6,9 +6,11 @@ and comes to the same numbers; only partitions go in, so that search needs nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
+
+import numpy as np
 
 from mcm_compiler.partition import Floats, Ints, Longs
 
@@ -37,6 +39,8 @@ class Verdicts:
             0 on chips that are not used, and where a rule is broken.
         chip_busy_s: `[B, C]`, time of each compute engine per inference.
         link_busy_s: `[B, C]`, time of the link that leaves each chip for the next.
+        shared_busy_s: `[B]`, time of the busiest channel that pipelines side by side share, for one
+            inference of one pipeline; empty where they share none.
     """
 
     verdict: Ints
@@ -45,6 +49,16 @@ class Verdicts:
     high_water_bytes: Longs
     chip_busy_s: Floats
     link_busy_s: Floats
+    shared_busy_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+
+    def periods_of(self, pipelines: int) -> Floats:
+        """`[B]`, seconds between inferences of each of so many equal pipelines side by side.
+
+        Never less than the time of what they share for an inference of each.
+        """
+        if pipelines == 1 or not self.shared_busy_s.size:
+            return self.period_s
+        return np.maximum(self.period_s, pipelines * self.shared_busy_s)
 
 
 class BatchJudge(Protocol):

@@ -58,6 +58,11 @@ class PackageLimits:
             the other is read. Estimates count them.
         activation_packing: room that estimates keep for the gaps of a memory plan, as a multiple
             of the peak of live bytes, at least 1. No proof looks at it.
+        host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
+            together, the *host's root*, which carries once per chip what several chips get from
+            the host; 0 where there is none, so that chips do not hinder each other. Of pipelines
+            side by side each has its part of the rate, see `first`.
+        stream_total_bytes_per_s: likewise of the one channel from off-package memory.
     """
 
     num_chips: int
@@ -72,15 +77,39 @@ class PackageLimits:
     buffer_alignment_bytes: int = 64
     stream_buffers: int = 2
     activation_packing: float = 1.25
+    host_total_bytes_per_s: float = 0.0
+    stream_total_bytes_per_s: float = 0.0
 
-    def first(self, num_chips: int) -> PackageLimits:
-        """The numbers of the first so many chips alone."""
+    def first(self, num_chips: int, pipelines: int = 1) -> PackageLimits:
+        """The numbers of the first so many chips alone, for one of equal pipelines.
+
+        Of a channel that all pipelines share, each has its part. R pipelines of period P that
+        answer in turn give R inferences every P seconds, so that the channel carries R times what
+        one inference takes in P, and one pipeline what its own takes at a part of the rate: the
+        package's seconds per inference, P / R, are never less than the channel's.
+
+        Args:
+            num_chips: chips of the pipeline.
+            pipelines: that share the package.
+        """
         return replace(
             self,
             num_chips=num_chips,
             sram_bytes=self.sram_bytes[:num_chips],
             chip_speed=self.chip_speed[:num_chips],
+            host_total_bytes_per_s=self.host_total_bytes_per_s / pipelines,
+            stream_total_bytes_per_s=self.stream_total_bytes_per_s / pipelines,
         )
+
+    @property
+    def host_root_bytes_per_s(self) -> float:
+        """Rate of the host's root each way; infinite where there is none."""
+        return self.host_total_bytes_per_s or float("inf")
+
+    @property
+    def stream_root_bytes_per_s(self) -> float:
+        """Rate of the channel that all streamed weights share; infinite where there is none."""
+        return self.stream_total_bytes_per_s or float("inf")
 
 
 def machine_limits(machine: Machine) -> PackageLimits:

@@ -38,6 +38,11 @@ def mcm36_small() -> RingTarget:
     return _packaged("mcm36-small")
 
 
+def mcm36_shared() -> RingTarget:
+    """36 chips with 64 MiB SRAM that share 64 GB/s each way to the host."""
+    return _packaged("mcm36-shared")
+
+
 def mcm36_stream() -> RingTarget:
     """36 chips with 24 MiB SRAM; weights that do not fit come from off-package memory."""
     return _packaged("mcm36-stream")

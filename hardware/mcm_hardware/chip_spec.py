@@ -126,9 +126,14 @@ class RingSpec(PackageSpec):
             its hop.
         switching: see `Switching`.
         host_io: where the host reaches the ring.
+        host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
+            together; 0 where chips do not share one.
+        stream_total_bytes_per_s: likewise of all reads from off-package memory together.
     """
 
     link_bytes_per_s: float
     hop_latency_s: tuple[float, ...]
     switching: Switching
     host_io: HostIo
+    host_total_bytes_per_s: float = 0.0
+    stream_total_bytes_per_s: float = 0.0

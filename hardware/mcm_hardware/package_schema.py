@@ -133,14 +133,17 @@ def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageFo
         own: the keys that this family alone has, by dotted path.
     """
     inside = {path: key for path, key in own.items() if path.startswith("package.")}
+    ports = {path: key for path, key in own.items() if tables_of([path]) <= tables_of(PORT_KEYS)}
+    links = {path: key for path, key in own.items() if path not in inside | ports}
     keys = {
         "family": Key(Choice((family,)), "which code reads the file"),
         "summary": Key(Text(), "the line in `mcmc targets`", default=""),
         **inside,
         **PACKAGE_KEYS,
         **CHIP_KEYS,
-        **{path: key for path, key in own.items() if path not in inside},
+        **links,
         **PORT_KEYS,
+        **ports,
         **COST_KEYS,
     }
     form = DescriptionForm(

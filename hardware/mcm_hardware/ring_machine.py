@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.routes import Routes
 from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
 
@@ -16,7 +18,9 @@ def ring_machine(spec: RingSpec) -> Machine:
     channel from the host to each chip, one from each chip to the host, and one from off-package
     memory to each chip, where the package has it. Where the host reaches only the ends of the
     ring, what it exchanges with a chip in between travels over the ring: in by chip 0, out by the
-    last chip.
+    last chip. Last come the channels that all chips share, where the package has any: one into
+    the host's end of its channels and one back, and one for all reads from off-package memory.
+    They delay nothing by themselves, as latencies are those from the host to a chip.
     """
     chips = spec.num_chips
     last = chips - 1
@@ -31,6 +35,17 @@ def ring_machine(spec: RingSpec) -> Machine:
         ends += [(OFF_PACKAGE, c) for c in range(chips)]
         rates += [spec.stream_bytes_per_s] * chips
         latencies += [spec.stream_latency_s] * chips
+    shared = _Shared([], [], [])
+    if rate := spec.host_total_bytes_per_s:
+        shared = shared._replace(inwards=[len(ends)], outwards=[len(ends) + 1])
+        ends += [(HOST_ROOT, HOST), (HOST, HOST_ROOT)]
+        rates += [rate] * 2
+        latencies += [0.0] * 2
+    if streams and (rate := spec.stream_total_bytes_per_s):
+        shared = shared._replace(streams=[len(ends)])
+        ends.append((OFF_PACKAGE_ROOT, OFF_PACKAGE))
+        rates.append(rate)
+        latencies.append(0.0)
     cuts = np.zeros(len(ends), np.bool_)
     cuts[:last] = spec.switching == "cut_through"
     return Machine(
@@ -41,7 +56,7 @@ def ring_machine(spec: RingSpec) -> Machine:
         channel_latency_s=np.array(latencies, np.float64),
         channel_ends=np.array(ends, np.int32).reshape(len(ends), 2),
         channel_cuts=cuts,
-        routes=_routes(chips, spec.host_io == "ends", streams),
+        routes=_routes(chips, spec.host_io == "ends", streams, shared),
         channel_slots=spec.channel_slots,
         buffer_alignment_bytes=spec.reference.alignment_bytes,
         stream_buffers=STREAM_BUFFERS,
@@ -49,26 +64,46 @@ def ring_machine(spec: RingSpec) -> Machine:
     )
 
 
-def _routes(chips: int, at_ends: bool, streams: bool) -> Routes:
+class _Shared(NamedTuple):
+    """Channels that all routes of a kind cross: none or one each.
+
+    Attributes:
+        inwards: from the host.
+        outwards: to the host.
+        streams: from off-package memory.
+    """
+
+    inwards: list[int]
+    outwards: list[int]
+    streams: list[int]
+
+
+def _routes(chips: int, at_ends: bool, streams: bool, shared: _Shared) -> Routes:
     """The routes of `ring_machine`, as pieces of one way along the ring and of single ports."""
     last = chips - 1
     into, out, memory = last, last + chips, last + 2 * chips
     # In by the first chip, along the links, out by the last one; then all ports alone.
-    way = [into, *range(last), out + last]
-    channels = np.array([*way, *range(into, memory + chips * streams)], np.int32)
-    port = len(way) - into
+    way = [*shared.inwards, into, *range(last), out + last, *shared.outwards]
+    first_link = len(shared.inwards) + 1
     chip = np.arange(chips, dtype=np.int32)
     source, target = np.repeat(chip, chips), np.tile(chip, chips)
-    from_host, to_host = port + into + chip, port + out + chip
-    rows = [
-        (1 + source, 1 + np.maximum(source, target)),
-        (from_host, from_host + 1),
-        (to_host, to_host + 1),
-        (port + memory + chip, port + memory + chip + 1) if streams else (0 * chip, 0 * chip),
-    ]
+    rows = [(first_link + source, first_link + np.maximum(source, target))]
+    parts = [np.array(way, np.int32)]
+    for before, port, behind in (
+        (shared.inwards, into, []),
+        ([], out, shared.outwards),
+        (shared.streams, memory, []),
+    ):
+        if port == memory and not streams:
+            rows.append((0 * chip, 0 * chip))
+            continue
+        crossed = [np.full(chips, c) for c in before], [np.full(chips, c) for c in behind]
+        each = np.stack([*crossed[0], port + chip, *crossed[1]], axis=1)
+        begin = sum(map(len, parts)) + each.shape[1] * chip
+        rows.append((begin, begin + each.shape[1]))
+        parts.append(each.reshape(-1))
     if at_ends:
-        inner, behind = chip[:last], chip[1:]
-        rows[1][0][:last], rows[1][1][:last] = 0, 1 + inner
-        rows[2][0][1:], rows[2][1][1:] = 1 + behind, len(way)
-    begin, end = (np.concatenate(parts).astype(np.int32) for parts in zip(*rows, strict=True))
-    return Routes(begin, end, channels)
+        rows[1][0][:last], rows[1][1][:last] = 0, first_link + chip[:last]
+        rows[2][0][1:], rows[2][1][1:] = first_link + chip[1:], len(way)
+    begin, end = (np.concatenate(ends).astype(np.int32) for ends in zip(*rows, strict=True))
+    return Routes(begin, end, np.concatenate(parts).astype(np.int32))

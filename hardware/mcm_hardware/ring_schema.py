@@ -25,6 +25,17 @@ RING = package_form(
             "whether a tensor that crosses several links has to arrive whole before it goes on",
             default="store_and_forward",
         ),
+        "host.total_bandwidth_gb_per_s": Key(
+            BANDWIDTH,
+            "rate, each way, of one channel that everything between the host and all chips "
+            "together crosses; what several chips read crosses it once for each",
+            otherwise="they share none",
+        ),
+        "off_package_memory.total_bandwidth_gb_per_s": Key(
+            BANDWIDTH,
+            "rate of one channel that the reads of all chips together cross",
+            otherwise="they share none",
+        ),
     },
 )
 """The form of a description of a ring package."""

@@ -62,6 +62,8 @@ class RingTarget(ChipsPackage):
             buffer_alignment_bytes=spec.reference.alignment_bytes,
             stream_buffers=STREAM_BUFFERS,
             activation_packing=ACTIVATION_PACKING,
+            host_total_bytes_per_s=spec.host_total_bytes_per_s,
+            stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
         )
 
     def connected(self) -> Machine:

@@ -28,4 +28,6 @@ def parse_ring(name: str, text: str) -> RingSpec:
         hop_latency_s=tuple((b - a) * hop_s for a, b in pairwise(common["physical"])),
         switching=file.values["link.switching"],
         host_io=file.values["package.host_io"],
+        host_total_bytes_per_s=file.number("host.total_bandwidth_gb_per_s", 1e9),
+        stream_total_bytes_per_s=file.number("off_package_memory.total_bandwidth_gb_per_s", 1e9),
     )

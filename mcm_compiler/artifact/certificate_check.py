@@ -46,7 +46,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     _check_scope(folder, certificate)
     joined = join(folder.chips, manifest.wires, folder.source, certificate)
     derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
-    limits = target.limits.first(certificate.scope.devices_each)
+    limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
     _compare(certificate.problem, dataclasses.replace(derived, limits=limits))
     _check_placement(certificate, joined)
     period_s = model.period_s(certificate.problem, certificate.placement)
@@ -267,7 +267,8 @@ def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[s
         if one.bound is None:
             continue
         claim = Claim("pipeline", one.bound.seconds, one.bound.proof, one.bound.argument)
-        problem = dataclasses.replace(certificate.problem, limits=limits.first(one.chips_each))
+        on = limits.first(one.chips_each, one.replicas)
+        problem = dataclasses.replace(certificate.problem, limits=on)
         if reason := _about_pipeline(problem, claim):
             reasons.append(f"for {_words(one.replicas, one.chips_each)}, {reason}")
     return reasons
@@ -289,7 +290,7 @@ def _about_other_numbers(
     for count, each in equal_shares(scope.devices):
         if count == scope.pipelines:
             continue
-        problem = dataclasses.replace(certificate.problem, limits=limits.first(each))
+        problem = dataclasses.replace(certificate.problem, limits=limits.first(each, count))
         period_s = package.seconds * count * (1.0 - MARGIN)
         verdicts: list[tuple[bool | None, ProofChecker]] = []
         for checker in dict.fromkeys(tried):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcm_compiler.capabilities import batch_judging_of
-from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.certificate.claims import Certificate, Scope
 from mcm_compiler.certificate.joined import JoinedModel, differs
 from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import Floats, Ints, LearnedGain, PartitionProblem
@@ -60,7 +60,7 @@ def check_other_placements(
     for index, one in enumerate(certificate.considered):
         work.check_count(f"considered[{index}]", one)
     if certificate.learned is not None:
-        work.check_learned(certificate.learned, certificate.scope.devices_each)
+        work.check_learned(certificate.learned, certificate.scope)
 
 
 class _LateJudge:
@@ -71,15 +71,18 @@ class _LateJudge:
         self._judging = batch_judging_of(target)
         self._made: BatchJudge | None = None
 
-    def periods(self, placements: Ints, place: str) -> Floats:
-        """Seconds between inferences of one pipeline, `[R]`; infinite where it does not run."""
+    def periods(self, placements: Ints, place: str, pipelines: int) -> Floats:
+        """Seconds between inferences of each of so many pipelines, `[R]`.
+
+        Infinite where a placement does not run.
+        """
         if self._made is None:
             if self._judging is None:
                 raise differs("the target simulates no placements, and some were", place)
             self._made = self._judging.batch_judge(*self._of)
         found = self._made.judge(placements)
         runs = found.verdict == Verdict.RUNS
-        return np.where(runs, found.period_s, np.inf)
+        return np.where(runs, found.periods_of(pipelines), np.inf)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ class _Work:
 
     def check_count(self, place: str, one: PipelineCount) -> None:
         """What is said of a number of pipelines."""
-        problem = _on(self.problem, self.target.limits, one.chips_each)
+        problem = _on(self.problem, self.target.limits, one.chips_each, one.replicas)
         if one.ruled_out:
             found = self.model.refusal(problem)
             if found != one.ruled_out or one.bound or one.partitions is not None:
@@ -107,34 +110,36 @@ class _Work:
         if seconds != one.analytic_s:
             raise differs(f"its placement takes {seconds!r} s, it says {one.analytic_s!r}", place)
         if one.simulated_s is not None:
-            seconds = float(self.judge.periods(one.partitions, place).min()) / one.replicas
+            periods = self.judge.periods(one.partitions, place, one.replicas)
+            seconds = float(periods.min()) / one.replicas
             if not math.isclose(seconds, one.simulated_s, rel_tol=MARGIN):
                 raise differs(
                     f"its placements take {seconds!r} s simulated, it says {one.simulated_s!r}",
                     place,
                 )
 
-    def check_learned(self, gain: LearnedGain, devices_each: int) -> None:
+    def check_learned(self, gain: LearnedGain, scope: Scope) -> None:
         """The share of throughput that learned search is said to have added."""
         rows = [gain.classical, *([] if gain.learned is None else [gain.learned])]
-        without_s, with_s = self._seconds(rows, gain.simulated, devices_each)
+        without_s, with_s = self._seconds(rows, gain.simulated, scope)
         share = max(without_s / with_s - 1.0, 0.0)
         if not math.isclose(share, gain.share, rel_tol=MARGIN, abs_tol=MARGIN):
             raise differs(f"its placements give {share!r}, it says {gain.share!r}", "learned.share")
 
-    def _seconds(
-        self, rows: Sequence[Ints], simulated: bool, devices_each: int
-    ) -> tuple[float, float]:
+    def _seconds(self, rows: Sequence[Ints], simulated: bool, scope: Scope) -> tuple[float, float]:
         """Of the placement without learning and of that with it; infinite where there is none."""
         if simulated:
-            found = self.judge.periods(np.stack(rows), "learned").tolist()
+            found = self.judge.periods(np.stack(rows), "learned", scope.pipelines).tolist()
         else:
-            problem = _on(self.problem, self.target.limits, devices_each)
+            limits = self.target.limits
+            problem = _on(self.problem, limits, scope.devices_each, scope.pipelines)
             found = [self.model.period_s(problem, row) for row in rows]
         if not math.isfinite(found[0]):
             raise differs("its placement without learning does not run", "learned")
         return found[0], found[1] if len(found) > 1 else math.inf
 
 
-def _on(problem: PartitionProblem, limits: PackageLimits, devices: int) -> PartitionProblem:
-    return dataclasses.replace(problem, limits=limits.first(devices))
+def _on(
+    problem: PartitionProblem, limits: PackageLimits, devices: int, pipelines: int
+) -> PartitionProblem:
+    return dataclasses.replace(problem, limits=limits.first(devices, pipelines))

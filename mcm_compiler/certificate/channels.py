@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import HOST, OFF_PACKAGE
 
 
 def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
@@ -32,6 +32,10 @@ def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
             rows.append((device, HOST, limits.host_bytes_per_s, 0.0))
     if limits.stream_bytes_per_s > 0.0:
         rows += [(OFF_PACKAGE, c, limits.stream_bytes_per_s, 0.0) for c in range(last + 1)]
+    if total := limits.host_total_bytes_per_s:
+        rows += [(HOST_ROOT, HOST, total, 0.0), (HOST, HOST_ROOT, total, 0.0)]
+    if total := limits.stream_total_bytes_per_s:
+        rows.append((OFF_PACKAGE_ROOT, OFF_PACKAGE, total, 0.0))
     source, destination, rate, latency = zip(*rows, strict=True) if rows else ((), (), (), ())
     return {
         "channel.source": np.array(source, np.int32),

@@ -62,8 +62,14 @@ LIMIT_NAMES = {
     "host_io": "host_channels",
     "host_bytes_per_s": "host_bytes_per_s",
     "stream_bytes_per_s": "off_package_bytes_per_s",
+    "host_total_bytes_per_s": "host_total_bytes_per_s",
+    "stream_total_bytes_per_s": "off_package_total_bytes_per_s",
 }
 """Name of each field of `PackageLimits`: an array, or a key of `machine` in the head."""
+
+
+ABSENT_LIMITS = frozenset({"host_total_bytes_per_s", "stream_total_bytes_per_s"})
+"""Fields of `PackageLimits` that are left out where a package has none, as in older files."""
 
 
 class MalformedError(ValueError):
@@ -94,8 +100,9 @@ def _limits_to_arrays(
     limits: PackageLimits, arrays: dict[str, Array], machine: dict[str, Any]
 ) -> None:
     for field in dataclasses.fields(limits):
-        name = LIMIT_NAMES.get(field.name, field.name)
-        _put(arrays, machine, name, str(field.type), getattr(limits, field.name))
+        name, value = LIMIT_NAMES.get(field.name, field.name), getattr(limits, field.name)
+        if value or field.name not in ABSENT_LIMITS:
+            _put(arrays, machine, name, str(field.type), value)
 
 
 def _put(
@@ -197,6 +204,8 @@ def _limit(
     arrays: Mapping[str, Array], machine: Mapping[str, Any], field: dataclasses.Field[Any]
 ) -> Any:
     name = LIMIT_NAMES.get(field.name, field.name)
+    if field.name in ABSENT_LIMITS and name not in machine:
+        return 0.0
     value = _get(arrays, machine, name, str(field.type))
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
 

@@ -111,13 +111,13 @@ class PartitionPass(Pass):
                 )
             )
 
-        def solve_share(shared: PartitionProblem, *, persist: bool) -> Solved:
+        def solve_share(shared: PartitionProblem, pipelines: int, *, persist: bool) -> Solved:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
             share_judge = judge
             if judge is not None and shared is not problem:
-                share_judge = ShareJudge(judge, shared)
+                share_judge = ShareJudge(judge, shared, pipelines)
             budget = Budget(
                 evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,

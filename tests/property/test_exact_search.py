@@ -68,7 +68,16 @@ def connected_problems(draw, max_units=7):
         tensor_bytes=lambda i: sizes[i],
         relay_us=draw(st.sampled_from([0.1, 3.0])),
         pins=pins,
+        host_root=draw(st.sampled_from([0.0, 0.0, 2e8, 2e9])),
+        stream_root=draw(st.sampled_from([0.0, 0.0, 5e7])),
     )
+
+
+def windows_know_all(problem):
+    """Whether what chips share takes as long wherever units are; if not, no window knows it."""
+    readers = np.diff(problem.placed_readers.ptr)[problem.tensor_producer < 0]
+    copies = problem.limits.host_total_bytes_per_s and int(readers.max(initial=0)) > 1
+    return not copies and not (problem.streams and problem.limits.stream_total_bytes_per_s)
 
 
 def solved(strategy, problem):
@@ -97,7 +106,7 @@ def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
         assert best * (1 - room) <= outcome.bound.seconds <= best * (1 + 1e-9)
 
     outcome, found = solved(Ideals(), problem)
-    if problem.routing == "relay":
+    if problem.routing == "relay" and windows_know_all(problem):
         assert (found == best) or found == pytest.approx(best, rel=1e-9)
     assert found >= best * (1 - 1e-9)
     if outcome.bound is not None:

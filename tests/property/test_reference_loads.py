@@ -82,6 +82,13 @@ def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
         Resource.WEIGHT: measured.weights,
         Resource.HELD: measured.totals[HELD],
         Resource.LIVE: measured.peak,
+        **{
+            shared: np.eye(1, problem.num_chips)[0] * measured.totals[row].sum()
+            for shared, row in (
+                (Resource.HOST_ROOT_IN, HOST_IN),
+                (Resource.HOST_ROOT_OUT, HOST_OUT),
+            )
+        },
     }
     for resource in Resource:
         np.testing.assert_allclose(

@@ -12,7 +12,7 @@ from mcm_compiler.partition import PartitionProblem
 
 
 def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
-    """Seconds of the busiest chip, link or host channel; without streamed weights.
+    """Seconds of the busiest chip, link, or channel of the host; without streamed weights.
 
     Args:
         problem: the problem.
@@ -64,6 +64,8 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
         max((s / float(speed[c]) for c, s in busy.items()), default=0.0),
         max(link.values(), default=0) / limits.link_bytes_per_s,
         max((*host_in.values(), *host_out.values()), default=0) / limits.host_bytes_per_s,
+        max(sum(host_in.values()), sum(host_out.values()))
+        / (limits.host_total_bytes_per_s or float("inf")),
     )
 
 

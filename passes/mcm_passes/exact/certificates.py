@@ -61,16 +61,19 @@ def _total_work(problem: PartitionProblem, period_s: float) -> bool:
 
 
 def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
-    """The largest tensor alone, or the sum over all channels."""
+    """The largest tensor alone, or the sum over all channels, or over the one they share."""
     limits = problem.limits
     fixed = problem.clonable.tolist().count(False)
     channels = 1 if limits.host_io == "ends" else min(problem.num_chips, fixed)
     room = period_s * limits.host_bytes_per_s
+    shared_room = period_s * limits.host_total_bytes_per_s
     read = np.diff(problem.tensor_ptr) > 0
     made = problem.tensor_producer >= 0
     for wanted in (~made & read, made & problem.tensor_to_host):
         sizes = problem.tensor_bytes[wanted].tolist()
-        if sizes and fixed and max(*sizes, sum(sizes) / channels) >= room:
+        if not sizes or not fixed:
+            continue
+        if max(*sizes, sum(sizes) / channels) >= room or 0.0 < shared_room <= sum(sizes):
             return True
     return False
 
@@ -79,6 +82,8 @@ def _streamed_weights(problem: PartitionProblem, period_s: float) -> bool:
     limits = problem.limits
     beyond = sum(problem.weight_bytes.tolist()) - sum(limits.sram_bytes)
     rate = problem.num_chips * limits.stream_bytes_per_s
+    if limits.stream_total_bytes_per_s > 0.0:
+        rate = min(rate, limits.stream_total_bytes_per_s)
     return problem.streams and beyond >= period_s * rate
 
 

@@ -65,6 +65,8 @@ def constrain_time(
     """
     limits = problem.limits
     totals: list[WeightedSum] = []
+    # What all chips share; outputs are the same wherever they leave, and in `least_ticks`.
+    root, root_host = WeightedSum(), ticks_per_s / limits.host_root_bytes_per_s
     tensors = range(demands.producer.size)
     for c in range(problem.num_chips):
         busy, arriving, leaving, link = (WeightedSum() for _ in range(4))
@@ -81,6 +83,7 @@ def constrain_time(
         for i in range(demands.item_s.size):
             items.add(busy, i, c, math.floor(demands.item_s[i] * scale))
             items.add(arriving, i, c, math.floor(demands.item_in_bytes[i] * host))
+            items.add(root, i, c, math.floor(demands.item_in_bytes[i] * root_host))
         for t in tensors:
             ticks = math.floor(demands.passed_s[t] * scale)
             if ticks:
@@ -90,7 +93,7 @@ def constrain_time(
                 link.add(order.needed(t, c + 1), ticks)
                 link.add(order.made_since(t, c + 1), -ticks)
         totals += [busy, arriving, leaving, link]
-    for total in totals:
+    for total in (*totals, root):
         if total.most > least_ticks:
             order.model.add(total.expression() <= period)
 

@@ -23,7 +23,7 @@ from mcm_compiler.ring_routes import (
     TO_HOST,
 )
 from mcm_compiler.rows import Rows
-from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
 from mcm_passes.mapping.loads.ring_kernels import (
     CROSSED,
     ENTERED,
@@ -74,7 +74,8 @@ class ChipDemands(NamedTuple):
         made: those tensors.
         entry_room: blocks that the first chip needs beside.
         exit_room: blocks that the last used chip needs beside.
-        host_s: least period that the host's channels allow, where only the ends have one.
+        host_s: least period that those channels of the host allow that there is one of: where only
+            the ends have one, and where all chips share one.
     """
 
     work_s: Floats
@@ -140,6 +141,8 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     np.add.at(out_room, made_by[once], amount[once, SENT])
     at_exit = leaving[kind[leaving] & COLLECTED > 0]
     host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
+    host_s = host_bytes / problem.limits.host_bytes_per_s
+    host_s = max(host_s, least_at_root(table, read_by) / problem.limits.host_root_bytes_per_s)
     items = shared_items(problem, table)
     wanted = np.flatnonzero(np.diff(items.users.ptr) > 0)
     item_ptr, flat_items = _by_node(_nodes(items.users.chosen(wanted), node_of), n)
@@ -171,7 +174,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         made=by_maker.astype(np.int32),
         entry_room=int(amount[entering, RECEIVED].sum()),
         exit_room=int(amount[at_exit, SENT].sum()),
-        host_s=host_bytes / problem.limits.host_bytes_per_s,
+        host_s=host_s,
     )
 
 

@@ -93,7 +93,7 @@ class IdealCheck:
     def none_below(self, period_s: float) -> bool | None:
         """Whether no valid partition is faster than `period_s`; None where that takes too long."""
         limits, chips = self._limits, self._problem.num_chips
-        if self._ends and self._host_s() >= period_s:
+        if self._host_s() >= period_s:
             return True
         alike = (
             len(set(limits.sram_bytes)) == 1
@@ -150,11 +150,16 @@ class IdealCheck:
         return tuple(sorted(one for one in after if one[0]))
 
     def _host_s(self) -> float:
+        """Least time of the channels that carry all inputs, or all outputs; 0 without such."""
         p = self._problem
+        rates = [p.limits.host_bytes_per_s] if self._ends else []
+        rates += [p.limits.host_total_bytes_per_s] if p.limits.host_total_bytes_per_s else []
+        if not rates:
+            return 0.0
         read = np.diff(p.tensor_ptr) > 0
         entering = int(p.tensor_bytes[(p.tensor_producer < 0) & read].sum())
         leaving = int(p.tensor_bytes[(p.tensor_producer >= 0) & p.tensor_to_host].sum())
-        return max(entering, leaving) / p.limits.host_bytes_per_s
+        return max(entering, leaving) / min(rates)
 
     def _read_facts(self) -> None:
         p = self._problem

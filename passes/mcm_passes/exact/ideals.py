@@ -41,7 +41,8 @@ class Ideals:
 
     Exact under the relay rule, memory and all. Under the strict rule it finds the best partition
     whose dependencies span at most one chip, and proves a bound for all others; mostly the two
-    meet. Starts from `dp`.
+    meet. Likewise, what several chips read or stream through one channel that they share counts
+    once in the bound, as no window knows of the others. Starts from `dp`.
 
     Attributes:
         ideals: most order ideals; where a graph has more, the answer is that of `dp`.

@@ -47,6 +47,7 @@ class MemoryConstraints:
         self._demands = demands
         self._period = period
         self._ticks_per_s = ticks_per_s
+        self._packing = Fraction(problem.limits.activation_packing)
         n = demands.work_s.size
         producers = np.maximum(demands.producer, 0)
         last = [
@@ -66,10 +67,15 @@ class MemoryConstraints:
 
     def add(self) -> None:
         """Adds the constraints of all chips that could overflow."""
+        shared = WeightedSum()
         for chip in range(self._problem.num_chips):
-            self._add_chip(chip)
+            self._add_chip(chip, shared)
+        if self._problem.limits.stream_total_bytes_per_s:
+            shared.add(self._period, -self._packing.denominator * STREAM_TICKS)
+            self._order.model.add(shared.expression() <= 0)
 
-    def _add_chip(self, chip: int) -> None:
+    def _add_chip(self, chip: int, shared: WeightedSum) -> None:
+        """Adds the constraints of a chip, and the time of what it streams to `shared`."""
         order, d, model = self._order, self._demands, self._order.model
         sram = int(sram_blocks(self._problem)[chip])
         most = self._most_room(chip)
@@ -94,14 +100,20 @@ class MemoryConstraints:
         model.add(held.expression() <= held_room)
         weight_room = model.new_int_var(0, most, f"weights {chip}")
         model.add(weights.expression() <= weight_room)
-        packing = Fraction(self._problem.limits.activation_packing)
+        packing = self._packing
         limit = packing.denominator * sram
+        limits = self._problem.limits
         streams: cp_model.IntVar | None = None
+        streamed: cp_model.IntVar | None = None
         buffers = WeightedSum()
         if self._problem.streams:
             streams = model.new_bool_var(f"streams {chip}")
             largest = self._largest_weight(chip)
-            buffers.add(largest, packing.denominator * self._problem.limits.stream_buffers)
+            buffers.add(largest, packing.denominator * limits.stream_buffers)
+            if limits.stream_total_bytes_per_s:
+                # No more than all weights there.
+                streamed = model.new_int_var(0, packing.denominator * most, f"streamed {chip}")
+                shared.add(streamed, self._stream_ticks(limits.stream_total_bytes_per_s))
         for live in self._live_sums(chip):
             # Rounding up to whole blocks is what an integer limit does by itself.
             fixed = WeightedSum(-limit)
@@ -118,14 +130,16 @@ class MemoryConstraints:
             over.add_sum(buffers, 1)
             model.add(fixed.expression() <= 0).only_enforce_if(streams)
             time = WeightedSum()
-            time.add_sum(over, self._stream_ticks())
+            time.add_sum(over, self._stream_ticks(limits.stream_bytes_per_s))
             time.add(self._period, -packing.denominator * STREAM_TICKS)
             model.add(time.expression() <= 0).only_enforce_if(streams)
+            if streamed is not None:
+                over.add(streamed, -1)
+                model.add(over.expression() <= 0).only_enforce_if(streams)
 
-    def _stream_ticks(self) -> int:
+    def _stream_ticks(self, bytes_per_s: float) -> int:
         """Time to stream one block, in parts of a tick."""
-        limits = self._problem.limits
-        seconds = limits.buffer_alignment_bytes / limits.stream_bytes_per_s
+        seconds = self._problem.limits.buffer_alignment_bytes / bytes_per_s
         return math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
 
     def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:

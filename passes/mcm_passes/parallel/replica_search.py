@@ -43,8 +43,10 @@ class Solved:
 class SolveShare(Protocol):
     """Solves the problem of one pipeline."""
 
-    def __call__(self, problem: PartitionProblem, /, *, persist: bool) -> Solved:
-        """What is found; `persist` says whether to go on where estimates of memory leave nothing.
+    def __call__(self, problem: PartitionProblem, pipelines: int, /, *, persist: bool) -> Solved:
+        """What is found for one of so many pipelines.
+
+        `persist` says whether to go on where estimates of memory leave nothing.
 
         Raises:
             CompileError: where nothing is found.
@@ -123,9 +125,9 @@ def solve_replicas(
         if not _may_win(one, best.seconds()):
             continue
         further -= 1
-        shared = on_share(problem, one.chips_each)
+        shared = on_share(problem, one.chips_each, one.replicas)
         try:
-            found = solve(shared, persist=False)
+            found = solve(shared, one.replicas, persist=False)
         except CompileError:
             continue
         if not found.fits:
@@ -160,10 +162,10 @@ def _first_that_runs(
     tried: set[int] = set()
     for replication in choices:
         last = replication is choices[-1]
-        shared = on_share(problem, replication.chips_each)
+        shared = on_share(problem, replication.chips_each, replication.replicas)
         tried.add(replication.replicas)
         try:
-            found = solve(shared, persist=last)
+            found = solve(shared, replication.replicas, persist=last)
         except CompileError:
             # More pipelines than memory was found for are no fault of the model.
             if last:

@@ -89,11 +89,11 @@ def given_replicas(problem: PartitionProblem, count: int) -> Replication:
     return Replication(count, problem.num_chips // count)
 
 
-def on_share(problem: PartitionProblem, chips_each: int) -> PartitionProblem:
-    """The problem of one of the pipelines that have so many chips each."""
-    if chips_each == problem.num_chips:
+def on_share(problem: PartitionProblem, chips_each: int, pipelines: int) -> PartitionProblem:
+    """The problem of one of so many pipelines that have so many chips each."""
+    if chips_each == problem.num_chips and pipelines == 1:
         return problem
-    return replace(problem, limits=problem.limits.first(chips_each))
+    return replace(problem, limits=problem.limits.first(chips_each, pipelines))
 
 
 def _chips_each(chips: int) -> list[int]:
@@ -150,7 +150,7 @@ class _Share:
 
 def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
     """A number with its bound and what `dp` finds, or with what rules it out."""
-    shared = on_share(problem, each)
+    shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
     if faults := impossible(shared):
         return _Share(replace(first, ruled_out=faults[0].code), shared)
@@ -189,7 +189,8 @@ def _simulate(shares: list[_Share], judge: BatchJudge) -> None:
     for share in shares:
         share.judged = True
     for share in known[:most]:
-        share.pipeline_s = _simulated_s(share, ShareJudge(judge, share.problem))
+        share_judge = ShareJudge(judge, share.problem, share.first.replicas)
+        share.pipeline_s = _simulated_s(share, share_judge)
 
 
 def _simulated_s(share: _Share, judge: ShareJudge) -> float | None:

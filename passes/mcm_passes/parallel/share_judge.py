@@ -17,11 +17,13 @@ class ShareJudge:
     Args:
         judge: of the package, where chips are equal and each has a way to the host.
         problem: of a pipeline on the share.
+        pipelines: that share the package, and its channels that all chips share.
     """
 
-    def __init__(self, judge: BatchJudge, problem: PartitionProblem) -> None:
+    def __init__(self, judge: BatchJudge, problem: PartitionProblem, pipelines: int) -> None:
         self._judge = judge
         self._chips = problem.num_chips
+        self._pipelines = pipelines
         self._fixed = ~problem.clonable
 
     @property
@@ -36,7 +38,7 @@ class ShareJudge:
         outside: Bools = np.any(partitions[:, self._fixed] >= chips, axis=1)
         return Verdicts(
             verdict=np.where(outside, int(Verdict.BREAKS_RULE), found.verdict).astype(np.int32),
-            period_s=np.where(outside, np.inf, found.period_s),
+            period_s=np.where(outside, np.inf, found.periods_of(self._pipelines)),
             latency_s=np.where(outside, np.inf, found.latency_s),
             high_water_bytes=np.where(outside[:, None], 0, found.high_water_bytes[:, :chips]),
             chip_busy_s=np.where(outside[:, None], 0.0, found.chip_busy_s[:, :chips]),

@@ -115,7 +115,8 @@ def host_transfers(problem: PartitionProblem) -> LowerBound:
     """Each graph input that is read enters at least once, each output leaves at least once.
 
     Where only the ends reach the host, one channel carries all inputs and one all outputs. Where
-    every chip does, no tensor is divided, and at most `min(C, n)` channels share the sum.
+    every chip does, no tensor is divided, and at most `min(C, n)` channels share the sum. Where
+    all chips share a channel, it carries the sum, wherever units are.
     """
     limits = problem.limits
     fixed = int((~problem.clonable).sum())
@@ -132,6 +133,9 @@ def host_transfers(problem: PartitionProblem) -> LowerBound:
             chips = min(problem.num_chips, fixed)
             least, where = max(int(sizes.max()), int(sizes.sum()) // chips), f"{chips} channels"
         seconds = least / limits.host_bytes_per_s
+        shared_s = int(sizes.sum()) / limits.host_root_bytes_per_s
+        if shared_s > seconds:
+            seconds, where = shared_s, "the channel that all chips share"
         if seconds > best.seconds:
             text = f"host {word} of {int(sizes.sum())} bytes over {where} ({seconds_text(seconds)})"
             best = LowerBound(seconds, text)
@@ -263,17 +267,18 @@ def streamed_weights(problem: PartitionProblem) -> LowerBound:
     """Weights beyond the memory of all chips together are streamed for every inference.
 
     Each weight is on some chip at least once, and what a chip does not hold it streams at its own
-    rate, so that some chip streams at least its share.
+    rate, so that some chip streams at least its share. A channel that all chips share carries all.
     """
     limits = problem.limits
     beyond = int(problem.weight_bytes.sum()) - sum(limits.sram_bytes)
     if not problem.streams or beyond <= 0:
         return LowerBound(0.0, "no weight needs to be streamed")
     seconds = beyond / (problem.num_chips * limits.stream_bytes_per_s)
-    return LowerBound(
-        seconds,
-        f"{bytes_text(beyond)} of weights streamed by {count_text(problem.num_chips, 'chip')}",
-    )
+    where = f"by {count_text(problem.num_chips, 'chip')}"
+    shared_s = beyond / limits.stream_root_bytes_per_s
+    if shared_s > seconds:
+        seconds, where = shared_s, "over the channel that all chips share"
+    return LowerBound(seconds, f"{bytes_text(beyond)} of weights streamed {where}")
 
 
 def _fastest(problem: PartitionProblem) -> float:

@@ -166,13 +166,21 @@ class _Search:
     def cut(self, order: Order, windows: Windows) -> None:
         """Bisects on the period along one order, below the best one known."""
         ceiling = self.best_period * (1.0 - self._tolerance)
+        limits = self._problem.limits
+        shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
+
+        def most_s(period_s: float) -> float:
+            # Windows know nothing of each other. What all of them put on a channel that they share
+            # may take longer than each of them, and less if they are longer and fewer.
+            return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
+
         high = self._try(order, windows, ceiling)
         low = min(self._least, high) * (1.0 - SLACK)
         while np.isfinite(high) and high - low > self._tolerance * high:
             # Most optima lie near the lower end, so guesses lean towards it.
             middle = low + 0.25 * (high - low)
             found = self._try(order, windows, middle)
-            if np.isfinite(found):
+            if found <= most_s(middle):
                 high = min(found, middle)
             else:
                 low = middle

@@ -20,7 +20,7 @@ from mcm_compiler.ring_routes import (
     FROM_HOST,
     TO_HOST,
 )
-from mcm_passes.mapping.loads.demand_table import demand_table
+from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
 from mcm_passes.mapping.loads.ring_kernels import (
     CROSSED,
     ENTERED,
@@ -66,7 +66,8 @@ class Windows(NamedTuple):
         read_bytes: its share of `live_bytes`, 0 for the host's.
         entry_bytes: further memory of the first chip.
         exit_bytes: further memory of the last chip.
-        host_s: least period that the host's channels allow, where only the ends have one.
+        host_s: least period that those channels of the host allow that there is one of: where only
+            the ends have one, and where all chips share one.
         sram_bytes: `[C]`.
         speed: `[C]`, clocks relative to those that `work_s` speaks of.
         stream_bytes_per_s: rate at which weights beyond `sram_bytes` may be streamed, or 0.
@@ -159,7 +160,10 @@ def windows_along(
         host_s = max(float(entered_s[arrives].sum()), float(exited_s[out].sum()))
         entry_bytes = int(amount[arrives, RECEIVED].sum())
         exit_bytes = int(amount[out, SENT].sum())
-    else:
+    host_s = max(
+        host_s, least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s
+    )
+    if not ends:
         np.add.at(out_s, made[out], exited_s[out])
         np.add.at(out_bytes, made[out], amount[out, SENT])
 

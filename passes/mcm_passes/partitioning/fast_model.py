@@ -41,6 +41,8 @@ class Evaluation:
         host_in_busy_s: `[C]`, what arrives from the host.
         host_out_busy_s: `[C]`, what goes to the host.
         stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
+        root_busy_s: `[3]`, what all chips share: all that arrives from the host, all that goes to
+            it, and all weights that are streamed; 0 where they have no channel in common.
         memory_bytes: `[C]`, what lowering needs. An estimate counts each distinct weight once,
             receive and send buffers with all their slots, and the peak of live activations in the
             order of the units, times the room that the target's memory plans leave for gaps.
@@ -58,6 +60,7 @@ class Evaluation:
     host_in_busy_s: Floats
     host_out_busy_s: Floats
     stream_busy_s: Floats
+    root_busy_s: Floats
     memory_bytes: Longs
     weight_bytes: Longs
     period_s: float
@@ -144,6 +147,13 @@ class FastModel:
         link_busy = result.totals[LINK, :-1] / limits.link_bytes_per_s
         host_in_busy = result.totals[HOST_IN] / limits.host_bytes_per_s
         host_out_busy = result.totals[HOST_OUT] / limits.host_bytes_per_s
+        root_busy = np.array(
+            [
+                result.totals[HOST_IN].sum() / limits.host_root_bytes_per_s,
+                result.totals[HOST_OUT].sum() / limits.host_root_bytes_per_s,
+                streamed.sum() / limits.stream_root_bytes_per_s,
+            ]
+        )
         checked = placed if in_range else chip_of
         return Evaluation(
             chip_of=placed,
@@ -153,11 +163,12 @@ class FastModel:
             host_in_busy_s=host_in_busy,
             host_out_busy_s=host_out_busy,
             stream_busy_s=stream_busy,
+            root_busy_s=root_busy,
             memory_bytes=memory,
             weight_bytes=weights,
             period_s=max(
                 float(r.max(initial=0.0))
-                for r in (busy, link_busy, host_in_busy, host_out_busy, stream_busy)
+                for r in (busy, link_busy, host_in_busy, host_out_busy, stream_busy, root_busy)
             ),
             violations=tuple(find_partition_violations(problem, checked, memory)),
         )

@@ -48,6 +48,8 @@ class FastPeriods:
             link_bytes_per_s=limits.link_bytes_per_s,
             host_bytes_per_s=limits.host_bytes_per_s,
             stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
+            host_root_bytes_per_s=limits.host_root_bytes_per_s,
+            stream_root_bytes_per_s=limits.stream_root_bytes_per_s,
             streams=problem.streams,
             strict=problem.routing == "strict",
             alignment=limits.buffer_alignment_bytes,

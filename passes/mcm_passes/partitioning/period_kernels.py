@@ -30,6 +30,8 @@ class RuleArrays(NamedTuple):
         link_bytes_per_s: of each link.
         host_bytes_per_s: of each host channel.
         stream_bytes_per_s: infinite where nothing can be streamed.
+        host_root_bytes_per_s: of what all host channels share, each way; infinite where nothing is.
+        stream_root_bytes_per_s: likewise of all streams.
         streams: whether weights that do not fit may be streamed.
         strict: whether the triangle rule holds.
         alignment: bytes to which sizes are rounded up.
@@ -45,6 +47,8 @@ class RuleArrays(NamedTuple):
     link_bytes_per_s: float
     host_bytes_per_s: float
     stream_bytes_per_s: float
+    host_root_bytes_per_s: float
+    stream_root_bytes_per_s: float
     streams: bool
     strict: bool
     alignment: int
@@ -61,7 +65,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         r: the rules.
         chip_of: `[N]`; entries of clonable units are not looked at.
         loads: `[5, C]`, filled with the busy seconds of chips, links, host channels in and out,
-            and streams; left as it is where the period is infinite.
+            and streams, not of what chips share; left as it is where the period is infinite.
     """
     num_chips = p.num_chips
     if breaks_rule(
@@ -74,6 +78,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         if row >= 0 and r.pinned_chip[u] >= 0 and r.pinned_chip[u] != np.argmax(copies[row]):
             return np.inf
     period = 0.0
+    all_in, all_out, all_streamed = 0, 0, 0
     for c in range(num_chips):
         live = int(np.ceil(peak[c] * r.packing))
         memory = weights[c] + totals[HELD, c] + -(-live // r.alignment) * r.alignment
@@ -89,7 +94,11 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         loads[4, c] = streamed / r.stream_bytes_per_s
         for k in range(5):
             period = max(period, loads[k, c])
-    return period
+        all_in += totals[HOST_IN, c]
+        all_out += totals[HOST_OUT, c]
+        all_streamed += streamed
+    period = max(period, max(all_in, all_out) / r.host_root_bytes_per_s)
+    return max(period, all_streamed / r.stream_root_bytes_per_s)
 
 
 @njit(cache=True, nogil=True)

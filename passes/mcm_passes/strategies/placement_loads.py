@@ -22,7 +22,7 @@ def loads_of_state(p: PlacedProblem, s: PlacementState, loads: Floats) -> float:
         p: the problem.
         s: the state.
         loads: `[5, C]`, filled with the busy seconds of chips, links, host channels in and out,
-            and streams; not all of it where the period is infinite.
+            and streams, not of what chips share; not all of it where the period is infinite.
     """
     chips = p.speed.size
     for c in range(s.last[0]):
@@ -31,6 +31,7 @@ def loads_of_state(p: PlacedProblem, s: PlacementState, loads: Floats) -> float:
     if p.strict and _detours(s):
         return np.inf
     period = p.host_s
+    all_in, all_streamed = 0, 0
     for c in range(chips):
         streamed = 0
         if c <= s.last[0]:
@@ -44,7 +45,11 @@ def loads_of_state(p: PlacedProblem, s: PlacementState, loads: Floats) -> float:
         loads[4, c] = streamed * p.alignment / p.stream_bytes_per_s
         for k in range(5):
             period = max(period, loads[k, c])
-    return period
+        all_in += s.totals[HOST_IN, c]
+        all_streamed += streamed
+    # What leaves for the host is the same wherever it does, and in `host_s`.
+    period = max(period, all_in / p.host_root_bytes_per_s)
+    return max(period, all_streamed * p.alignment / p.stream_root_bytes_per_s)
 
 
 @njit(cache=True, nogil=True)

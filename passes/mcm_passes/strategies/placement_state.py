@@ -70,6 +70,8 @@ class PlacedProblem(NamedTuple):
     link_bytes_per_s: float
     host_bytes_per_s: float
     stream_bytes_per_s: float
+    host_root_bytes_per_s: float
+    stream_root_bytes_per_s: float
     entry_room: int
     exit_room: int
     host_s: float
@@ -152,6 +154,8 @@ def placed_problem(problem: PartitionProblem, graph: RuleGraph) -> PlacedProblem
         link_bytes_per_s=limits.link_bytes_per_s,
         host_bytes_per_s=limits.host_bytes_per_s,
         stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
+        host_root_bytes_per_s=limits.host_root_bytes_per_s,
+        stream_root_bytes_per_s=limits.stream_root_bytes_per_s,
         entry_room=d.entry_room,
         exit_room=d.exit_room,
         host_s=d.host_s,

@@ -85,7 +85,7 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     judge = PACKAGE_JUDGE.get(model)
     assert judge is not None
     for one in replication.considered:
-        shared = on_share(problem, one.chips_each)
+        shared = on_share(problem, one.chips_each, one.replicas)
         assert one.bound is not None
         assert one.analytic_s is not None
         assert one.simulated_s is not None
@@ -97,14 +97,14 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     assert chosen.simulated_s is not None
     assert chosen.simulated_s <= best * 1.005
     # The judge of the package says of a part of the chips what a judge of that part alone says.
-    shared = on_share(problem, 7)
+    shared = on_share(problem, 7, 1)
     row = (
         ContiguousDp()
         .solve(shared, FastPeriods(shared), np.random.default_rng(0), Budget())
         .chip_of
     )
     assert row is not None
-    verdicts = ShareJudge(judge, shared).judge(np.stack([row, np.full_like(row, 7)]))
+    verdicts = ShareJudge(judge, shared, 1).judge(np.stack([row, np.full_like(row, 7)]))
     assert verdicts.verdict.tolist() == [0, 1]
     assert verdicts.chip_busy_s.shape == (2, 7)
     assert np.isinf(verdicts.period_s[1])
@@ -112,7 +112,7 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     three = next(one for one in replication.considered if one.replicas == 3)
     cuts = choose_replicas(problem).considered
     assert next(one for one in cuts if one.replicas == 3).analytic_s == three.analytic_s
-    shared = on_share(problem, 12)
+    shared = on_share(problem, 12, 1)
     found = ContiguousDp().solve(shared, FastPeriods(shared), np.random.default_rng(0), Budget())
     assert found.chip_of is not None
     assert three.analytic_s is not None

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.ring_routes import CLONED, SENT_ONCE, route_kinds
+from mcm_compiler.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
+from mcm_compiler.rows import Rows
 from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_rooms
 
 
@@ -24,6 +25,9 @@ class Resource(IntEnum):
     `BUSY` is seconds of a chip at speed 1, `LINK` bytes of the link behind a chip, `HOST_OUT` and
     `HOST_IN` bytes of its host channels. `HELD` is bytes that buffers take for good, `WEIGHT` bytes
     of weights, and `LIVE` bytes of tensors that come and go, of which the peak counts.
+    `HOST_ROOT_OUT` and `HOST_ROOT_IN` are bytes of the channels that all chips share, see `SHARED`.
+    The root of off-package memory carries the sum of what all chips stream, which follows from
+    their memory and from no single demand.
     """
 
     BUSY = 0
@@ -33,6 +37,13 @@ class Resource(IntEnum):
     HELD = 4
     WEIGHT = 5
     LIVE = 6
+    HOST_ROOT_OUT = 7
+    HOST_ROOT_IN = 8
+
+
+SHARED = {Resource.HOST_ROOT_OUT: Resource.HOST_OUT, Resource.HOST_ROOT_IN: Resource.HOST_IN}
+"""Resources that there is one of, with the one of each chip whose loads it carries all together: a
+tensor counts once for each chip on which its demand counts."""
 
 
 class Trigger(Enum):
@@ -145,6 +156,8 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(tensor, Trigger.CROSSED, Resource.LINK, sizes),
         Demand(tensor, Trigger.ENTERED, Resource.HOST_IN, sizes),
         Demand(tensor, Trigger.EXITED, Resource.HOST_OUT, sizes),
+        Demand(tensor, Trigger.ENTERED, Resource.HOST_ROOT_IN, sizes),
+        Demand(tensor, Trigger.EXITED, Resource.HOST_ROOT_OUT, sizes),
         Demand(tensor, Trigger.PASSED, Resource.BUSY, problem.relay_s),
         Demand(tensor, Trigger.MADE, Resource.HELD, made),
         Demand(tensor, Trigger.RECEIVED, Resource.HELD, slots),
@@ -154,3 +167,19 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(weight, Trigger.READ, Resource.WEIGHT, weight_rooms(problem)),
     )
     return DemandTable(demands, kinds)
+
+
+def least_at_root(table: DemandTable, readers: Rows) -> int:
+    """The least that a channel carries which all host transfers share, in bytes: in or out.
+
+    Each graph input that is read enters once or more, and each graph output leaves once.
+
+    Args:
+        table: the table.
+        readers: `[T]` rows of who reads each tensor, on their own or through clones.
+    """
+    entered = table.amount(Subject.TENSOR, Trigger.ENTERED, Resource.HOST_ROOT_IN)
+    exited = table.amount(Subject.TENSOR, Trigger.EXITED, Resource.HOST_ROOT_OUT)
+    enters = (table.kinds & FROM_HOST > 0) & (np.diff(readers.ptr) > 0)
+    leaves = table.kinds & TO_HOST > 0
+    return max(int(entered[enters].sum()), int(exited[leaves].sum()))

@@ -10,12 +10,12 @@ import numpy as np
 
 from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_routes import CLONED, FROM_HOST, HOST, Route, route
-from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
+from mcm_passes.mapping.loads.demand_table import SHARED, DemandTable, Resource, Subject, Trigger
 from mcm_passes.partitioning.rooms import needed_rooms
 
 
 def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints) -> Floats:
-    """`[resources, C]`, the load of every resource; of `LIVE` the peak.
+    """`[resources, C]`, the load of every resource; of `LIVE` the peak, of `SHARED` ones at 0.
 
     Args:
         problem: the problem.
@@ -60,7 +60,7 @@ def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints
             else:
                 on = getattr(routes[index], demand.trigger.name.lower())
             for c in on:
-                loads[demand.resource, c] += amount
+                loads[demand.resource, 0 if demand.resource in SHARED else c] += amount
     return loads
 
 

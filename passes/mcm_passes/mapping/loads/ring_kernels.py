@@ -2,7 +2,8 @@
 
 A search counts a tensor millions of times, here or there, once on and once off. The functions below
 are all that it takes: `count_way` between chips, or `count_tensor` where readers are at hand, and
-`count_host` at the host's channels. Property tests hold them together with `reference`.
+`count_host` at the host's channels. A channel that all chips share is no row of `totals`: its load
+is the sum over a row of the chips' own. Property tests hold them together with `reference`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _KNOWN = {
     (Subject.TENSOR, Trigger.PASSED, Resource.BUSY),
     (Subject.WEIGHT, Trigger.READ, Resource.WEIGHT),
     *((Subject.TENSOR, trigger, resource) for trigger, resource in _COLUMNS),
+    (Subject.TENSOR, Trigger.ENTERED, Resource.HOST_ROOT_IN),
+    (Subject.TENSOR, Trigger.EXITED, Resource.HOST_ROOT_OUT),
 }
 
 

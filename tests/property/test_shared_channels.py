@@ -1,0 +1,120 @@
+"""Channels that all chips share: the fast model, compiled forms and bounds against plain sums."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
+from mcm_compiler.target import PackageLimits
+from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.partitioning import bounds
+from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.fast_periods import FastPeriods
+from tests.property.test_exact_search import connected_problems
+from tests.property.test_partition_search import make_problem
+from tests.property.test_reference_loads import forward_placement
+from tools.memory_oracle.plain_period import plain_period
+
+RATES = st.sampled_from([1e7, 2e8, 2e9])
+
+
+def with_roots(problem, host, stream=0.0):
+    limits = dataclasses.replace(
+        problem.limits, host_total_bytes_per_s=host, stream_total_bytes_per_s=stream
+    )
+    return dataclasses.replace(problem, limits=limits)
+
+
+@given(connected_problems(), RATES, st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_the_fast_model_agrees_with_plain_sums_over_tensors(problem, host, random):
+    limits = dataclasses.replace(problem.limits, sram_bytes=(1 << 30,) * problem.num_chips)
+    problem = with_roots(dataclasses.replace(problem, limits=limits), host)
+    chip_of = forward_placement(problem, random)
+    found = evaluate(problem, chip_of).period_s
+    assert found == pytest.approx(plain_period(problem, chip_of.tolist()), rel=1e-12)
+
+
+@given(connected_problems(), RATES, RATES, st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_the_compiled_form_counts_roots_as_the_fast_model_does(problem, host, stream, random):
+    problem = with_roots(problem, host, stream)
+    rows = np.stack([forward_placement(problem, random) for _ in range(8)])
+    found = FastPeriods(problem, few=0).periods(rows)
+    assert found.tolist() == pytest.approx([period(problem, row) for row in rows], rel=1e-12)
+
+
+@given(connected_problems(), RATES)
+@settings(max_examples=60, deadline=None)
+def test_bounds_of_shared_channels_are_shown_again(problem, host):
+    problem = with_roots(problem, host).at_need()
+    assert verify_bound(problem, bounds.host_transfers(problem))
+    assert verify_bound(problem, bounds.streamed_weights(problem))
+    assert verify_bound(problem, bounds.lower_bound(problem))
+
+
+@given(connected_problems())
+@settings(max_examples=30, deadline=None)
+def test_a_channel_in_common_is_never_faster_than_none(problem):
+    alone = bounds.host_transfers(with_roots(problem, 0.0)).seconds
+    wide = bounds.host_transfers(with_roots(problem, 1e15)).seconds
+    narrow = bounds.host_transfers(with_roots(problem, 1e5)).seconds
+    assert alone == wide <= narrow
+
+
+def test_what_two_chips_read_crosses_the_root_twice():
+    # A clone reads the input, and two units on two chips read what it makes.
+    problem = make_problem(
+        [0, 1, 1], [(0, 1), (0, 2)], chips=2, clonable=[0], tensor_bytes=1000, host_root=1e8
+    )
+    once = evaluate(problem, np.zeros(3, np.int32))
+    twice = evaluate(problem, np.array([0, 0, 1], np.int32))
+    assert once.root_busy_s.tolist() == pytest.approx([1e-5, 2e-5, 0.0])
+    assert twice.root_busy_s.tolist() == pytest.approx([2e-5, 2e-5, 0.0])
+    assert twice.period_s == pytest.approx(2e-5)
+
+
+def test_all_that_is_streamed_crosses_one_channel():
+    weights = [(4096, [0]), (4096, [1])]
+    problem = make_problem(
+        [1, 1],
+        [(0, 1)],
+        chips=2,
+        weights=weights,
+        sram=2048,
+        tensor_bytes=64,
+        stream=1e9,
+        stream_root=1e8,
+    ).at_need()
+    found = evaluate(problem, np.array([0, 1], np.int32))
+    assert found.valid
+    assert found.period_s == pytest.approx(float(found.stream_busy_s.sum()) * 10.0)
+    assert bounds.streamed_weights(problem).seconds == pytest.approx(4096 / 1e8)
+
+
+def test_each_of_several_pipelines_has_its_part_of_a_shared_channel():
+    limits = PackageLimits(
+        8, (1,) * 8, 1e9, 1e-6, "any", 1e9,
+        host_total_bytes_per_s=6e9, stream_total_bytes_per_s=3e9,
+    )  # fmt: skip
+    share = limits.first(2, 3)
+    assert (share.host_root_bytes_per_s, share.stream_root_bytes_per_s) == (2e9, 1e9)
+    assert share.host_bytes_per_s == limits.host_bytes_per_s
+    assert limits.first(8) == limits
+
+
+def test_a_package_without_shared_channels_has_none_in_its_certificate():
+    alone = make_problem([1, 1], [(0, 1)])
+    arrays, machine = problem_to_arrays(alone)
+    assert not [key for key in machine if "total" in key]
+    assert problem_from_arrays(arrays, machine, alone.routing).limits == alone.limits
+    shared = with_roots(alone, 2e9, 1e9)
+    arrays, machine = problem_to_arrays(shared)
+    assert machine["host_total_bytes_per_s"] == 2e9
+    assert machine["off_package_total_bytes_per_s"] == 1e9
+    assert problem_from_arrays(arrays, machine, shared.routing).limits == shared.limits
