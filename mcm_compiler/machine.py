@@ -127,6 +127,12 @@ class Machine:
         first = count * (count + 2)
         return bool(np.any(self.routes.lengths[first:] > 0))
 
+    @cached_property
+    def shared_channels(self) -> tuple[int, ...]:
+        """Channels between a root and the host, or off-package memory, which all devices share."""
+        roots = np.isin(self.channel_ends, (HOST_ROOT, OFF_PACKAGE_ROOT)).any(axis=1)
+        return tuple(np.flatnonzero(roots).tolist())
+
     def next_devices(self, device: int) -> tuple[int, ...]:
         """The devices that a channel leads to from this one, ascending."""
         return _ascending(self.channel_ends[self.channel_ends[:, 0] == device, 1])

@@ -74,8 +74,16 @@ class OpenedFolder:
         found = self._verdicts.get(inferences)
         if found is None:
             from mcm_compiler.capabilities import simulator_of
+            from mcm_compiler.side_by_side import simulate_pipelines
 
-            found = simulator_of(self.target).run(self.program, inferences)
+            found = simulate_pipelines(
+                simulator_of(self.target),
+                self.target.machine,
+                self.program,
+                inferences,
+                self.manifest.replicas,
+                self.manifest.chips_each,
+            )
             self._verdicts[inferences] = found
         return found
 

@@ -47,6 +47,7 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
     from mcm_compiler.report.simulation_data import simulation_data
+    from mcm_compiler.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.target import machine_of
     from mcm_compiler.whole_files import whole_file
 
@@ -54,14 +55,21 @@ def command(
     if trace is not None:
         refuse_existing(trace, force)
     compiled = read_compiled(folder)
+    machine, program = compiled.target.machine, compiled.program
+    pipelines, chips_each = compiled.replicas, compiled.limits.num_chips
+    drawn = pipelines
+    if play_together(machine, pipelines):
+        program, drawn = side_by_side(program, pipelines, chips_each), 1
     if trace is not None:
-        refuse_large_trace(compiled.program, inferences)
+        refuse_large_trace(program, inferences)
     simulator = simulator_of(compiled.target)
-    simulation = simulator.run(compiled.program, inferences)
+    simulation = simulate_pipelines(
+        simulator, machine, compiled.program, inferences, pipelines, chips_each
+    )
     if trace is not None:
-        timeline = simulator.timeline(compiled.program, inferences)
+        timeline = simulator.timeline(program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
-            write_trace(timeline, file, compiled.replicas, compiled.limits.num_chips)
+            write_trace(timeline, file, drawn, chips_each)
     data = simulation_data(
         simulation,
         compiled.program,

@@ -8,12 +8,24 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import Machine
+from mcm_compiler.machine import (
+    HOST,
+    HOST_ROOT,
+    OFF_PACKAGE,
+    OFF_PACKAGE_ROOT,
+    Machine,
+)
 from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.moves import Move, find_moves
+from mcm_compiler.report.shared_channels import (
+    is_shared,
+    shared_filling,
+    shared_levers,
+    shared_tensors,
+)
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import HOST, OFF_PACKAGE, PackageLimits
+from mcm_compiler.target import PackageLimits
 from mcm_compiler.units import bytes_text, count_text, percent_text, seconds_text
 
 LISTED = 3
@@ -73,15 +85,24 @@ def find_bottleneck(
                 found["moves"] = [_move_row(move, own) for move in moves]
     else:
         found["source"], found["destination"] = worst.source, worst.destination
-        found["heaviest_tensors"] = heaviest_tensors(
-            program, worst.source, worst.destination, LISTED, machine
-        )
-    found["text"] = _sentence(found, worst, ranked[1:], simulation)
+        if program is not None and is_shared(worst.source, worst.destination):
+            found["heaviest_tensors"] = shared_tensors(worst, program)[:LISTED]
+        else:
+            found["heaviest_tensors"] = heaviest_tensors(
+                program, worst.source, worst.destination, LISTED, machine
+            )
+    found["text"] = _sentence(found, worst, ranked[1:], simulation, program)
     return found
 
 
 def resource_name(source: int, destination: int) -> str:
-    """A link in words."""
+    """A channel in words."""
+    if source == HOST_ROOT:
+        return "the channel from the host that all chips share"
+    if destination == HOST_ROOT:
+        return "the channel to the host that all chips share"
+    if source == OFF_PACKAGE_ROOT:
+        return "the channel from off-package memory that all chips share"
     if source == HOST:
         return f"the host's link into chip {destination}"
     if source == OFF_PACKAGE:
@@ -94,7 +115,7 @@ def resource_name(source: int, destination: int) -> str:
 def _kind(resource: ChipActivity | LinkActivity) -> str:
     if isinstance(resource, ChipActivity):
         return "chip"
-    if resource.source == OFF_PACKAGE:
+    if resource.source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
         return "memory"
     return "host" if HOST in (resource.source, resource.destination) else "link"
 
@@ -133,12 +154,13 @@ def _sentence(
     worst: ChipActivity | LinkActivity,
     others: list[ChipActivity | LinkActivity],
     simulation: SimulationResult,
+    program: LoweredProgram | None,
 ) -> str:
     text = f"{_name(worst)} is busy {seconds_text(worst.busy_s)}"
     text += f" of every {seconds_text(simulation.period_s)}"
     if (part := found["share_of_period"]) is not None:
         text += f" ({percent_text(part)})"
-    text += _filling(found, worst)
+    text += _filling(found, worst, program)
     parts = [text]
     if isinstance(worst, ChipActivity) and not found["sets_period"]:
         reason, waited = max(worst.stall_s.items(), key=lambda item: item[1], default=("", 0.0))
@@ -150,6 +172,8 @@ def _sentence(
         parts.append(
             "as nothing is busy all the time, a cycle of waits for buffers sets the period"
         )
+    elif isinstance(worst, LinkActivity) and is_shared(worst.source, worst.destination):
+        parts.append(shared_levers(worst, program))
     elif len(found["heaviest_ops"]) == 1:
         parts.append(
             "nothing else runs there, so that only splitting it or a faster chip would help"
@@ -163,7 +187,9 @@ def _sentence(
     return "; ".join(parts)
 
 
-def _filling(found: dict[str, Any], worst: ChipActivity | LinkActivity) -> str:
+def _filling(
+    found: dict[str, Any], worst: ChipActivity | LinkActivity, program: LoweredProgram | None
+) -> str:
     """What takes most of a resource's time."""
     ops: list[Row] = found["heaviest_ops"]
     tensors: list[Row] = found["heaviest_tensors"]
@@ -172,6 +198,8 @@ def _filling(found: dict[str, Any], worst: ChipActivity | LinkActivity) -> str:
         return f", {part} of it in {_op_name(ops[0])}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
+        if program is not None and is_shared(worst.source, worst.destination):
+            return shared_filling(worst, program, tensors[0])
         part = percent_text(tensors[0]["bytes"] / load)
         return f", {part} of its {bytes_text(load)} is {quote(tensors[0]['name'])}"
     return ""

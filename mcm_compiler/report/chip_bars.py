@@ -10,7 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.units import UNKNOWN, bytes_text, percent_text
 
 MAX_CHIPS = 64
@@ -97,14 +98,23 @@ def chip_table(
 
 def host_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
     """The busiest link from the host and the busiest link to it; None where there is none."""
-    into = [link for link in links or [] if link["source"] == HOST]
-    out = [link for link in links or [] if link["destination"] == HOST]
+    into = [k for k in links or [] if k["source"] == HOST and k["destination"] >= 0]
+    out = [k for k in links or [] if k["destination"] == HOST and k["source"] >= 0]
     parts = [
         f"{word} {_busiest_link(found, end)}"
         for found, word, end in ((into, "into chip", "destination"), (out, "out of chip", "source"))
         if found
     ]
     return _links_line("host links", parts, bottleneck, "host")
+
+
+def shared_channels_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
+    """The channels that all chips share; None where there are none."""
+    sentence = shared_sentence(links)
+    worst = bottleneck or {"source": None, "destination": None}
+    is_worst = {worst["source"], worst["destination"]} & {HOST_ROOT, OFF_PACKAGE_ROOT}
+    style = "bold red" if is_worst else "dim"
+    return None if sentence is None else Text(f" {'all chips':<11}  {sentence}", style=style)
 
 
 def memory_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:

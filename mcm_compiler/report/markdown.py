@@ -16,6 +16,7 @@ from mcm_compiler.report.sentences import (
     place_name,
     replication_phrase,
     role_sentence,
+    shared_sentence,
     strategy_phrase,
     verification_sentence,
 )
@@ -136,6 +137,7 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("gap", gap_sentence(report)),
         *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
         ("verified", escaped(verification_sentence(report["verification"]))),
+        *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
         ("target", chips),
         *([("pipelines", phrase)] if (phrase := replication_phrase(report)) else ()),

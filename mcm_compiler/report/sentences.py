@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.units import count_text, percent_text, seconds_text
 
 MODELS_NAMED = 4
@@ -81,6 +81,22 @@ def _some(chips: list[int]) -> str:
     if len(chips) <= PLACES_NAMED:
         return ", ".join(map(str, chips))
     return f"{', '.join(map(str, chips[: PLACES_NAMED - 1]))}, ..., {chips[-1]}"
+
+
+def shared_sentence(links: list[dict[str, Any]] | None) -> str | None:
+    """How busy the channels are that all chips share; None where there are none."""
+    ways = {
+        (HOST_ROOT, HOST): "from the host",
+        (HOST, HOST_ROOT): "to the host",
+        (OFF_PACKAGE_ROOT, OFF_PACKAGE): "from off-package memory",
+    }
+    found = {(link["source"], link["destination"]): link for link in links or []}
+    parts = [
+        f"{word} {percent_text(found[ends]['utilisation'])} busy"
+        for ends, word in ways.items()
+        if ends in found
+    ]
+    return ", ".join(parts) or None
 
 
 def bound_sentence(report: dict[str, Any]) -> str:
@@ -171,6 +187,10 @@ def place_name(chip: int) -> str:
     """An end of a link."""
     if chip == OFF_PACKAGE:
         return "off-package memory"
+    if chip == OFF_PACKAGE_ROOT:
+        return "off-package memory, for all chips"
+    if chip == HOST_ROOT:
+        return "host, for all chips"
     return "host" if chip == HOST else f"chip {chip}"
 
 

@@ -11,7 +11,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.report.chip_bars import BarStyle, chip_table, host_links_line, memory_links_line
+from mcm_compiler.report.chip_bars import (
+    BarStyle,
+    chip_table,
+    host_links_line,
+    memory_links_line,
+    shared_channels_line,
+)
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
@@ -110,7 +116,11 @@ def simulation_view(
 def _link_lines(
     links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None
 ) -> list[RenderableType]:
-    lines = (host_links_line(links, bottleneck), memory_links_line(links, bottleneck))
+    lines = (
+        host_links_line(links, bottleneck),
+        memory_links_line(links, bottleneck),
+        shared_channels_line(links, bottleneck),
+    )
     return [line for line in lines if line is not None]
 
 

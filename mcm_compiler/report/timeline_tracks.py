@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.simulation import Timeline
-from mcm_compiler.target import HOST, OFF_PACKAGE
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -78,6 +78,8 @@ def end_name(place: int, first_chip: int = 0) -> str:
     """An end of a transfer of a pipeline whose chip 0 is chip `first_chip` of the package."""
     if place == OFF_PACKAGE:
         return "off-package memory"
+    if place in (HOST_ROOT, OFF_PACKAGE_ROOT):
+        return "root of all chips"
     return "host" if place == HOST else f"chip {first_chip + place}"
 
 

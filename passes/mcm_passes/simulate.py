@@ -10,6 +10,8 @@ import onnx_ir as ir
 from mcm_compiler.capabilities import Capability, simulator_of
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.program import PROGRAM
+from mcm_compiler.replication import REPLICATION, Replication
+from mcm_compiler.side_by_side import simulate_pipelines
 from mcm_compiler.simulation import SIMULATION
 
 
@@ -29,6 +31,15 @@ class Simulate(Pass):
         Raises:
             CompileError: MCM-T021 for a target without a simulator.
         """
-        result = simulator_of(context.target).run(PROGRAM.get(model), context.options.inferences)
+        target = context.target
+        replication = REPLICATION.find(model) or Replication(1, target.machine.num_devices)
+        result = simulate_pipelines(
+            simulator_of(target),
+            target.machine,
+            PROGRAM.get(model),
+            context.options.inferences,
+            replication.replicas,
+            replication.chips_each,
+        )
         SIMULATION.set(model, result)
         return False

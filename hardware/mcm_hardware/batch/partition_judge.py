@@ -33,6 +33,7 @@ class PackageTables(NamedTuple):
         sram_bytes: `[C]`.
         slots: buffers per tensor that travels.
         streaming: whether weights that do not fit are read from off-package memory.
+        shared: channels that pipelines side by side share.
     """
 
     channels: ChannelArrays
@@ -40,6 +41,7 @@ class PackageTables(NamedTuple):
     sram_bytes: Longs
     slots: int
     streaming: bool
+    shared: Longs
 
 
 class Results(NamedTuple):
@@ -51,6 +53,7 @@ class Results(NamedTuple):
     high_water_bytes: Longs
     chip_busy_s: Floats
     link_busy_s: Floats
+    shared_busy_s: Floats
 
 
 @njit(nogil=True, cache=True)
@@ -110,6 +113,8 @@ def judge_range(
         results.verdict[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s
+        for channel in package.shared:
+            results.shared_busy_s[row] = max(results.shared_busy_s[row], speed.busy_s[channel])
         # Links behind the last used chip carry what goes to the host at the end of the ring.
         for chip in range(num_chips):
             results.link_busy_s[row, chip] = speed.busy_s[chip] if chip < links else 0.0

@@ -56,12 +56,14 @@ class RingBatchJudge:
         self.name = NAME
         self._shape = (problem.num_units, problem.num_chips)
         self._tables = build_tables(model, problem, groups, spec, durations)
+        machine = ring_machine(spec)
         self._package = PackageTables(
-            channels=channel_arrays(ring_machine(spec)),
+            channels=channel_arrays(machine),
             speed=np.array([chip.speed for chip in spec.chips], np.float64),
             sram_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
             slots=spec.channel_slots,
             streaming=spec.stream_bytes_per_s > 0,
+            shared=np.array(machine.shared_channels, np.int64),
         )
 
     def judge(self, partitions: Ints) -> Verdicts:
@@ -81,6 +83,7 @@ class RingBatchJudge:
             high_water_bytes=np.zeros((count, num_chips), np.int64),
             chip_busy_s=np.zeros((count, num_chips)),
             link_busy_s=np.zeros((count, num_chips)),
+            shared_busy_s=np.zeros(count),
         )
         rows = np.array(partitions, np.int32, order="C")
         run = partial(self._run, rows, results)
@@ -91,6 +94,8 @@ class RingBatchJudge:
         else:
             with ThreadPoolExecutor(os.cpu_count()) as threads:
                 list(threads.map(run, starts))
+        if not self._package.shared.size:
+            results = results._replace(shared_busy_s=np.empty(0))
         return Verdicts(**results._asdict())
 
     def _run(self, rows: Ints, results: Results, start: int) -> None:

@@ -43,4 +43,5 @@ class ShareJudge:
             high_water_bytes=np.where(outside[:, None], 0, found.high_water_bytes[:, :chips]),
             chip_busy_s=np.where(outside[:, None], 0.0, found.chip_busy_s[:, :chips]),
             link_busy_s=np.where(outside[:, None], 0.0, found.link_busy_s[:, :chips]),
+            shared_busy_s=found.shared_busy_s,
         )

@@ -1,0 +1,97 @@
+"""Equal pipelines side by side, played together where they share channels of the package.
+
+Pipelines that share nothing answer as often as one alone. Where all of them get at the host, or at
+off-package memory, over one channel, they may hold each other up, and only a simulation of all of
+them tells by how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcm_compiler.machine import Machine
+from mcm_compiler.program import ChipProgram, LoweredProgram, Transfer
+from mcm_compiler.simulation import SimulationResult, Simulator
+
+
+def play_together(machine: Machine, pipelines: int) -> bool:
+    """Whether so many pipelines have to be simulated together."""
+    return pipelines > 1 and bool(machine.shared_channels)
+
+
+def simulate_pipelines(
+    simulator: Simulator,
+    machine: Machine,
+    program: LoweredProgram,
+    inferences: int,
+    pipelines: int,
+    chips_each: int,
+) -> SimulationResult:
+    """The verdict on one of equal pipelines that run side by side.
+
+    Where they share channels all of them are played. Period and latency are then those of the
+    whole: in each period every pipeline answers once. Chips, and channels of their own, are those
+    of the first pipeline; a channel that is shared has the busy time and the bytes of all of them.
+
+    Args:
+        simulator: of the package.
+        machine: the package.
+        program: of one pipeline.
+        inferences: of each pipeline that are played at least.
+        pipelines: how many there are.
+        chips_each: chips from one to the next.
+
+    Raises:
+        CompileError: as `Simulator.run`.
+    """
+    if not play_together(machine, pipelines):
+        return simulator.run(program, inferences)
+    found = simulator.run(side_by_side(program, pipelines, chips_each), inferences)
+    return replace(
+        found,
+        chips=tuple(chip for chip in found.chips if chip.chip < chips_each),
+        links=tuple(
+            link for link in found.links if max(link.source, link.destination) < chips_each
+        ),
+    )
+
+
+def side_by_side(program: LoweredProgram, pipelines: int, chips_each: int) -> LoweredProgram:
+    """One program of all pipelines: chip `r * chips_each + c` does what chip c of `program` does.
+
+    Args:
+        program: of one pipeline.
+        pipelines: how many there are.
+        chips_each: chips from one to the next, at least those that `program` uses.
+    """
+    chips: list[ChipProgram] = []
+    transfers: list[Transfer] = []
+    for pipeline in range(pipelines):
+        first_chip, first = pipeline * chips_each, len(transfers)
+        for chip in program.chips:
+            kernels = tuple(
+                replace(
+                    kernel,
+                    reads=tuple(first + t for t in kernel.reads),
+                    writes=tuple(first + t for t in kernel.writes),
+                )
+                for kernel in chip.kernels
+            )
+            chips.append(replace(chip, chip=first_chip + chip.chip, kernels=kernels))
+        transfers += [
+            replace(
+                t,
+                tensor=t.tensor if pipeline == 0 else f"{t.tensor} of pipeline {pipeline}",
+                source=_moved(t.source, first_chip),
+                destination=_moved(t.destination, first_chip),
+                after=_moved(t.after, first),
+                reuses=_moved(t.reuses, first),
+            )
+            for t in program.transfers
+        ]
+    return replace(program, chips=tuple(chips), transfers=tuple(transfers))
+
+
+def _moved(index: int, by: int) -> int:
+    """A chip or a transfer of a later pipeline; places outside and none stay what they are."""
+    return index if index < 0 else index + by
