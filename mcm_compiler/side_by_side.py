@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.machine import Machine
+from mcm_compiler.capabilities import simulator_of
 from mcm_compiler.program import ChipProgram, LoweredProgram, Transfer
-from mcm_compiler.simulation import SimulationResult, Simulator
+from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.target import Target, machine_of
 
 
-def play_together(machine: Machine, pipelines: int) -> bool:
-    """Whether so many pipelines have to be simulated together."""
-    return pipelines > 1 and bool(machine.shared_channels)
+def play_together(target: Target, pipelines: int) -> bool:
+    """Whether so many pipelines on a package have to be simulated together."""
+    machine = machine_of(target) if pipelines > 1 else None
+    return machine is not None and bool(machine.shared_channels)
 
 
 def simulate_pipelines(
-    simulator: Simulator,
-    machine: Machine,
+    target: Target,
     program: LoweredProgram,
     inferences: int,
     pipelines: int,
@@ -34,17 +35,17 @@ def simulate_pipelines(
     of the first pipeline; a channel that is shared has the busy time and the bytes of all of them.
 
     Args:
-        simulator: of the package.
-        machine: the package.
+        target: the package.
         program: of one pipeline.
         inferences: of each pipeline that are played at least.
         pipelines: how many there are.
         chips_each: chips from one to the next.
 
     Raises:
-        CompileError: as `Simulator.run`.
+        CompileError: MCM-T021 for a target without a simulator, and as `Simulator.run`.
     """
-    if not play_together(machine, pipelines):
+    simulator = simulator_of(target)
+    if not play_together(target, pipelines):
         return simulator.run(program, inferences)
     found = simulator.run(side_by_side(program, pipelines, chips_each), inferences)
     return replace(

@@ -73,12 +73,10 @@ class OpenedFolder:
         """The target's judge on the program; played once for each number of inferences."""
         found = self._verdicts.get(inferences)
         if found is None:
-            from mcm_compiler.capabilities import simulator_of
             from mcm_compiler.side_by_side import simulate_pipelines
 
             found = simulate_pipelines(
-                simulator_of(self.target),
-                self.target.machine,
+                self.target,
                 self.program,
                 inferences,
                 self.manifest.replicas,

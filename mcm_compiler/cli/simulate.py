@@ -55,19 +55,16 @@ def command(
     if trace is not None:
         refuse_existing(trace, force)
     compiled = read_compiled(folder)
-    machine, program = compiled.target.machine, compiled.program
+    target, program = compiled.target, compiled.program
     pipelines, chips_each = compiled.replicas, compiled.limits.num_chips
     drawn = pipelines
-    if play_together(machine, pipelines):
+    if play_together(target, pipelines):
         program, drawn = side_by_side(program, pipelines, chips_each), 1
     if trace is not None:
         refuse_large_trace(program, inferences)
-    simulator = simulator_of(compiled.target)
-    simulation = simulate_pipelines(
-        simulator, machine, compiled.program, inferences, pipelines, chips_each
-    )
+    simulation = simulate_pipelines(target, compiled.program, inferences, pipelines, chips_each)
     if trace is not None:
-        timeline = simulator.timeline(program, inferences)
+        timeline = simulator_of(target).timeline(program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
             write_trace(timeline, file, drawn, chips_each)
     data = simulation_data(
@@ -75,8 +72,8 @@ def command(
         compiled.program,
         compiled.limits,
         compiled.graphs,
-        machine_of(compiled.target),
-        compiled.replicas,
+        machine_of(target),
+        pipelines,
     )
     if output_format == "json":
         show_json(data)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.capabilities import Capability, simulator_of
+from mcm_compiler.capabilities import Capability
 from mcm_compiler.passes import AnyKey, Pass, PassContext
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.replication import REPLICATION, Replication
@@ -31,15 +31,10 @@ class Simulate(Pass):
         Raises:
             CompileError: MCM-T021 for a target without a simulator.
         """
-        target = context.target
-        replication = REPLICATION.find(model) or Replication(1, target.machine.num_devices)
+        program, inferences = PROGRAM.get(model), context.options.inferences
+        side = REPLICATION.find(model) or Replication(1, 0)
         result = simulate_pipelines(
-            simulator_of(target),
-            target.machine,
-            PROGRAM.get(model),
-            context.options.inferences,
-            replication.replicas,
-            replication.chips_each,
+            context.target, program, inferences, side.replicas, side.chips_each
         )
         SIMULATION.set(model, result)
         return False

@@ -135,7 +135,8 @@ CONSIDERED = (
 def _solve(periods: dict[int, float | None], asked: list[int]) -> Any:
     """Solves with these periods of one pipeline by the chips of each; None overflows."""
 
-    def solve(shared: PartitionProblem, *, persist: bool) -> Solved:
+    def solve(shared: PartitionProblem, pipelines: int, *, persist: bool) -> Solved:
+        assert pipelines == 12 // shared.num_chips
         asked.append(shared.num_chips)
         seconds = periods[shared.num_chips]
         bound = LowerBound(0.0, "none")
