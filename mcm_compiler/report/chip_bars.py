@@ -48,7 +48,10 @@ def chip_table(
     bottleneck: _Row | None,
     style: BarStyle,
 ) -> Table:
-    """The chips as a table with bars, in ring order.
+    """The chips as a table with bars, by number.
+
+    Of each its link to the next chip is shown, or where tensors go elsewhere as well its busiest
+    link, with the chip that it leads to.
 
     Args:
         chips: `chips` of the report.
@@ -56,11 +59,9 @@ def chip_table(
         bottleneck: `bottleneck` of the report, or None; its chip or link stands out.
         style: lengths of the bars.
     """
-    to_next = {
-        link["source"]: link
-        for link in links or []
-        if link["source"] >= 0 and link["destination"] == link["source"] + 1
-    }
+    between = [k for k in links or [] if k["source"] >= 0 and k["destination"] >= 0]
+    in_a_row = all(link["destination"] == link["source"] + 1 for link in between)
+    link_of = {link["source"]: link for link in sorted(between, key=itemgetter("busy_s"))}
     worst = bottleneck or {"kind": None}
     shown = _busiest(chips)
     left_out = len(chips) - len(shown)
@@ -78,20 +79,18 @@ def chip_table(
         table.add_column("waits for", no_wrap=True)
     table.add_column("SRAM", no_wrap=True)
     table.add_column("ops", justify="right", no_wrap=True)
-    table.add_column("link to the next", no_wrap=True)
+    table.add_column("link to the next" if in_a_row else "busiest link, to", no_wrap=True)
     for row in shown:
         is_worst = worst["kind"] == "chip" and worst["chip"] == row["chip"]
-        link = to_next.get(row["chip"])
-        link_worst = (
-            link is not None and worst["kind"] == "link" and worst["source"] == link["source"]
-        )
+        link = link_of.get(row["chip"])
+        link_worst = link is not None and worst["kind"] == "link" and _same_ends(worst, link)
         table.add_row(
             Text(str(row["chip"]), style="bold red" if is_worst else ""),
             _bar(row["utilisation"], style.busy_cells, _busy_colour(is_worst), style),
             *([_waits(row)] if style.waits else []),
             _sram(row, style),
             Text(UNKNOWN if row["ops"] is None else f"{row['ops']:,}"),
-            _link(link, link_worst, style),
+            _link(link, link_worst, style, named=not in_a_row),
         )
     return table
 
@@ -164,12 +163,17 @@ def _sram(row: _Row, style: BarStyle) -> Text:
     return Text.assemble(_cells(share, style.small_cells, colour, style), f" {bytes_text(used):>9}")
 
 
-def _link(link: _Row | None, is_worst: bool, style: BarStyle) -> Text:
+def _same_ends(one: _Row, other: _Row) -> bool:
+    return all(one[end] == other[end] for end in ("source", "destination"))
+
+
+def _link(link: _Row | None, is_worst: bool, style: BarStyle, *, named: bool) -> Text:
     if link is None:
         return Text()
+    name = f"{link['destination']:>4} " if named else ""
     colour = _busy_colour(is_worst, "magenta")
     bar = _bar(link["utilisation"], style.small_cells, colour, style)
-    return Text.assemble(bar, f" {bytes_text(link['bytes_per_inference']):>9}")
+    return Text.assemble(name, bar, f" {bytes_text(link['bytes_per_inference']):>9}")
 
 
 def _busy_colour(is_worst: bool, otherwise: str = "green") -> str:

@@ -16,6 +16,7 @@ from mcm_compiler.report.sentences import (
     place_name,
     replication_phrase,
     role_sentence,
+    routing_phrase,
     shared_sentence,
     strategy_phrase,
     verification_sentence,
@@ -143,7 +144,7 @@ def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
         *([("pipelines", phrase)] if (phrase := replication_phrase(report)) else ()),
         (
             "strategy",
-            f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(report['routing'])} routing",
+            f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(routing_phrase(report))}",
         ),
         *([("cost model", escaped(costs))] if (costs := cost_model_phrase(report)) else ()),
         ("seed", str(report["seed"])),

@@ -33,7 +33,7 @@ from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, co
 from mcm_compiler.report.versions import versions
 from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target, machine_of
+from mcm_compiler.target import Target, machine_of, other_machine_of
 from mcm_compiler.verification import StructureProof, Verification
 
 if TYPE_CHECKING:
@@ -220,9 +220,11 @@ def graph_facts(graph: ir.Graph) -> dict[str, Any]:
 
 
 def target_facts(target: Target) -> dict[str, Any]:
-    """What the report says of the package."""
+    """What the report says of the package; `family` stands there where it is no ring."""
+    machine = other_machine_of(target)
     return {
         "name": target.name,
+        **({"family": machine.family} if machine is not None else {}),
         "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),
         "chips": target.limits.num_chips,
         "sram_bytes": list(target.limits.sram_bytes),

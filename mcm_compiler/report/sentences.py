@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
@@ -12,6 +13,12 @@ MODELS_NAMED = 4
 
 PLACES_NAMED = 4
 """Chips that are named for each of them."""
+
+
+def routing_phrase(report: Mapping[str, Any]) -> str:
+    """How tensors get to chips that are not neighbours."""
+    family = report["target"].get("family")
+    return f"{report['routing']} routing" if family is None else f"routes of the family {family}"
 
 
 def gap_sentence(report: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ from mcm_compiler.report.sentences import (
     learned_sentence,
     replication_phrase,
     role_sentence,
+    routing_phrase,
     strategy_phrase,
     verification_sentence,
 )
@@ -138,8 +139,7 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
         f"{count_text(model['ops'], 'op')}, {weights}",
         f"{chips}, {_sram(target['sram_bytes'])}",
         *([phrase] if (phrase := replication_phrase(report)) else ()),
-        f"strategy {strategy_phrase(report, '-')}, {report['routing']} routing, "
-        f"seed {report['seed']}",
+        f"strategy {strategy_phrase(report, '-')}, {routing_phrase(report)}, seed {report['seed']}",
     ]
     return Panel(
         Group(title, *(Text(fact, style="dim") for fact in facts)),

@@ -26,6 +26,7 @@ import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.capabilities import required_batch_judging_of
 from mcm_compiler.cost_choice import with_cost_model
 from mcm_compiler.cost_files import user_files
 from mcm_compiler.fusion import FUSION_PLAN
@@ -123,7 +124,8 @@ def write_true_times(path: Path, model: ir.Model, sigma: float, seed: int) -> No
 def periods(model: ir.Model, target: Target, chip_of: Ints) -> tuple[float, float]:
     """Seconds between inferences of a placement, by the fast model and by the simulator."""
     problem = PARTITION_PROBLEM.get(model)
-    judge = target.batch_judge(model, problem, FUSION_PLAN.get(model).group_names)
+    judging = required_batch_judging_of(target)
+    judge = judging.batch_judge(model, problem, FUSION_PLAN.get(model).group_names)
     verdicts = judge.judge(np.array([chip_of], np.int32))
     return evaluate(problem, chip_of).period_s, float(verdicts.period_s[0])
 
