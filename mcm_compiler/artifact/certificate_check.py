@@ -10,10 +10,11 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.other_placements_check import check_other_placements, equal_shares
+from mcm_compiler.artifact.other_placements_check import check_other_placements
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.equal_shares import equal_shares
 from mcm_compiler.machine import Machine, same_machine
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.proofs import ProblemModel, ProofChecker
@@ -287,7 +288,7 @@ def _about_other_numbers(
     linear = [c for c in others if c.effort == LINEAR]
     tried = [*linear, *([first] if first is not None else []), *others]
     reasons: list[str] = []
-    for count, each in equal_shares(scope.devices):
+    for count, each in equal_shares(scope.devices, certificate.problem.machine):
         if count == scope.pipelines:
             continue
         problem = dataclasses.replace(certificate.problem, limits=limits.first(each, count))

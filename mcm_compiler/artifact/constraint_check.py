@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equal_shares import shares_alike
 from mcm_compiler.machine_rules import find_machine_violations
 from mcm_compiler.ring_rules import find_violations
 from mcm_compiler.target import HOST, ChipModel, Target, Wire, other_machine_of
@@ -50,9 +51,9 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
                 for v in violations
             ]
         )
-    if machine is not None:
-        return f"acyclic, with a route for every tensor of {len(chips)} devices"
     text = f"acyclic, no chip skipped, {manifest.routing} routing"
+    if machine is not None:
+        text = f"acyclic, with a route for every tensor of {len(chips)} devices"
     return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
 
 
@@ -66,13 +67,14 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
     if manifest.replicas == 1:
         return
     fault = ""
-    if other_machine_of(target) is not None:
-        fault = f"need shares that are alike, and those of {quote(target.name)} may differ"
-    elif manifest.replicas * each > limits.num_chips:
+    machine = other_machine_of(target)
+    if manifest.replicas * each > limits.num_chips:
         have = f"{quote(target.name)} has {limits.num_chips}"
         fault = f"take {manifest.replicas * each} chips, {have}"
     elif any(entry.chip >= each for entry in manifest.chips):
         fault = f"have {each} chips each, and a model is there for a chip beyond"
+    elif machine is not None and not shares_alike(machine, each, manifest.replicas):
+        fault = f"need shares that are alike, and those of {quote(target.name)} differ"
     elif len(set(limits.sram_bytes)) > 1 or len(set(limits.chip_speed)) > 1:
         fault = f"need equal chips, and those of {quote(target.name)} differ"
     if fault:

@@ -11,6 +11,7 @@ import numpy as np
 from mcm_compiler.capabilities import batch_judging_of
 from mcm_compiler.certificate.claims import Certificate, Scope
 from mcm_compiler.certificate.joined import JoinedModel, differs
+from mcm_compiler.equal_shares import equal_shares
 from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.proofs import ProblemModel
@@ -19,15 +20,6 @@ from mcm_compiler.target import PackageLimits, Target
 
 MARGIN = 1e-9
 """Relative room for what the simulator adds up in another order."""
-
-
-def equal_shares(devices: int) -> list[tuple[int, int]]:
-    """All numbers of equal pipelines that count, with the devices of each, fewest first.
-
-    Of numbers that leave each pipeline as many devices only the largest does: it gains most.
-    """
-    largest = {devices // count: count for count in range(1, devices + 1)}
-    return [(count, each) for each, count in sorted(largest.items(), reverse=True)]
 
 
 def check_other_placements(
@@ -51,7 +43,7 @@ def check_other_placements(
     """
     work = _Work(problem, target, model, _LateJudge(problem, joined, target))
     shares = [(one.replicas, one.chips_each) for one in certificate.considered]
-    if shares and shares != equal_shares(certificate.scope.devices):
+    if shares and shares != equal_shares(certificate.scope.devices, certificate.problem.machine):
         raise differs(
             f"it lists {len(shares)} numbers of pipelines, and not all equal shares of "
             f"{certificate.scope.devices} devices once, fewest pipelines first",

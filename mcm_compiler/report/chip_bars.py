@@ -170,10 +170,13 @@ def _same_ends(one: _Row, other: _Row) -> bool:
 def _link(link: _Row | None, is_worst: bool, style: BarStyle, *, named: bool) -> Text:
     if link is None:
         return Text()
-    name = f"{link['destination']:>4} " if named else ""
     colour = _busy_colour(is_worst, "magenta")
-    bar = _bar(link["utilisation"], style.small_cells, colour, style)
-    return Text.assemble(name, bar, f" {bytes_text(link['bytes_per_inference']):>9}")
+    load = f" {bytes_text(link['bytes_per_inference']):>9}"
+    if named:
+        # Instead of the bar, so that lines do not get longer.
+        to = f"{link['destination']:>{max(style.small_cells, 3)}}"
+        return Text.assemble((f"{to} {percent_text(link['utilisation']):>7}", colour), load)
+    return Text.assemble(_bar(link["utilisation"], style.small_cells, colour, style), load)
 
 
 def _busy_colour(is_worst: bool, otherwise: str = "green") -> str:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equal_shares import shares_alike
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.judging import BatchJudge
 from mcm_compiler.levels import load_level
@@ -95,6 +96,10 @@ def _replication(
         return choose_replicas(problem, judge if judged else None)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
+    elif problem.machine is not None and not obstacle:
+        each = problem.num_chips // wanted
+        if not shares_alike(problem.machine, each, wanted):
+            obstacle = f"{wanted} shares of {each} chips are not alike"
     if obstacle and wanted > 1:
         raise CompileError(
             Diagnostic(
@@ -113,8 +118,6 @@ def _obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -
         return "ops are bound to chips of the package"
     if options.forbidden_chips:
         return "some chips are left out, so that links differ"
-    if problem.machine is not None:
-        return f"shares of {quote(target)} are not known to be alike, since it is no ring"
-    if not equal_chips(problem.limits):
+    if not equal_chips(problem):
         return f"the chips of {quote(target)} are not alike to the host and each other"
     return ""

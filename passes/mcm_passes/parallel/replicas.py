@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.equal_shares import equal_shares
 from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
+from mcm_compiler.partition import Budget, Evaluate, Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.replication import PipelineCount, Replication
-from mcm_compiler.target import PackageLimits
 from mcm_passes.exact.ideals import Ideals
+from mcm_passes.mapping.machine.stages import Stages
+from mcm_passes.mapping.models import periods_of
 from mcm_passes.parallel.share_judge import ShareJudge
 from mcm_passes.partitioning.bounds import lower_bound, total_work
 from mcm_passes.partitioning.contiguous_dp import ContiguousDp
@@ -47,13 +49,21 @@ EXACT = Ideals(ideals=20_000, windows=400_000)
 """Finds partitions that are no cuts of one order: of parallel branches, which `dp` divides up to a
 third worse. Within these limits it takes some hundredths of a second, mostly."""
 
+QUICK = Stages(orders=1)
+"""Finds first placements on machines that are no rings."""
+
+QUICK_EVALUATIONS = 2_000
+
 JUDGED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
 as many; of two numbers at least."""
 
 
-def equal_chips(limits: PackageLimits) -> bool:
-    """Whether one partition serves any consecutive chips of the package."""
+def equal_chips(problem: PartitionProblem) -> bool:
+    """Whether one partition serves several shares of consecutive chips of the package."""
+    limits = problem.limits
+    if problem.machine is not None:
+        return len(equal_shares(problem.num_chips, problem.machine)) > 1
     return (
         limits.host_io == "any"
         and len(set(limits.sram_bytes)) <= 1
@@ -74,7 +84,8 @@ def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) 
         judge: the simulator for `problem`; without one the fast model has the word.
     """
     chips = problem.num_chips
-    shares = [_share(problem, chips // each, each) for each in _chips_each(chips)]
+    numbers = equal_shares(chips, problem.machine)
+    shares = [_share(problem, count, each) for count, each in numbers]
     _refine(shares)
     if judge is not None:
         _simulate(shares, judge)
@@ -94,14 +105,6 @@ def on_share(problem: PartitionProblem, chips_each: int, pipelines: int) -> Part
     if chips_each == problem.num_chips and pipelines == 1:
         return problem
     return replace(problem, limits=problem.limits.first(chips_each, pipelines))
-
-
-def _chips_each(chips: int) -> list[int]:
-    """Chips of each pipeline, descending: one entry for each number of pipelines that counts.
-
-    Of the numbers that leave each the same chips only the largest does.
-    """
-    return sorted({chips // count for count in range(1, chips + 1)}, reverse=True)
 
 
 @dataclass
@@ -127,7 +130,7 @@ class _Share:
         """Seconds per inference of the package under the fast model; infinite where unknown."""
         return self.rows[0][0] / self.first.replicas if self.rows else float("inf")
 
-    def offer(self, chip_of: Ints | None, periods: FastPeriods) -> None:
+    def offer(self, chip_of: Ints | None, periods: Evaluate) -> None:
         """Keeps a partition, if it is valid and faster than those that are known."""
         if chip_of is None:
             return
@@ -157,8 +160,11 @@ def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
     share = _Share(replace(first, bound=bound), shared)
-    periods = FastPeriods(shared)
-    found = ContiguousDp().solve(shared, periods, np.random.default_rng(0), Budget())
+    periods, rng = periods_of(shared), np.random.default_rng(0)
+    if shared.machine is None:
+        found = ContiguousDp().solve(shared, periods, rng, Budget())
+    else:
+        found = QUICK.solve(shared, periods, rng, Budget(evaluations=QUICK_EVALUATIONS))
     share.offer(found.chip_of, periods)
     return share
 
@@ -170,7 +176,7 @@ def _refine(shares: list[_Share]) -> None:
         bound_s = share.first.bound_s
         if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
             continue
-        if share.analytic_s <= bound_s * (1.0 + ROOM):
+        if share.analytic_s <= bound_s * (1.0 + ROOM) or share.problem.machine is not None:
             continue
         periods = FastPeriods(share.problem)
         rng = np.random.default_rng(0)

@@ -56,12 +56,17 @@ class Search:
         Time and cancellation count once something was evaluated or offered, so that there is an
         answer.
         """
+        begun = self.evaluations > 0 or self.best is not None
+        if begun and (self.enough or not self.awaited):
+            return 0
+        return max(self._budget.evaluations - self.evaluations, 0)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the search has time, and nobody cancelled it."""
         budget = self._budget
         late = budget.seconds is not None and time.monotonic() - self._start >= budget.seconds
-        begun = self.evaluations > 0 or self.best is not None
-        if begun and (late or self.enough or budget.monitor.cancelled):
-            return 0
-        return max(budget.evaluations - self.evaluations, 0)
+        return not late and not budget.monitor.cancelled
 
     @property
     def enough(self) -> bool:
