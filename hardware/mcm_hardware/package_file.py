@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.toml_description import parse_description
@@ -44,11 +44,12 @@ class PackageFile:
         """The number at a dotted path in SI units; 0 where its table is left out."""
         return float(self.values.get(path, 0.0)) * unit
 
-    def common(self, num_chips: int | None) -> dict[str, Any]:
+    def common(self, num_chips: int | None, *, all_on: bool = False) -> dict[str, Any]:
         """The fields of a `PackageSpec`, by name.
 
         Args:
             num_chips: chips of the package, also those off; None where what says so is at fault.
+            all_on: whether a chip that is off is a fault, since routes need all of them.
 
         Raises:
             CompileError: with one diagnostic per fault: MCM-T002 unknown key, MCM-T003 missing
@@ -58,6 +59,8 @@ class PackageFile:
         """
         listed = self._data.data.get(OVERRIDE_TABLE, [])
         overrides = read_overrides(self.reader, listed, num_chips)
+        if all_on:
+            self._check_all_on(listed)
         self._check_spill()
         if faults := self.reader.faults:
             raise CompileError(faults)
@@ -105,6 +108,15 @@ class PackageFile:
             ),
             storage=StorageWidths(self._storage),
         )
+
+    def _check_all_on(self, listed: object) -> None:
+        message = f"{self.reader.form.subject} has no way around a chip that is off"
+        for index, table in enumerate(
+            cast("list[Any]", listed) if isinstance(listed, list) else []
+        ):
+            if isinstance(table, dict) and cast("dict[str, Any]", table).get("off") is True:
+                hint = "leave `off` out, or describe a smaller package"
+                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, "off"), hint)
 
     def _check_spill(self) -> None:
         spill, has_memory = self.values.get("package.spill"), STREAM_TABLE in self._data.data

@@ -46,7 +46,7 @@ class SmallMesh(ChipsPackage):
     def from_text(cls, name: str, text: str) -> SmallMesh:
         file = PackageFile(name, text, FORM)
         rows, columns = file.values.get("mesh.rows"), file.values.get("mesh.columns")
-        common = file.common(rows * columns if rows and columns else None)
+        common = file.common(rows * columns if rows and columns else None, all_on=True)
         rate = file.number("link.bandwidth_gb_per_s", 1e9)
         delay = file.number("link.latency_us", 1e-6)
         spec = MeshSpec(

@@ -56,6 +56,15 @@ def test_faults_are_those_of_the_family():
     assert codes == {"MCM-T002", "MCM-T003"}
 
 
+def test_a_family_may_need_all_chips():
+    text = TEXT + "[[override]]\nchips = [1]\noff = true\n\n[[override]]\nchips = [2]\nspeed = 2\n"
+    assert faults(text) == [("MCM-T008", "a small mesh has no way around a chip that is off")]
+    # Whatever else an override may be is told once.
+    assert faults("override = 3\n" + TEXT) == [
+        ("MCM-T004", "expected tables [[override]], found a whole number")
+    ]
+
+
 def test_details_have_the_keys_of_the_family():
     details = SmallMesh.from_text("mine", TEXT).details()
     assert details["mesh"] == {"rows": 2, "columns": 3}
