@@ -83,8 +83,8 @@ class MachineLoads(NamedTuple):
 def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> MachineLoads:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
 
-    A tensor goes from its maker to each device that reads it; where another such device lies on
-    the way, and its own route leads on as this one does, it is sent on from there.
+    A tensor goes from its maker to each device that reads it. Where another such device lies on
+    the way, and this route is the one to that and the one on from there, it is sent on from there.
     """
     count = p.num_chips
     copies = clone_copies(p, chip_of)
@@ -149,7 +149,7 @@ def _count_tensors(
             continue
         for i in range(count):
             row = source * devices + readers[i]
-            begin = _sent_on(routes, row, int(readers[i]), stamp, t)
+            begin = _sent_on(routes, source, int(readers[i]), stamp, t)
             _cross(routes, row, begin, p.amount[t, CROSSED], crossed)
         if count and not kind & SENT_ONCE:
             held[source] += p.amount[t, SENT]
@@ -168,14 +168,16 @@ def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Long
 
 
 @njit(cache=True)
-def _sent_on(routes: RouteArrays, row: int, to: int, stamp: Longs, mark: int) -> int:
-    """Behind how many channels of a route the last device lies that reads the tensor as well."""
+def _sent_on(routes: RouteArrays, source: int, to: int, stamp: Longs, mark: int) -> int:
+    """Behind how many channels of a route the last device lies that sends the tensor on."""
+    devices = routes.num_devices
+    row = source * devices + to
     first, end = int(routes.begin[row]), int(routes.end[row])
     for k in range(end - 2, first - 1, -1):
         via = routes.leads_to[routes.channels[k]]
         if via >= 0 and stamp[via] == mark:
-            rest = via * routes.num_devices + to
-            if _leads_on(routes, rest, k + 1, end):
+            there, rest = source * devices + via, via * devices + to
+            if _leads_on(routes, there, first, k + 1) and _leads_on(routes, rest, k + 1, end):
                 return k + 1 - first
     return 0
 

@@ -1,0 +1,69 @@
+"""The fast model of machines counts on each channel what the planned transfers carry over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, permutations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.machine import HOST, Machine
+from mcm_compiler.machine_builder import MachineBuilder
+from mcm_compiler.target import Wire
+from mcm_hardware.transfer_plan import plan_transfers
+from mcm_passes.mapping.machine.evaluation import MachineModel
+from tests.property.test_partition_search import make_problem
+
+DEVICES = 4
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """All devices have links to each other; routes take any way on which links ascend."""
+    pairs = draw(st.permutations(list(permutations(range(DEVICES), 2))))
+    links = MachineBuilder(DEVICES)
+    channel = {pair: links.channel(*pair, 1.0) for pair in pairs}
+    for source, destination in pairs:
+        between = [d for d in range(DEVICES) if d not in (source, destination)]
+        ways = [
+            [channel[hop] for hop in pairwise((source, *middle, destination))]
+            for count in range(len(between) + 1)
+            for middle in permutations(between, count)
+        ]
+        ascending = [way for way in ways if way == sorted(way)]
+        links.route(source, destination, draw(st.sampled_from(ascending)))
+    for device in range(DEVICES):
+        links.route(HOST, device, [links.channel(HOST, device, 1.0)])
+        links.route(device, HOST, [links.channel(device, HOST, 1.0)])
+    return links.machine("drawn", [1 << 30] * DEVICES, [1.0] * DEVICES)
+
+
+@given(
+    machines(),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(3, 9)), min_size=1, max_size=12),
+    st.lists(st.integers(0, DEVICES - 1), min_size=10, max_size=10),
+)
+@settings(max_examples=400, deadline=None)
+def test_channels_carry_what_the_transfers_do(machine, edges, chip_of):
+    problem = make_problem([1] * 10, sorted(set(edges)), chips=DEVICES, routing="strict")
+    problem = replace(problem, machine=machine)
+    wires: list[Wire] = []
+    sizes: dict[str, int] = {}
+    for t, name in enumerate(problem.tensor_names):
+        sizes[name] = int(problem.tensor_bytes[t])
+        maker = int(problem.tensor_producer[t])
+        source = HOST if maker < 0 else chip_of[maker]
+        readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+        ends = sorted({chip_of[unit] for unit in readers.tolist()} - {source})
+        if ends:
+            wires.append(Wire(name, source, tuple(ends)))
+        if maker >= 0 and problem.tensor_to_host[t]:
+            wires.append(Wire(name, source, (HOST,)))
+    carried = np.zeros(machine.num_channels, np.int64)
+    for transfer in plan_transfers(wires, sizes, machine).transfers:
+        route = machine.route(transfer.source, transfer.destination)
+        carried[list(route)] += transfer.size_bytes
+    found = MachineModel(problem).loads(np.array(chip_of, np.int32)).channel_bytes
+    assert found.tolist() == carried.tolist()
