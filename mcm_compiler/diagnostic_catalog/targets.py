@@ -93,10 +93,11 @@ weights, or a target with more memory per chip help.""",
         "MCM-T012",
         "lowered program contradicts itself",
         """\
-The program refers to chips or transfers that do not exist, lets a kernel read what goes to
-another chip, brings a tensor twice, uses more SRAM than a chip has, or holds a time or size that
-is negative, not finite or absurd. It was changed after it was written, or a plug-in's lowering
-is at fault. Compile the model again.""",
+The program refers to chips or transfers that do not exist, sends a tensor where no route leads,
+lets transfers pass each other on in a circle, lets a kernel read what goes to another chip, brings
+a tensor twice, uses more SRAM than a chip has, or holds a time or size that is negative, not finite
+or absurd. It was changed after it was written, or a plug-in's lowering is at fault. Compile the
+model again.""",
     ),
     CatalogEntry(
         "MCM-T013",
