@@ -124,8 +124,8 @@ def write_true_times(path: Path, model: ir.Model, sigma: float, seed: int) -> No
 def periods(model: ir.Model, target: Target, chip_of: Ints) -> tuple[float, float]:
     """Seconds between inferences of a placement, by the fast model and by the simulator."""
     problem = PARTITION_PROBLEM.get(model)
-    judging = required_batch_judging_of(target)
-    judge = judging.batch_judge(model, problem, FUSION_PLAN.get(model).group_names)
+    groups = FUSION_PLAN.get(model).group_names
+    judge = required_batch_judging_of(target).batch_judge(model, problem, groups)
     verdicts = judge.judge(np.array([chip_of], np.int32))
     return evaluate(problem, chip_of).period_s, float(verdicts.period_s[0])
 
