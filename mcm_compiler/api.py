@@ -50,7 +50,7 @@ from mcm_compiler.simulation import SIMULATION, SimulationResult
 from mcm_compiler.staging import StagingFolder, staging
 from mcm_compiler.strictness import reasons_of_claims, reasons_of_verification, unproven
 from mcm_compiler.target import ChipModel, Target, Wire
-from mcm_compiler.target_loading import load_target, without_chips
+from mcm_compiler.target_loading import load_target, with_described_costs, without_chips
 from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
@@ -274,7 +274,9 @@ def _run(
 def _package(target: str | Target, options: CompileOptions) -> Target:
     """The target with the cost model that was asked for, and without forbidden chips."""
     package = load_target(target) if isinstance(target, str) else target
-    if options.cost_model is not None:
+    if options.cost_model is None:
+        package = with_described_costs(package)
+    else:
         package = with_cost_model(package, options.cost_model, user_files(Path()))
     return without_chips(package, options.forbidden_chips)
 

@@ -129,6 +129,14 @@ class TakesCostModel(Protocol):
     """A target whose times may come from another cost model than its own."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
+    def source_text(self) -> str:
+        """Its description."""
+        ...
+
+    @property
     def cost_choice(self) -> CostChoice | None:
         """What was chosen, or None where the target's own model holds."""
         ...

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from mcm_compiler.cluster import ClusterFamily, ClusterTarget
-from mcm_compiler.cost_choice import ReadFile, with_cost_model
+from mcm_compiler.cost_choice import ReadFile, TakesCostModel, with_cost_model
 from mcm_compiler.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machine import MachineError
@@ -16,6 +16,8 @@ from mcm_compiler.machine_refusal import refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily, machine_of
 from mcm_compiler.toml_description import parse_description, read_description
+
+T = TypeVar("T")
 
 Package = Target | ClusterTarget
 """Whatever has a name among the targets: a package of chips, or a cluster."""
@@ -34,7 +36,8 @@ def load_package(name_or_path: str) -> Package:
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
         make = TARGETS.get(name_or_path)
-        return _checked(lambda: cast("Package", make()), name_or_path)
+        package = _checked(lambda: cast("Package", make()), name_or_path)
+        return with_described_costs(package)
     text = read_description(name_or_path)
     return package_from_text(path.stem, text, name_or_path, user_files(path.parent))
 
@@ -166,6 +169,23 @@ def package_from_text(
         raise CompileError(
             [d if d.code in _PLACED else replace(d, at=where) for d in error.diagnostics]
         ) from error
+
+
+def with_described_costs(package: T) -> T:
+    """The target with the cost model that its description names, where it was made without.
+
+    Raises:
+        CompileError: as `with_cost_model`; such a cost model may name no files.
+    """
+    if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
+        return package
+    description = parse_description(package.name, package.source_text)
+    text = cost_model_text(description)
+    return package if text is None else cast("T", _described(package, text))
+
+
+def _described(package: Any, text: str) -> Any:
+    return with_cost_model(package, text, user_files(None))
 
 
 _PLACED = ("MCM-C004", "MCM-C005", "MCM-C008")

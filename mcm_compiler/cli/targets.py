@@ -66,13 +66,15 @@ def show(target: str, toml: bool, plugin: tuple[Path, ...], output_format: str) 
 def validate(file: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     """Say whether a description is right, or everything that is wrong with it."""
     from mcm_compiler.cli.show import show_json
+    from mcm_compiler.cost_files import user_files
     from mcm_compiler.report.printable import printable
     from mcm_compiler.target_loading import package_from_text
     from mcm_compiler.toml_description import read_description
 
     load_plugins(plugin)
     place = str(file)
-    target = package_from_text(file.stem, read_description(place), place=place)
+    beside = user_files(file.parent)
+    target = package_from_text(file.stem, read_description(place), place, beside)
     if output_format == "json":
         show_json({"file": place, "valid": True, **_summary(target)})
     else:

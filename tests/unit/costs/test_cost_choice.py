@@ -12,9 +12,11 @@ import onnx
 import onnx.parser
 import onnx_ir as ir
 import pytest
+from click.testing import CliRunner
 
 from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.api import run_passes
+from mcm_compiler.cli.main import cli
 from mcm_compiler.cost import CostModel, KnowsViews, NodeCost
 from mcm_compiler.cost_choice import CostBasis, CostModelMaker, choose_cost_model, with_cost_model
 from mcm_compiler.cost_files import MAX_COST_FILE_BYTES, user_files, with_cost_model_text
@@ -397,3 +399,32 @@ def test_choices_of_equal_text_and_files_are_equal(tmp_path: Path) -> None:
     assert first == second
     assert hash(first) == hash(second)
     assert first != replace(second, stored={})
+
+
+def test_a_target_in_memory_is_compiled_with_the_cost_model_that_its_description_names(
+    tmp_path: Path,
+) -> None:
+    from mcm_compiler.artifact.check import check_folder
+    from mcm_hardware.ring_target import RingTarget
+
+    target = RingTarget.from_text("mine", MCM4 + '\n[cost]\nmodel = "flat{ microseconds = 2 }"\n')
+    options = CompileOptions(replicas=1, chips=2, inferences=8)
+    result = compile_model("zoo:bert-tiny", target, options, output=tmp_path / "out")
+    assert result.partition is not None
+    assert result.partition.cost_model == "flat"
+    found = check_folder(tmp_path / "out", seeds=(0,))
+    assert found.diagnostics == ()
+    assert found.holds
+    text = (tmp_path / "out" / "target.toml").read_text()
+    assert text.endswith('model = "flat{microseconds=2.0}"\n')
+
+
+def test_targets_show_and_validate_know_the_key(tmp_path: Path) -> None:
+    path = str(described(write(tmp_path), '[cost]\nmodel = "table{file=times.csv}"'))
+    shown = CliRunner().invoke(cli, ["targets", "show", path])
+    assert "table{file=cost_model.file.csv}" in shown.stdout
+    assert CliRunner().invoke(cli, ["targets", "validate", path]).exit_code == 0
+    (tmp_path / "times.csv").write_text("kernel,seconds\na,-1\n")
+    refused = CliRunner().invoke(cli, ["targets", "validate", path])
+    assert refused.exit_code == 1
+    assert "MCM-C005" in refused.stderr
