@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol, cast
 
 import onnx_ir as ir
 
+from mcm_compiler import spec_text
 from mcm_compiler.cluster import ClusterTarget
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.parallel_plan import Objective, ParallelPlan
+from mcm_compiler.registry import PLANNERS
 from mcm_compiler.target import Target
-
-Search = Literal["dqn", "exact"]
-"""Deep Q-learning, held against exact methods; or those alone, which are quicker here."""
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a user can ask of a plan.
+    """What a user can ask of a plan, whoever makes it; what only some planners know is theirs.
 
     Attributes:
         training: plan a step of training, with gradients and optimiser state.
         objective: see `mcm_compiler.parallel_plan.Objective`.
-        search: see `Search`.
         seed: of everything random.
         data: replicas of the model; None to choose.
         operator: devices that ops are divided over; None to choose.
@@ -32,7 +30,6 @@ class PlanOptions:
         micro_batches: micro-batches of a step.
         optimizer: whose state is held in training.
         shards: `PATTERN=DIM` each: variables that are to be divided so, or kept whole with -1.
-        linkage: whether linkage groups are decided at once.
 
     Raises:
         CompileError: MCM-U004 with one diagnostic per value out of range.
@@ -40,7 +37,6 @@ class PlanOptions:
 
     training: bool = False
     objective: Objective = "cost"
-    search: Search = "dqn"
     seed: int = 0
     data: int | None = None
     operator: int | None = None
@@ -48,7 +44,6 @@ class PlanOptions:
     micro_batches: int = 16
     optimizer: str = "adam"
     shards: tuple[str, ...] = ()
-    linkage: bool = True
 
     def __post_init__(self) -> None:
         numbers = {
@@ -105,7 +100,13 @@ class PlanResult:
 
 
 class Planner(Protocol):
-    """Makes plans; found by name through the entry points of `mcm_compiler.planners`."""
+    """Makes plans: a frozen dataclass whose fields are its options.
+
+    Found by name through the entry points of `mcm_compiler.planners`.
+    """
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def summary(self) -> str: ...
@@ -168,3 +169,18 @@ class Planner(Protocol):
             CompileError: as `annotated`.
         """
         ...
+
+
+def planner_of(text: str, *further: tuple[str, str]) -> Planner:
+    """The registered planner that a text such as `auto-map{search=exact}` stands for.
+
+    Args:
+        text: its text form.
+        further: more options, by name.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+    """
+    spec = spec_text.parse_one(text)
+    spec = spec_text.Spec(spec.name, (*spec.options, *further))
+    return cast("Planner", spec_text.instantiate(PLANNERS.get(spec.name), spec))

@@ -30,11 +30,13 @@ class Registration(Generic[T]):
         name: as the user types it.
         origin: the distribution or file it comes from.
         load: imports and returns it.
+        module: that an entry point names; empty for what registers itself.
     """
 
     name: str
     origin: str
     load: Callable[[], T]
+    module: str = ""
 
 
 class Registry(Generic[T]):
@@ -71,6 +73,12 @@ class Registry(Generic[T]):
         self._insert(Registration(name, origin, lambda: component))
         if _loading is not None:
             _loading.added.append((self, name))
+
+    def is_entry_of(self, name: str, module: str) -> bool:
+        """Whether an entry point names a component of this module so."""
+        self._scan()
+        found = self._registered.get(name)
+        return found is not None and found.module == module
 
     def remove(self, name: str) -> None:
         """Takes a component out again; a name that is not registered is ignored."""
@@ -121,7 +129,8 @@ class Registry(Generic[T]):
             return
         for entry in importlib.metadata.entry_points(group=self.group):
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
-            self._insert(Registration(entry.name, origin, cast("Callable[[], T]", entry.load)))
+            load = cast("Callable[[], T]", entry.load)
+            self._insert(Registration(entry.name, origin, load, entry.module))
         for registration in self._more():
             self._insert(registration)
         # Only now: a name that is taken twice is a fault of every look, not of the first alone.
@@ -215,8 +224,7 @@ def register_strategy(cls: type[T]) -> type[T]:
 
 def register_level(level: T) -> T:
     """Registers a `Level` under its name; called with the level, which it returns."""
-    LEVELS.add(cast("Any", level).name, level, _current_plugin or "this process")
-    return level
+    return _by_name(LEVELS, cast("Any", level).name)(level)
 
 
 def register_planner(cls: type[T]) -> type[T]:
@@ -268,14 +276,15 @@ def register_problem_model(name: str) -> Callable[[T], T]:
 
 
 def _by_its_name(registry: Registry[Any], cls: type[T]) -> type[T]:
-    registry.add(cast("Any", cls).name, cls, _current_plugin or cls.__module__)
-    return cls
+    return _by_name(registry, cast("Any", cls).name)(cls)
 
 
 def _by_name(registry: Registry[Any], name: str) -> Callable[[T], T]:
     def register(component: T) -> T:
-        origin = _current_plugin or str(getattr(component, "__module__", "this process"))
-        registry.add(name, component, origin)
+        module = str(getattr(component, "__module__", "this process"))
+        # A file may be installed and have its decorators: the entry point has led here, then.
+        if not registry.is_entry_of(name, module):
+            registry.add(name, component, _current_plugin or module)
         return component
 
     return register

@@ -42,6 +42,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Divide ops as a plan of mcmc parallelize says, before anything else.",
     ),
     click.option(
+        "--planner", default=None, metavar="NAME{...}",
+        help="The same with a plan that this planner makes now.",
+    ),
+    click.option(
         "-O", "level", type=parse_level, default=None, metavar="LEVEL",
         help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator; "
         "or a name of mcmc strategies, or a TOML file.",
@@ -131,6 +135,7 @@ def compile_options(function: F) -> F:
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
         passes: str | None,
         plan: str | None,
+        planner: str | None,
         level: int | str | None,
         partitioner: str | None,
         cost_model: str | None,
@@ -150,6 +155,11 @@ def compile_options(function: F) -> F:
         test_data: bool | None,
         **rest: Any,
     ) -> Any:
+        if planner is not None:
+            from mcm_compiler.one_thread import use_one_thread
+
+            # Before NumPy is imported: planners that learn do so reproducibly.
+            use_one_thread()
         from mcm_compiler import spec_text
         from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 
@@ -157,8 +167,11 @@ def compile_options(function: F) -> F:
             raise click.UsageError("--repair-assignment needs --assignment")
         if assignment is not None and partitioner is not None:
             raise click.UsageError("--assignment takes no --partitioner")
-        if plan is not None:
-            first = f"apply_plan{{file={spec_text.print_value(plan)}}}"
+        if plan is not None and planner is not None:
+            raise click.UsageError("--plan takes no --planner")
+        if (given_plan := plan or planner) is not None:
+            option = "file" if plan is not None else "planner"
+            first = f"apply_plan{{{option}={spec_text.print_value(given_plan)}}}"
             passes = f"{first},{passes or DEFAULT_PIPELINE}"
         load_plugins(plugin)
         given: dict[str, Any] = {

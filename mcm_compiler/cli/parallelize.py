@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.old_spellings import old_spelling
 from mcm_compiler.cli.parameters import (
     COST_MODEL,
     FILE,
@@ -25,7 +26,10 @@ from mcm_compiler.cli.show import show_json, show_table
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from mcm_compiler.diagnostics import Diagnostic
     from mcm_compiler.planning import Planner, PlanResult
+
+DEFAULT_PLANNER = "auto-map"
 
 DEGREE = click.IntRange(1, 1 << 20)
 
@@ -45,12 +49,13 @@ LISTED = 40
     help="Least seconds, or most divided variables as in the Auto-MAP paper.",
 )
 @click.option(
-    "--search",
-    type=click.Choice(["dqn", "exact"]),
-    default="dqn",
+    "--planner",
+    default=DEFAULT_PLANNER,
     show_default=True,
-    help="Deep Q-learning held against exact methods, or those alone.",
+    metavar="NAME{...}",
+    help="Who plans, with its options, such as 'auto-map{search=exact}'.",
 )
+@click.option("--search", default=None, hidden=True)
 @click.option("--data", type=DEGREE, default=None, help="Replicas of the model.")
 @click.option("--operator", type=DEGREE, default=None, help="Devices that ops are divided over.")
 @click.option("--stages", type=DEGREE, default=None, help="Stages of the pipeline.")
@@ -69,12 +74,7 @@ LISTED = 40
     metavar="PATTERN=DIM",
     help="Divide the variables of this name so, or keep them whole with -1. Repeatable.",
 )
-@click.option(
-    "--linkage/--no-linkage",
-    default=True,
-    show_default=True,
-    help="Decide linked dimensions at once, or one at a time.",
-)
+@click.option("--linkage/--no-linkage", default=None, hidden=True)
 @click.option(
     "--why",
     "why",
@@ -117,14 +117,15 @@ def command(
     target: str,
     training: bool,
     objective: Any,
-    search: Any,
+    planner: str,
+    search: str | None,
     data: int | None,
     operator: int | None,
     stages: int | None,
     micro_batches: int,
     optimizer: str,
     shards: tuple[str, ...],
-    linkage: bool,
+    linkage: bool | None,
     why: tuple[str, ...],
     given: Path | None,
     output: Path | None,
@@ -153,8 +154,7 @@ def command(
     from mcm_compiler.cost_choice import with_cost_model
     from mcm_compiler.cost_files import user_files
     from mcm_compiler.parallel_plan import check_plan, read_plan
-    from mcm_compiler.planning import PlanOptions, PlanResult
-    from mcm_compiler.registry import PLANNERS
+    from mcm_compiler.planning import PlanOptions, PlanResult, planner_of
     from mcm_compiler.target_loading import load_package
 
     load_plugins(plugin)
@@ -164,15 +164,15 @@ def command(
         if path is not None:
             refuse_existing_model(path, force)
     options = PlanOptions(
-        training, objective, search, seed, data, operator, stages, micro_batches, optimizer,
-        shards, linkage,
-    )  # fmt: skip
-    planner = cast("Planner", PLANNERS.get("auto-map")())
+        training, objective, seed, data, operator, stages, micro_batches, optimizer, shards
+    )
+    old = _old_options(planner, search, linkage)
+    made = planner_of(planner, *(option for option, _ in old))
     package = load_package(target)
     if cost_model is not None:
         package = with_cost_model(package, cost_model, user_files(Path()))
     imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
-    planner.prepare(imported)
+    made.prepare(imported)
     plan = None
     if given is not None:
         plan = read_plan(given)
@@ -182,15 +182,32 @@ def command(
             tensor, _, dim = wanted.rpartition(".")
             if not tensor or not dim.isdecimal():
                 raise click.BadParameter(f"{wanted!r} is not TENSOR.DIM", param_hint="--why")
-            click.echo(planner.why(imported, tensor, int(dim), operator or 2, plan))
+            click.echo(made.why(imported, tensor, int(dim), operator or 2, plan))
         return
     if plan is not None:
         result = PlanResult(plan)
     else:
-        result = planner.plan(imported, model, package, options, _tell)
-    _write(planner, imported, result, output, annotated, sharded)
+        result = made.plan(imported, model, package, options, _tell)
+    _write(made, imported, result, output, annotated, sharded)
     _show(result, output_format)
-    show_diagnostics([*notes, *result.diagnostics])
+    show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])
+
+
+def _old_options(
+    planner: str, search: str | None, linkage: bool | None
+) -> list[tuple[tuple[str, str], Diagnostic]]:
+    """Options that were those of the verb: each as the planner's, and the note about it."""
+    given = {
+        f"--search {search}": ("search", search),
+        "--linkage" if linkage else "--no-linkage": ("linkage", str(linkage).lower()),
+    }
+    asked = {"search": search, "linkage": linkage}
+    name = planner.partition("{")[0].strip()
+    return [
+        ((option, str(value)), old_spelling(flag, f"--planner '{name}{{{option}={value}}}'"))
+        for flag, (option, value) in given.items()
+        if asked[option] is not None
+    ]
 
 
 def _tell(line: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.old_spellings import old_spelling
 from mcm_compiler.cli.parameters import (
     FILE,
     SEED,
@@ -22,7 +23,6 @@ from mcm_compiler.cli.parameters import (
 from mcm_compiler.report.printable import printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.diagnostics import Diagnostic
     from mcm_compiler.training import Trainer, TrainingProgress, TrainingResult
 
 LINES_PER_PHASE = 20
@@ -36,9 +36,12 @@ OLD_OPTIONS = (
 
 def _old_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in OLD_OPTIONS:
-        flag = f"--{name.replace('_', '-')}"
-        function = click.option(flag, name, default=None, hidden=True)(function)
+        function = click.option(_flag(name), name, default=None, hidden=True)(function)
     return function
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @click.command(cls=Verb)
@@ -93,7 +96,9 @@ def command(
     with _progress() as tell:
         found = made.train(TrainingRequest(output, seed, resume), tell)
     _show(found, output_format)
-    show_diagnostics([_old_spelling(name, value) for name, value in given.items()])
+    show_diagnostics(
+        old_spelling(_flag(name), f"--set {name}={value}") for name, value in given.items()
+    )
 
 
 def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
@@ -104,19 +109,6 @@ def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *settings))
     return cast("Trainer", spec_text.instantiate(TRAINERS.get(spec.name), spec))
-
-
-def _old_spelling(name: str, value: str) -> Diagnostic:
-    from mcm_compiler.diagnostics import Diagnostic, Severity
-
-    flag = f"--{name.replace('_', '-')}"
-    return Diagnostic(
-        "MCM-U007",
-        f"{flag} is the old spelling of an option of trainers, and goes with the next release",
-        at=f"option {flag}",
-        hint=f"write --set {name}={value}",
-        severity=Severity.NOTE,
-    )
 
 
 def _show(found: TrainingResult, output_format: str) -> None:

@@ -1,4 +1,4 @@
-"""The pass `apply_plan`: a plan of `mcmc parallelize` put to work."""
+"""The pass `apply_plan`: a plan of `mcmc parallelize`, or of a planner asked now, put to work."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.parallel_plan import check_plan, read_plan
+from mcm_compiler.parallel_plan import ParallelPlan, check_plan, read_plan
 from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.planning import PlanOptions, planner_of
 from mcm_compiler.sharding import APPLIED_PLAN, AppliedPlan
 from mcm_passes.parallel.plan_application import planned_classes
 from mcm_passes.parallel.plannable import make_plannable
@@ -23,30 +24,54 @@ class ApplyPlan(Pass):
     It comes first, since a plan speaks of the model as it was given.
 
     Attributes:
-        file: path of the plan.
+        file: path of the plan; empty where a planner makes it.
+        planner: text form of the planner that makes it; empty where it is in a file.
+        operator: devices over which a planner is to divide ops; None lets it choose.
+
+    Raises:
+        ValueError: if there is neither a file nor a planner, or both.
     """
 
     name: ClassVar[str] = "apply_plan"
     summary: ClassVar[str] = "divide ops over chips as a plan of mcmc parallelize says"
     provides: ClassVar[tuple[AnyKey, ...]] = (APPLIED_PLAN,)
 
-    file: str
+    file: str = ""
+    planner: str = ""
+    operator: int | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.file) == bool(self.planner):
+            raise ValueError("it takes either file or planner")
+        if self.file and self.operator is not None:
+            raise ValueError("operator is for a planner, and file is given")
 
     def run(self, model: ir.Model, context: PassContext) -> None:
         """Sets `APPLIED_PLAN`.
 
         Raises:
-            CompileError: MCM-S020 to MCM-S022 for the file, MCM-S061 and MCM-S062 for what cannot
-                be divided.
+            CompileError: MCM-S020 to MCM-S022 for the file, MCM-U001 to MCM-U003 for the planner's
+                text, MCM-S061 and MCM-S062 for what cannot be divided, and as the planner.
         """
         storage_bytes = context.target.cost_model().storage_bytes
-        plan = read_plan(Path(self.file))
+        made_by = self.file or f"planner '{self.planner}'"
+        plan = read_plan(Path(self.file)) if self.file else self._made(model, context)
         make_plannable(model)
-        check_plan(plan, model, self.file)
-        classes, partitioned = planned_classes(model, plan, self.file)
+        check_plan(plan, model, made_by)
+        classes, partitioned = planned_classes(model, plan, made_by)
         sizes = {name: storage_bytes(v) for name, v in model.graph.initializers.items()}
         made = shard_graph(model, classes, partitioned, plan.degrees.operator)
         operators = tuple(
             replace(o, weight_bytes=sizes.get(o.weight, o.weight_bytes)) for o in made.operators
         )
         APPLIED_PLAN.set(model, AppliedPlan(plan, operators, made.tensors))
+
+    def _made(self, model: ir.Model, context: PassContext) -> ParallelPlan:
+        planner = planner_of(self.planner)
+        planner.prepare(model)
+        options = PlanOptions(seed=context.options.seed, operator=self.operator)
+        name = model.graph.name or "model"
+        result = planner.plan(model, name, context.target, options, context.progress)
+        for found in result.diagnostics:
+            context.report(found)
+        return result.plan

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.cli.main import cli
+from mcm_compiler.options import DEFAULT_PIPELINE
 
 MODEL = "zoo:gpt2-tiny"
+EXACT = ("--planner", "auto-map{search=exact}")
 
 
 def mcmc(*arguments):
@@ -24,7 +26,7 @@ def mcmc(*arguments):
 def plan(tmp_path_factory):
     """A plan that divides ops over two chips, made without learning."""
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact")
+    asked = ("--target", "mcm4", "--operator", "2", *EXACT)
     result = mcmc(
         "parallelize", MODEL, *asked, "--objective", "paper-count", "-o", path, "--format", "json"
     )
@@ -135,7 +137,7 @@ def test_mcm_s062_two_dimensions_that_meet(workspace):
     path, made = workspace / "net.onnx", workspace / "plan.json"
     opsets = [onnx.helper.make_opsetid("", 18)]
     onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=opsets), path)
-    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact")
+    asked = ("--target", "mcm4", "--operator", "2", *EXACT)
     assert mcmc("parallelize", path, *asked, "-o", made).exit_code == 0
     data = json.loads(made.read_text())
     data["variables"] = {"v": {"dim": 0}, "w": {"dim": 0}}
@@ -157,7 +159,7 @@ def test_mcm_s062_two_dimensions_that_meet(workspace):
     ],
 )
 def test_what_cannot_be_is_refused(arguments, code):
-    asked = ("--target", "mcm4", "--operator", "2", "--search", "exact", *arguments)
+    asked = ("--target", "mcm4", "--operator", "2", *EXACT, *arguments)
     result = mcmc("parallelize", MODEL, *asked)
     assert result.exit_code == 1
     assert code in result.stderr
@@ -181,7 +183,7 @@ def test_why_shows_the_way(plan):
 def test_the_cost_objective_divides_attention_as_megatron_does():
     """Projections to queries, keys and values by columns, and the one after them by rows."""
     model = "zoo:gpt2-tiny{hidden=256,heads=4,intermediate=1024}"
-    asked = ("--target", "mcm4", "--operator", "4", "--search", "exact", "--format", "json")
+    asked = ("--target", "mcm4", "--operator", "4", *EXACT, "--format", "json")
     result = mcmc("parallelize", model, *asked, "--objective", "cost")
     assert result.exit_code == 0, result.output
     dims = {name: v["dim"] for name, v in json.loads(result.stdout)["variables"].items()}
@@ -201,7 +203,7 @@ def test_mcm_s063_why_of_what_is_not_there():
 
 def test_a_cluster_is_planned_for_in_all_combinations():
     model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=8}"
-    asked = ("--target", "config-a", "--training", "--search", "exact", "--format", "json")
+    asked = ("--target", "config-a", "--training", *EXACT, "--format", "json")
     result = mcmc("parallelize", model, *asked)
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
@@ -240,3 +242,66 @@ def test_mcm_s064_degrees_that_a_cluster_does_not_have():
     result = mcmc("parallelize", MODEL, "--target", "config-a", "--operator", "3")
     assert result.exit_code == 1
     assert "MCM-S064" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("--search", "exact"), "auto-map{search=exact}"),
+        (("--search", "exact", "--no-linkage"), "auto-map{search=exact,linkage=false}"),
+    ],
+)
+def test_old_spellings_plan_the_same_and_tell_the_new_ones(old, new):
+    asked = ("parallelize", MODEL, "--target", "mcm4", "--operator", "2", "--format", "json")
+    before, now = mcmc(*asked, *old), mcmc(*asked, "--planner", new)
+    assert (before.exit_code, now.exit_code) == (0, 0), before.output
+    assert before.stdout == now.stdout
+    assert before.stderr.count("note[MCM-U007]") == len([o for o in old if o.startswith("--")])
+    assert "write --planner 'auto-map{search=exact}'" in before.stderr
+    assert "MCM-U007" not in now.stderr
+
+
+@pytest.mark.parametrize(
+    ("planner", "code", "part"),
+    [
+        ("auto-mop", "MCM-U003", "did you mean auto-map?"),
+        ("auto-map{search=luck}", "MCM-U002", "'luck' is not one of dqn, exact"),
+        ("auto-map{luck=1}", "MCM-U002", "its options: linkage, search"),
+        ("auto-map{", "MCM-U001", "expected an option name"),
+    ],
+)
+def test_planners_that_are_not(planner, code, part):
+    result = mcmc("parallelize", MODEL, "--target", "mcm4", "--planner", planner)
+    assert result.exit_code == 1
+    assert f"error[{code}]" in result.stderr
+    assert part in result.stderr
+
+
+def test_a_planner_plans_within_a_compile(workspace):
+    """The same plan as in two steps; the folder is proven either way."""
+    plan, apart, together = (workspace / name for name in ("p.json", "apart", "together"))
+    asked = ("--target", "mcm4", "--operator", "2", *EXACT, "--objective", "cost", "-o", plan)
+    assert mcmc("parallelize", MODEL, *asked).exit_code == 0
+    options = ("--target", "mcm4", "--partitioner", "dp", "--seed", "0")
+    assert mcmc("compile", MODEL, *options, "--plan", plan, "-o", apart).exit_code == 0
+    first = 'apply_plan{planner="auto-map{search=exact}",operator=2}'
+    passes = f"{first},{DEFAULT_PIPELINE}"
+    result = mcmc("compile", MODEL, *options, "--passes", passes, "-o", together)
+    assert result.exit_code == 0, result.output
+    chips = sorted(path.name for path in apart.glob("chip_*"))
+    assert chips == sorted(path.name for path in together.glob("chip_*"))
+    assert all((apart / n).read_bytes() == (together / n).read_bytes() for n in chips)
+    assert check_folder(together, seeds=(0,)).holds
+
+
+@pytest.mark.parametrize("options", ["", "{file=a,planner=auto-map}", "{file=a,operator=2}"])
+def test_a_plan_comes_from_a_file_or_a_planner(options):
+    result = mcmc("opt", MODEL, "--target", "mcm4", "--passes", f"apply_plan{options}")
+    assert result.exit_code == 1
+    assert "error[MCM-U002]" in result.stderr
+
+
+def test_a_plan_and_a_planner_exclude_each_other(plan):
+    result = mcmc("compile", MODEL, "--plan", plan[0], "--planner", "auto-map")
+    assert result.exit_code == 2
+    assert "--plan takes no --planner" in result.stderr

@@ -19,6 +19,7 @@ MCMC = Path(sys.executable).with_name("mcmc")
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EXAMPLE = EXAMPLES / "count_ops.py"
 COSTS = EXAMPLES / "memory_bound.py"
+ACME = Path(__file__).parents[1] / "acme_passes" / "acme_passes"
 LAYERS = 6
 WIDTH = 32
 
@@ -200,7 +201,8 @@ def test_installed_cost_model_refuses_with_its_own_diagnostic(folder: Path, acme
 
 
 def test_a_planner_takes_the_cost_model_too(folder: Path) -> None:
-    plan = ("parallelize", "model.onnx", "--target", "mcm4", "--search", "exact", "--operator", "1")
+    plan = ("parallelize", "model.onnx", "--target", "mcm4", "--planner", "auto-map{search=exact}",
+            "--operator", "1")  # fmt: skip
     slow = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0.001}")
     seconds: list[float] = []
     for more in ((), slow):
@@ -208,3 +210,127 @@ def test_a_planner_takes_the_cost_model_too(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         seconds.append(min(e["seconds"] for e in json.loads(done.stdout)["estimates"]))
     assert seconds[1] > 100 * seconds[0]
+
+
+@pytest.fixture
+def mine(folder: Path) -> dict[str, Path]:
+    """The strategy and the planner of the distribution as files of another name."""
+    files: dict[str, Path] = {}
+    for stem in ("even", "largest"):
+        text = (ACME / f"{stem}.py").read_text(encoding="utf-8")
+        files[stem] = folder / f"my_{stem}.py"
+        files[stem].write_text(text.replace("acme_", "my_"), encoding="utf-8")
+    return files
+
+
+def test_a_strategy_in_one_file_compiles_and_checks(folder: Path, mine: dict[str, Path]) -> None:
+    plugin = ("--plugin", mine["even"])
+    listed = mcmc("strategies", *plugin, "--format", "json", cwd=folder)
+    rows = {row["name"]: row for row in json.loads(listed.stdout)["strategies"]}
+    assert rows["my_even"]["origin"] == str(mine["even"])
+    options = ("--target", "mcm4", *plugin, "--partitioner", "my_even{max_chips=2}",
+               "--replicas", "1", "-o", "my_even_out", "--format", "json")  # fmt: skip
+    done = mcmc("compile", "model.onnx", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["strategy"] == "my_even{max_chips=2}"
+    assert report["chips_used"] <= 2
+    # What was found is proven without what found it.
+    assert mcmc("check", "my_even_out", cwd=folder).returncode == 0
+
+
+def test_a_strategy_in_one_file_is_a_member_of_a_portfolio(
+    folder: Path, mine: dict[str, Path]
+) -> None:
+    options = ("--target", "mcm4", "--plugin", mine["even"], "--replicas", "1",
+               "--partitioner", 'portfolio{members="my_even;dp"}',
+               "-o", "in_portfolio", "--format", "json")  # fmt: skip
+    done = mcmc("compile", "model.onnx", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["strategy"] == "portfolio{members=my_even;dp}"
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_planner_plans_and_its_plan_compiles(
+    folder: Path, mine: dict[str, Path], acme: str, installed: bool
+) -> None:
+    name = "acme_largest" if installed else "my_largest"
+    plugin = () if installed else ("--plugin", mine["largest"])
+    asked = ("--target", "mcm4", "--planner", f"{name}{{dim=0}}", *plugin)
+    plan, out, at_once = (f"{name}{end}" for end in (".json", "_out", "_at_once"))
+    done = mcmc("parallelize", "model.onnx", *asked, "-o", plan, "--format", "json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["degrees"] == {"data": 1, "operator": 2, "pipeline": 1}
+    assert shown["variables"] == {"w0": {"dim": 0}}
+    options = ("--target", "mcm4", "--partitioner", "dp")
+    assert mcmc("compile", "model.onnx", *options, "--plan", plan, "-o", out, cwd=folder
+                ).returncode == 0  # fmt: skip
+    # The planner of a compile is the one of the plan.
+    done = mcmc("compile", "model.onnx", *asked, "--partitioner", "dp", "-o", at_once, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    chips = sorted(path.name for path in (folder / out).glob("chip_*"))
+    assert len(chips) >= 2
+    for chip in chips:
+        assert (folder / out / chip).read_bytes() == (folder / at_once / chip).read_bytes()
+    assert mcmc("check", at_once, cwd=folder).returncode == 0
+
+
+def test_a_planner_refuses_with_its_own_diagnostic(folder: Path, mine: dict[str, Path]) -> None:
+    asked = ("--target", "mcm4", "--planner", "my_largest", "--plugin", mine["largest"])
+    done = mcmc("parallelize", "model.onnx", *asked, "--training", cwd=folder)
+    assert done.returncode == 1
+    assert "error[ACME-003]: acme_largest plans no training" in done.stderr.replace("my_", "acme_")
+
+
+def test_a_file_that_is_installed_as_well_is_told_with_both_origins(
+    folder: Path, acme: str
+) -> None:
+    done = mcmc("strategies", "--plugin", ACME / "even.py", cwd=folder)
+    assert done.returncode == 1
+    assert "error[MCM-X001]" in done.stderr
+    assert f"at: {acme} and {ACME / 'even.py'}" in done.stderr
+
+
+FAMILY = """
+from mcm_compiler import register_target, register_target_family
+from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
+
+
+class MyRing:
+    def __init__(self, name, text):
+        self.source_text = text
+        self._ring = TARGET_FAMILIES.get("ring")(name, text.replace('"my_packages"', '"ring"'))
+
+    def __getattr__(self, name):
+        return getattr(self._ring, name)
+
+
+register_target_family("my_packages")(MyRing)
+
+
+@register_target("my_mcm4")
+def my_mcm4():
+    return MyRing("my_mcm4", TARGETS.get("mcm4")().source_text.replace('"ring"', '"my_packages"'))
+"""
+
+
+def test_a_family_in_one_file_is_known_to_every_verb(folder: Path) -> None:
+    (folder / "family.py").write_text(FAMILY)
+    plugin = ("--plugin", "family.py")
+    done = mcmc("targets", *plugin, cwd=folder)
+    assert "my_mcm4" in done.stdout
+    done = mcmc("targets", "show", *plugin, "my_mcm4", "--toml", cwd=folder)
+    assert 'family = "my_packages"' in done.stdout
+    (folder / "my.toml").write_text(done.stdout)
+    assert mcmc("targets", "validate", *plugin, "my.toml", cwd=folder).returncode == 0
+    options = (*plugin, "--target", "my_mcm4", "-O1", "-o", "family_out")
+    done = mcmc("compile", "model.onnx", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for verb in ("check", "simulate", "report"):
+        done = mcmc(verb, *plugin, "family_out", cwd=folder)
+        assert done.returncode == 0, done.stderr
+    done = mcmc("check", "family_out", cwd=folder)
+    assert done.returncode == 1
+    assert "unknown target family 'my_packages'" in done.stderr
+    assert "--plugin" in done.stderr

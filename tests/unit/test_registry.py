@@ -271,3 +271,22 @@ def test_two_plugins_of_one_file_name_do_not_mix(tmp_path: Path, added_passes: l
         load_plugin(path)
     assert typing.get_type_hints(PASSES.get("shout_one"))["size"] is int
     assert typing.get_type_hints(PASSES.get("shout_two"))["size"] is float
+
+
+def test_a_module_may_be_an_entry_point_and_have_its_decorator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PLUGIN.replace("{tag}", "both")
+    (tmp_path / "acme_both.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = [importlib.metadata.EntryPoint("shout_both", "acme_both:Shout", "g")]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    passes = Registry[Any]("g", "pass")
+    monkeypatch.setattr(registry_module, "PASSES", passes)
+    assert passes.get("shout_both").summary == "does nothing, loudly"
+    assert [r.origin for r in passes.registrations()] == ["acme_both:Shout"]
+    # The file itself is another origin.
+    with pytest.raises(CompileError) as caught:
+        load_plugin(tmp_path / "acme_both.py")
+    assert _code(caught) == "MCM-X001"
+    assert f"acme_both:Shout and {tmp_path / 'acme_both.py'}" in str(caught.value)

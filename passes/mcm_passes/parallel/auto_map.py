@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.parallel_plan import ParallelPlan, check_plan
 from mcm_compiler.planning import PlanOptions, PlanResult
 from mcm_compiler.target import Target
+from mcm_passes.parallel.auto_map_options import AutoMapOptions, Search
 from mcm_passes.parallel.cluster_plan import plan_for_cluster
 from mcm_passes.parallel.plan_annotation import annotate_plan
 from mcm_passes.parallel.plan_application import planned_classes
@@ -25,10 +26,20 @@ from mcm_passes.sharding.provenance import explain
 from mcm_passes.sharding.variables import trainable_variables
 
 
+@dataclass(frozen=True)
 class AutoMap:
-    """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.planning`."""
+    """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.planning`.
 
+    Attributes:
+        search: `dqn` for deep Q-learning held against exact methods, `exact` for those alone.
+        linkage: whether linked dimensions are decided at once, or one at a time.
+    """
+
+    name: ClassVar[str] = "auto-map"
     summary: ClassVar[str] = "data, operator and pipeline parallelism by linkage groups"
+
+    search: Search = "dqn"
+    linkage: bool = True
 
     def prepare(self, model: ir.Model) -> None:
         """See `mcm_compiler.planning.Planner.prepare`."""
@@ -43,10 +54,11 @@ class AutoMap:
         progress: Callable[[str], None],
     ) -> PlanResult:
         """See `mcm_compiler.planning.Planner.plan`."""
+        asked = AutoMapOptions(**vars(options), search=self.search, linkage=self.linkage)
         if isinstance(target, ClusterTarget):
-            result = plan_for_cluster(model, name, target, options, progress)
+            result = plan_for_cluster(model, name, target, asked, progress)
         else:
-            result = plan_for_ring(model, name, target, options, progress)
+            result = plan_for_ring(model, name, target, asked, progress)
         return replace(result, diagnostics=(*missing_rules(model), *result.diagnostics))
 
     def why(

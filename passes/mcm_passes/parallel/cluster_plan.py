@@ -24,8 +24,9 @@ from mcm_compiler.parallel_plan import (
     SearchRecord,
     model_digest,
 )
-from mcm_compiler.planning import PlanEstimate, PlanOptions, PlanResult
+from mcm_compiler.planning import PlanEstimate, PlanResult
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
+from mcm_passes.parallel.auto_map_options import AutoMapOptions
 from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
 from mcm_passes.pipelining.baselines import balanced, descended
 from mcm_passes.pipelining.exact import best_pipeline
@@ -62,7 +63,7 @@ def plan_for_cluster(
     model: ir.Model,
     name: str,
     target: ClusterTarget,
-    options: PlanOptions,
+    options: AutoMapOptions,
     progress: Callable[[str], None],
 ) -> PlanResult:
     """The fastest combination by the formulas, with the search that is asked for.
@@ -199,7 +200,7 @@ def _seconds(way: _Way) -> float:
     return way.pipeline.length_s if way.pipeline is not None else float("inf")
 
 
-def _check_degrees(cluster: Cluster, name: str, options: PlanOptions) -> None:
+def _check_degrees(cluster: Cluster, name: str, options: AutoMapOptions) -> None:
     operator, stages, data = options.operator or 1, options.stages or 1, options.data or 1
     fault = ""
     if cluster.devices_per_server % operator:
@@ -217,7 +218,7 @@ def _check_degrees(cluster: Cluster, name: str, options: PlanOptions) -> None:
         raise CompileError(Diagnostic("MCM-S064", fault, at=f"target {quote(name)}", hint=hint))
 
 
-def _operator_degrees(cluster: Cluster, options: PlanOptions) -> list[int]:
+def _operator_degrees(cluster: Cluster, options: AutoMapOptions) -> list[int]:
     if options.operator is not None:
         return [options.operator]
     each = cluster.devices_per_server
@@ -226,7 +227,7 @@ def _operator_degrees(cluster: Cluster, options: PlanOptions) -> list[int]:
     return [k for k in range(1, each + 1) if each % k == 0]
 
 
-def _stage_counts(cluster: Cluster, operator: int, options: PlanOptions) -> Iterator[int]:
+def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> Iterator[int]:
     groups = cluster.num_devices // operator
     if options.stages is not None:
         wanted = [options.stages]
@@ -249,7 +250,7 @@ def _group(cluster: Cluster, operator: int) -> DeviceGroup:
 
 
 def _searched(
-    way: _Way, options: PlanOptions, progress: Callable[[str], None]
+    way: _Way, options: AutoMapOptions, progress: Callable[[str], None]
 ) -> tuple[Pipeline, list[SearchRecord]]:
     """The pipeline of a way: the best of what learning and the controls find, or the exact one."""
     if way.stages == 1:
@@ -279,7 +280,7 @@ def _searched(
 
 
 def _planned(
-    pipelining: ModelPipelining, pipeline: Pipeline, operator: int, options: PlanOptions
+    pipelining: ModelPipelining, pipeline: Pipeline, operator: int, options: AutoMapOptions
 ) -> PlannedPipeline:
     chain: NodeChain = pipelining.chain
     positions = pipelining.positions(pipeline.cuts)
@@ -295,7 +296,7 @@ def _planned(
 
 
 def _nothing_fits(
-    target: ClusterTarget, options: PlanOptions, ways: list[_Way]
+    target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
 ) -> list[Diagnostic]:
     from mcm_compiler.units import bytes_text
     from mcm_passes.pipelining.exact import least_memory

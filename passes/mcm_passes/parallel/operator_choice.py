@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.cost import CostModel
 from mcm_compiler.parallel_plan import REPLICATED, SearchRecord
-from mcm_compiler.planning import PlanOptions
+from mcm_passes.parallel.auto_map_options import AutoMapOptions
 from mcm_passes.pipelining.problem_builder import BACKWARD_PER_FORWARD
 from mcm_passes.sharding.constraints import (
     ConstrainedProblem,
@@ -74,7 +74,7 @@ class OperatorChoice:
         names = opp_problem(model, LEAST_DEGREE, classes).tensors
         return cls(1, dict.fromkeys(names, REPLICATED))
 
-    def searched(self, options: PlanOptions, progress: Callable[[str], None]) -> OperatorChoice:
+    def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
         """The choice after the search that is asked for: the better of it and what was known."""
         if self.problem is None or self.objective is None or options.search == "exact":
             return self
@@ -121,7 +121,7 @@ class InputChoice:
         return any(dim != REPLICATED for dim in self.dims.values())
 
 
-def best_inputs(model: ir.Model, classes: DimensionClasses, options: PlanOptions) -> InputChoice:
+def best_inputs(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> InputChoice:
     """The batch dimensions of the inputs."""
     problem = adp_problem(model, options.data or LEAST_DEGREE, classes)
     objective = count_objective(problem)
@@ -147,7 +147,7 @@ def choose_operators(
     model: ir.Model,
     classes: DimensionClasses,
     group: DeviceGroup,
-    options: PlanOptions,
+    options: AutoMapOptions,
     cost_model: CostModel,
 ) -> OperatorChoice | None:
     """The best decision over a group of devices, by an exact method.
@@ -190,7 +190,7 @@ def _by_count(
     fixed: ConstrainedProblem,
     cost: StepCost,
     group: DeviceGroup,
-    options: PlanOptions,
+    options: AutoMapOptions,
     alone_s: float,
 ) -> OperatorChoice:
     objective = count_objective(fixed.problem)
@@ -206,7 +206,7 @@ def _by_cost(
     fixed: ConstrainedProblem,
     cost: StepCost,
     group: DeviceGroup,
-    options: PlanOptions,
+    options: AutoMapOptions,
     alone_s: float,
 ) -> OperatorChoice | None:
     best = cheapest_decision(fixed.problem, cost, forced=fixed.forced)

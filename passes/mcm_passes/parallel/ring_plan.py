@@ -21,10 +21,11 @@ from mcm_compiler.parallel_plan import (
     plan_text,
 )
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.planning import PlanEstimate, PlanOptions, PlanResult
+from mcm_compiler.planning import PlanEstimate, PlanResult
 from mcm_compiler.replication import REPLICATION
 from mcm_compiler.spec_text import print_value
 from mcm_compiler.target import Target
+from mcm_passes.parallel.auto_map_options import AutoMapOptions
 from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
 from mcm_passes.sharding.dimension_classes import dimension_classes
 from mcm_passes.sharding.graph_rules import rules_of
@@ -37,7 +38,7 @@ def plan_for_ring(
     model: ir.Model,
     name: str,
     target: Target,
-    options: PlanOptions,
+    options: AutoMapOptions,
     progress: Callable[[str], None],
 ) -> PlanResult:
     """The plan that a compile would follow, with ops divided over `operator` chips if asked.
@@ -86,7 +87,7 @@ def plan_for_ring(
 def _with_partition(
     model: ir.Model,
     target: Target,
-    options: PlanOptions,
+    options: AutoMapOptions,
     draft: ParallelPlan,
     choice: OperatorChoice,
     progress: Callable[[str], None],

@@ -1,4 +1,7 @@
-"""A partition strategy: the same number of units on every chip, whatever they cost."""
+"""A partition strategy: the same number of units on every chip, whatever they cost.
+
+It runs as it is with `--plugin even.py --partitioner acme_even`, or installed.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler import register_strategy
 from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 
 
+@register_strategy
 @dataclass(frozen=True)
 class Even:
     """Cuts the topological order into runs of equal length; tries every number of chips.

@@ -18,6 +18,7 @@ from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.artifact.sum_rounding import LAMBDA, UNIT_ROUNDOFF, sum_length, sum_tolerance
 from mcm_compiler.cli.main import cli
 
+EXACT = ("--planner", "auto-map{search=exact}")
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
 
@@ -87,7 +88,7 @@ def planned(tmp_path_factory):
         result = CliRunner().invoke(cli, list(map(str, arguments)))
         assert result.exit_code == 0, result.output
 
-    asked = ("--target", "mcm4", "--operator", "4", "--search", "exact", "--shard", "v=0")
+    asked = ("--target", "mcm4", "--operator", "4", *EXACT, "--shard", "v=0")
     mcmc("parallelize", path, *asked, "-o", plan)
     mcmc("compile", path, "--target", "mcm4", "--plan", plan, "--partitioner", "dp", "-o", out)
     return out

@@ -19,6 +19,7 @@ from mcm_compiler.ir.map_types import load_model
 from mcm_compiler.ir.writer import write_model
 from mcm_compiler.options import CompileOptions
 
+EXACT = ("--planner", "auto-map{search=exact}")
 ROOT = Path(__file__).parents[3]
 
 PASSES = (
@@ -37,7 +38,7 @@ def test_no_mutant_of_a_divided_model_is_accepted(tmp_path, monkeypatch):
     verdicts = importlib.import_module("folder_mutations.verdicts")
     model, plan, folder = tmp_path / "model.onnx", tmp_path / "plan.json", tmp_path / "out"
     write_model(build_zoo_model(MODEL), model)
-    asked = ["--target", "mcm4", "--operator", "2", "--search", "exact", "-o", str(plan)]
+    asked = ["--target", "mcm4", "--operator", "2", *EXACT, "-o", str(plan)]
     made = CliRunner().invoke(cli, ["parallelize", str(model), *asked])
     assert made.exit_code == 0, made.output
     options = CompileOptions(passes=PASSES % plan, level=0, replicas=1)
