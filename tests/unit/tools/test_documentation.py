@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import runpy
 import tomllib
@@ -9,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import mcm_compiler
+from mcm_compiler import registry
 from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.levels import Level, load_level
 from mcm_compiler.options import DEFAULT_PIPELINE
+from mcm_passes.strategies.named import strategy_of
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -60,3 +65,24 @@ def test_every_pass_of_the_default_pipeline_is_described() -> None:
     architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `([a-z_]+)` \|", architecture, flags=re.MULTILINE))
     assert sorted(set(DEFAULT_PIPELINE.split(",")) - described) == []
+
+
+def test_the_page_of_plug_ins_has_every_decorator_with_its_group() -> None:
+    page = (ROOT / "docs" / "plug-ins.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(register_\w+)[^`]*` \| `([\w.]+)` \|", page, flags=re.MULTILINE)
+    assert {name for name, _ in rows} == {
+        name for name in mcm_compiler.__all__ if name.startswith("register_")
+    }
+    registries = (each for each in vars(registry).values() if isinstance(each, registry.Registry))
+    assert {group for _, group in rows} == {each.group for each in registries}
+
+
+def test_the_level_in_the_text_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "partitioning.md").read_text(encoding="utf-8")
+    path = tmp_path / "patient.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    level = load_level(str(path))
+    assert (level.effort_s, level.most_evaluations) == (20.0, 100_000)
+    assert strategy_of(level.strategy).members == ("dp", "cpsat", "local_search")
+    keys = set(re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| [^|]+ \|$", page, flags=re.MULTILINE))
+    assert {field.name for field in dataclasses.fields(Level)} - {"name"} <= keys
