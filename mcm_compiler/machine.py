@@ -53,7 +53,8 @@ class MachineError(ValueError):
 class Machine:
     """A machine of D devices and L channels. All arrays are read-only.
 
-    A channel carries one tensor at a time, one way. A route is the channels that a tensor crosses,
+    A channel carries one tensor at a time, one way; one to or from a root, which all devices share,
+    interleaves tensors. A route is the channels that a tensor crosses,
     in order; it is stored in each router between two of them, or goes on as soon as its head is
     there where both cut through.
 

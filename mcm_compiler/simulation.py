@@ -42,8 +42,8 @@ class LinkActivity:
     """What a link carried, per inference in steady state.
 
     Attributes:
-        source: the chip it leaves, -1 for the host, -2 for off-package memory.
-        destination: the chip it reaches, or -1 for the host.
+        source: the chip it leaves, or a place outside as in `mcm_compiler.machine`.
+        destination: the chip it reaches, or such a place.
         busy_s: time it was taken.
         bytes_per_inference: bytes it carried.
         queue_s: time that transfers stood ready before it was their turn, summed over them.

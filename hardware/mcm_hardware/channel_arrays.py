@@ -26,6 +26,7 @@ class ChannelArrays(NamedTuple):
         num_channels: L.
         bytes_per_s: `[L]`, rate of each channel.
         latency_s: `[L]`, delay of each channel.
+        shared: `[L]`, whether the channel is one that all devices share.
         cuts: `[L]`, whether a tensor goes on to another such channel as soon as its head is there.
         route_begin: `[R]`, as in `mcm_compiler.routes.Routes`, like the next two; rows as in
             `Machine.routes`.
@@ -37,6 +38,7 @@ class ChannelArrays(NamedTuple):
     num_channels: int
     bytes_per_s: Floats
     latency_s: Floats
+    shared: Bools
     cuts: Bools
     route_begin: Ints
     route_end: Ints
@@ -46,11 +48,14 @@ class ChannelArrays(NamedTuple):
 def channel_arrays(machine: Machine) -> ChannelArrays:
     """The channels and routes of a machine, read-only, which is what code is compiled for."""
     routes = machine.routes
+    shared = np.zeros(machine.num_channels, np.bool_)
+    shared[list(machine.shared_channels)] = True
     return ChannelArrays(
         num_devices=machine.num_devices,
         num_channels=machine.num_channels,
         bytes_per_s=_frozen(machine.channel_bytes_per_s, np.float64),
         latency_s=_frozen(machine.channel_latency_s, np.float64),
+        shared=_frozen(shared, np.bool_),
         cuts=_frozen(machine.channel_cuts, np.bool_),
         route_begin=_frozen(routes.begin, np.int32),
         route_end=_frozen(routes.end, np.int32),

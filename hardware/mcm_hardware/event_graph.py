@@ -20,6 +20,10 @@ Every program is read by the same rules:
   its head is there. Routers have memory of their own for that, `slots` buffers per transfer. The
   same holds for a transfer that passes on another.
 - A resource serves activities in a static order (`service_order.py`).
+- A channel that all devices share has none, or those at the end of a pipeline would hold up those
+  at its beginning, which are inferences ahead. It interleaves what crosses it, each tensor once in
+  a round that takes as long as all of them: none follows itself earlier, so no round is shorter.
+  This is what a fair arbiter comes to that has a queue for each of them (a frame of time slots).
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ class EventGraph(NamedTuple):
         waits: what activities wait for besides their resources.
         order: `[A]`, activities in the static order; shorter if the program deadlocks, as
             `ready_order` says.
-        before: `[A]`, activity that the resource serves before.
+        before: `[A]`, activity that the resource serves before; itself on shared channels.
         before_lag: `[A]`, 0, or 1 where that is the last one of the inference before.
         finals: activities that end an inference: hops to the host, or else last kernels.
     """
@@ -85,10 +89,10 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         channels: of the machine.
     """
     hop_ptr, resource, busy, latency = _activities(program, channels)
-    waits, ptr = _waits(program, channels.cuts, hop_ptr, resource, busy, latency)
+    waits, ptr = _waits(program, channels, hop_ptr, resource, busy, latency)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = channels.num_channels + channels.num_devices
-    before, before_lag = serve_in_order(order, resource, num_resources)
+    before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
     return EventGraph(
         num_resources,
         resource,
@@ -137,7 +141,7 @@ def _activities(
 @njit(cache=True, nogil=True)
 def _waits(
     program: ProgramArrays,
-    cuts: Bools,
+    channels: ChannelArrays,
     hop_ptr: Longs,
     resource: Longs,
     busy: Floats,
@@ -147,7 +151,8 @@ def _waits(
     kernels, transfers, activities = len(program.kernel_s), len(program.source), len(busy)
     writer, last_reader = _kernels_at_ends(program)
     passed_ptr, passed = _passed_on(program.after)
-    room = len(program.reads) + len(program.writes) + 2 * activities + transfers
+    cuts, round_s = channels.cuts, _rounds(channels, kernels, resource, busy)
+    room = len(program.reads) + len(program.writes) + 3 * activities + transfers
     for t in range(transfers):
         holder = program.reuses[t] if program.reuses[t] >= 0 else t
         room += passed_ptr[holder + 1] - passed_ptr[holder]
@@ -183,6 +188,8 @@ def _waits(
                 w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
             elif writer[t] >= 0:
                 w = _wait(waits, w, int(writer[t]), float(busy[writer[t]]), 0, False)
+            if channels.shared[resource[a]]:
+                w = _wait(waits, w, a, float(round_s[resource[a]]), 1, False)
             if to_host and a + 1 < end:
                 # Elsewhere the receive buffers bound what is on the way.
                 w = _wait(waits, w, a + 1, float(busy[a + 1]), int(program.slots[t]), True)
@@ -203,6 +210,16 @@ def _waits(
                 w = _wait(waits, w, came, float(busy[came] + latency[came]), lag, True)
     ptr[activities] = w
     return waits, ptr
+
+
+@njit(cache=True, nogil=True)
+def _rounds(channels: ChannelArrays, kernels: int, resource: Longs, busy: Floats) -> Floats:
+    """`[L]`, time of a round of each channel that all devices share, 0 for others."""
+    rounds = np.zeros(channels.num_channels, np.float64)
+    for hop in range(kernels, len(busy)):
+        if channels.shared[resource[hop]]:
+            rounds[resource[hop]] += busy[hop]
+    return rounds
 
 
 @njit(cache=True, nogil=True)

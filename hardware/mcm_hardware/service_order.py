@@ -140,17 +140,20 @@ def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def serve_in_order(order: Longs, resource: Longs, num_resources: int) -> tuple[Longs, Longs]:
+def serve_in_order(
+    order: Longs, resource: Longs, num_resources: int, unordered: npt.NDArray[np.bool_]
+) -> tuple[Longs, Longs]:
     """What each resource serves before each activity, if all of them follow one order.
 
     Args:
         order: activities.
         resource: `[A]`, what each of them takes.
         num_resources: resources are `0 .. num_resources - 1`.
+        unordered: of the first resources, whether they follow none.
 
     Returns:
-        `before` and `before_lag` as in `EventGraph`; an activity that is not in `order` has
-        itself before it.
+        `before` and `before_lag` as in `EventGraph`; an activity that is not in `order`, or whose
+        resource follows none, has itself before it.
     """
     before = np.arange(len(resource))
     lag = np.ones(len(resource), np.int64)
@@ -158,6 +161,8 @@ def serve_in_order(order: Longs, resource: Longs, num_resources: int) -> tuple[L
     last = np.full(num_resources, -1, np.int64)
     for a in order:
         r = resource[a]
+        if r < len(unordered) and unordered[r]:
+            continue
         if first[r] < 0:
             first[r] = a
         else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.report.shared_channels import is_shared
 from mcm_compiler.simulation import Timeline
 
 Longs = npt.NDArray[np.int64]
@@ -62,13 +64,18 @@ def tracks_of(timeline: Timeline, first_chip: int = 0) -> list[Track]:
             end_name(chip.chip, first_chip), chip.chip, start_s, durations[kernels], kernels
         )
         keyed.append(((chip.chip, 0, 0), track))
-    on_link: dict[tuple[int, int], list[int]] = {}
+    # What all chips share interleaves tensors, so that each has a track of its own.
+    on_link: dict[tuple[int, int, int], list[int]] = {}
+    lanes: Counter[tuple[int, int]] = Counter()
     for index, hop in enumerate(timeline.hops):
-        on_link.setdefault((hop.source, hop.destination), []).append(index)
+        ends = (hop.source, hop.destination)
+        lanes[ends] += is_shared(*ends)
+        on_link.setdefault((*ends, lanes[ends]), []).append(index)
     busy_s = np.array([hop.busy_s for hop in timeline.hops])
-    for (source, destination), indices in on_link.items():
+    for (source, destination, lane), indices in on_link.items():
         hops = np.array(indices, np.int64)
         name = f"{end_name(source, first_chip)} -> {end_name(destination, first_chip)}"
+        name += f" ({lane})" if lane else ""
         track = _track(name, None, timeline.hop_start_s[:, hops], busy_s[hops], hops + first)
         keyed.append(((source if source >= 0 else HOST, 1, destination), track))
     return [track for _, track in sorted(keyed, key=lambda pair: pair[0])]

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.side_by_side import side_by_side
 from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.channel_arrays import channel_arrays
 from mcm_hardware.chip_spec import RingSpec
@@ -44,7 +45,8 @@ SPECS = [
     for switching in ("store_and_forward", "cut_through")
     for host_io in ("any", "ends")
 ]
-specs = st.sampled_from(SPECS)
+ROOTED = [replace(spec, host_total_bytes_per_s=4.0, stream_total_bytes_per_s=8.0) for spec in SPECS]
+specs = st.sampled_from(SPECS + ROOTED)
 
 
 @st.composite
@@ -189,10 +191,12 @@ def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
 
 def walk(transfer: Transfer, spec: RingSpec) -> list[tuple[int, int]]:
     if transfer.source == OFF_PACKAGE:
-        return [(OFF_PACKAGE, transfer.destination)]
+        shared = [(OFF_PACKAGE_ROOT, OFF_PACKAGE)] if spec.stream_total_bytes_per_s else []
+        return [*shared, (OFF_PACKAGE, transfer.destination)]
     last = spec.num_chips - 1
     at, path = transfer.source, list[tuple[int, int]]()
     if at == HOST:
+        path += [(HOST_ROOT, HOST)] if spec.host_total_bytes_per_s else []
         near = spec.host_io == "any" or transfer.destination == last
         at = transfer.destination if near else 0
         path.append((HOST, at))
@@ -204,10 +208,15 @@ def walk(transfer: Transfer, spec: RingSpec) -> list[tuple[int, int]]:
         at += 1
     if transfer.destination == HOST:
         path.append((at, HOST))
+        path += [(HOST, HOST_ROOT)] if spec.host_total_bytes_per_s else []
     return path
 
 
 def rate_and_delay(link: tuple[int, int], spec: RingSpec) -> tuple[float, float]:
+    if OFF_PACKAGE_ROOT in link:
+        return spec.stream_total_bytes_per_s, 0.0
+    if HOST_ROOT in link:
+        return spec.host_total_bytes_per_s, 0.0
     if link[0] == OFF_PACKAGE:
         return spec.stream_bytes_per_s, spec.stream_latency_s
     if HOST in link:
@@ -239,7 +248,11 @@ def serve_naively(
         ready[chosen] = times[chosen]
         served[resource[chosen]].append(chosen)
         left = [a for a in left if a != chosen]
-    for line in served.values():
+    for place, line in served.items():
+        if min(place) <= HOST_ROOT:
+            # Interleaved: each once in a round of all.
+            arcs += [(one, one, sum(busy[a] for a in line), 1) for one in line]
+            continue
         for one, other in pairwise(line):
             arcs.append((one, other, busy[one], 0))
         arcs.append((line[-1], line[0], busy[line[-1]], 1))
@@ -379,10 +392,14 @@ def test_nothing_is_lost_and_nothing_done_twice(program, spec):
         link = (hop.source, hop.destination)
         paths[hop.transfer].append(link)
         carried[link] += program.transfers[hop.transfer].size_bytes
-        lines[link] += [(start, start + hop.busy_s) for start in times.hop_start_s[:, position]]
+        # What all chips share interleaves transfers; none follows itself too soon.
+        line = (*link, hop.transfer) if min(link) <= HOST_ROOT else link
+        lines[line] += [(start, start + hop.busy_s) for start in times.hop_start_s[:, position]]
     for index, transfer in enumerate(program.transfers):
         path = paths[index]
-        assert (path[0][0], path[-1][1]) == (transfer.source, transfer.destination)
+        place = {HOST_ROOT: HOST, OFF_PACKAGE_ROOT: OFF_PACKAGE}
+        ends = tuple(place.get(end, end) for end in (path[0][0], path[-1][1]))
+        assert ends == (transfer.source, transfer.destination)
         assert all(one[1] == other[0] for one, other in pairwise(path))
     result = ring_simulator(spec).run(program, inferences=1)
     found = {(k.source, k.destination): k.bytes_per_inference for k in result.links}
@@ -397,10 +414,10 @@ def test_nothing_is_lost_and_nothing_done_twice(program, spec):
         assert all(one[1] <= other[0] for one, other in pairwise(sorted(line)))
 
 
-def speeds(graph: EventGraph, order: EventGraph) -> tuple[float, float]:
+def speeds(graph: EventGraph, order: EventGraph, spec: RingSpec) -> tuple[float, float]:
     """Period and latency with the static order of another graph."""
-    resources = graph.num_resources
-    before, lag = serve_in_order(order.order, graph.resource, resources)
+    resources, shared = graph.num_resources, channel_arrays(ring_machine(spec)).shared
+    before, lag = serve_in_order(order.order, graph.resource, resources, shared)
     result = performance(graph._replace(order=order.order, before=before, before_lag=lag))
     return result.period_s, result.latency_s
 
@@ -426,9 +443,30 @@ def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, pa
     else:
         upgraded = replace(spec, stream_bytes_per_s=spec.stream_bytes_per_s * 2)
     fast = event_graph(program_arrays(faster), channel_arrays(ring_machine(upgraded)))
-    before, after = speeds(slow, slow), speeds(fast, slow)
+    before, after = speeds(slow, slow, spec), speeds(fast, slow, spec)
     assert after[0] <= before[0] * (1 + 1e-9)
     assert after[1] <= before[1] * (1 + 1e-9)
+
+
+@given(programs(), st.sampled_from([s for s in ROOTED if s.host_io == "any"]), st.integers(2, 3))
+@settings(max_examples=100, deadline=None)
+def test_pipelines_side_by_side_wait_for_what_they_share_and_for_nothing_else(program, spec, count):
+    each = spec.num_chips
+    wide = replace(
+        spec,
+        chips=spec.chips * count,
+        physical=tuple(range(each * count)),
+        hop_latency_s=((*spec.hop_latency_s, 0.5) * count)[:-1],
+    )
+    alone = ring_simulator(wide).run(program)
+    together = ring_simulator(wide).run(side_by_side(program, count, each))
+    shared = [link for link in alone.links if min(link.source, link.destination) <= HOST_ROOT]
+    shared_s = max((link.busy_s for link in shared), default=0.0)
+    assert together.period_s == pytest.approx(max(alone.period_s, count * shared_s), rel=1e-9)
+    found = {(link.source, link.destination): link.busy_s for link in together.links}
+    for link in shared:
+        assert found[link.source, link.destination] == pytest.approx(count * link.busy_s)
+    assert len(together.chips) == count * len(alone.chips)
 
 
 @given(programs(), specs)

@@ -123,6 +123,7 @@ class Plain:
     busy: dict[object, Fraction] = field(default_factory=dict)
     there: dict[object, Fraction] = field(default_factory=dict)
     place: dict[object, object] = field(default_factory=dict)
+    shared: set[object] = field(default_factory=set)
     arcs: list[tuple[object, object, Fraction, int]] = field(default_factory=list)
     finals: list[object] = field(default_factory=list)
     order: list[object] = field(default_factory=list)
@@ -134,6 +135,11 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
         [("hop", t, i) for i in range(len(machine.route(transfer.source, transfer.destination)))]
         for t, transfer in enumerate(program.transfers)
     ]
+    plain.shared = {
+        ("channel", channel)
+        for channel, ends in enumerate(machine.channel_ends.tolist())
+        if BEHIND_THE_HOST in ends
+    }
     cuts: dict[object, bool] = {}
     kernels = [
         [("kernel", chip.chip, i) for i in range(len(chip.kernels))] for chip in program.chips
@@ -211,7 +217,12 @@ def serve(names: list[object], plain: Plain) -> None:
     lines: dict[object, list[object]] = defaultdict(list)
     for name in plain.order:
         lines[plain.place[name]].append(name)
-    for line in lines.values():
+    for place, line in lines.items():
+        if place in plain.shared:
+            # Whatever crosses it does so once in a round of all of it.
+            round_s = sum(plain.busy[name] for name in line)
+            plain.arcs += [(name, name, round_s, 1) for name in line]
+            continue
         plain.arcs += [(one, other, plain.busy[one], 0) for one, other in pairwise(line)]
         plain.arcs.append((line[-1], line[0], plain.busy[line[-1]], 1))
 

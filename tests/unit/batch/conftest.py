@@ -53,19 +53,31 @@ hop_latency_us = 1.0
 [host]
 bandwidth_gb_per_s = 4
 latency_us = 1.0
+{root}
 [storage_bits]
 FLOAT = 16
 INT64 = 32
 """
 
 
-def package(*, chips=4, host_io="any", slots=2, sram_mib=64, spill="none", switching="", more=""):
+def package(
+    *,
+    chips=4,
+    host_io="any",
+    slots=2,
+    sram_mib=64,
+    spill="none",
+    switching="",
+    root_gb_per_s=None,
+    more="",
+):
     text = PACKAGE.format(
         chips=chips,
         host_io=host_io,
         slots=slots,
         sram_mib=sram_mib,
         spill=spill,
+        root=f"total_bandwidth_gb_per_s = {root_gb_per_s}" if root_gb_per_s else "",
         switching=f'switching = "{switching}"' if switching else "",
     )
     return RingTarget.from_text("test", text + more)

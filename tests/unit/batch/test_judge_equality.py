@@ -246,6 +246,20 @@ latency_us = 1
     assert road.streams > 0
 
 
+@pytest.mark.parametrize("host_io", ["any", "ends"])
+def test_equals_the_passes_where_chips_share_channels(make_road, host_io):
+    road = make_road(BERT, host_io=host_io, root_gb_per_s=0.02)
+    partitions = road.random_partitions(8, seed=2)
+    runs, _, _ = road.check(partitions)
+    assert runs >= 1
+    found = road.judge.judge(partitions)
+    here = found.verdict == 0
+    assert (found.shared_busy_s[here] > 0).all()
+    assert (found.period_s[here] >= found.shared_busy_s[here] * (1 - 1e-12)).all()
+    assert found.periods_of(1000)[here] == pytest.approx(1000 * found.shared_busy_s[here])
+    assert not make_road(BERT, host_io=host_io).judge.judge(partitions).shared_busy_s.size
+
+
 def test_a_clone_of_too_many_results_is_refused(make_road):
     results = "".join(f"    o{i} = Add (m, w_)\n" for i in range(11))
     readers = "".join(f"    y{i + 1} = Mul (y{i}, o{i})\n" for i in range(11))
