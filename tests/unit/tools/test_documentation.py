@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import runpy
 import tomllib
@@ -59,6 +60,13 @@ def test_the_table_of_target_keys_is_that_of_the_schema() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "render_target_keys.py"))
     page = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
     assert page == script["with_table"](page)
+
+
+def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:
+    script = runpy.run_path(str(ROOT / "tools" / "reproduce" / "shared_host.py"))
+    data = json.loads(script["DATA"].read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "parallelize.md").read_text(encoding="utf-8")
+    assert script["BEGIN"] + script["table"](data) + script["END"] in page
 
 
 def test_every_pass_of_the_default_pipeline_is_described() -> None:
