@@ -41,25 +41,23 @@ def shared_filling(channel: LinkActivity, program: LoweredProgram, largest: dict
 
 def shared_levers(channel: LinkActivity, program: LoweredProgram | None) -> str:
     """What would give more throughput where this channel sets the pace."""
+    if channel.source == OFF_PACKAGE_ROOT:
+        return (
+            "more pipelines do not help, only memory for more of the weights, as on more chips of "
+            "each pipeline, or a faster channel"
+        )
     crossing = _crossing(channel, program) if program is not None else []
     copies = sum(t.size_bytes for t in crossing)
     copies -= sum({t.tensor: t.size_bytes for t in crossing}.values())
-    levers: list[str] = []
-    if channel.source == OFF_PACKAGE_ROOT:
-        levers.append("weights that fit the chips' memory")
-    elif copies:
-        tensors = count_text(len(crossing), "transfer")
+    levers = ["smaller inputs" if channel.source == HOST_ROOT else "smaller outputs"]
+    if copies:
+        transfers = count_text(len(crossing), "transfer")
         levers.append(
-            f"each input on one chip alone ({bytes_text(copies)} of the {tensors} of an inference "
-            "are copies for further chips)"
+            f"fewer chips that read the same input ({bytes_text(copies)} of the {transfers} of an "
+            "inference are copies)"
         )
-    if channel.source != OFF_PACKAGE_ROOT:
-        what = "inputs" if channel.source == HOST_ROOT else "outputs"
-        levers.append(f"smaller {what}")
-    levers.append("a faster channel")
     return (
-        f"neither more pipelines nor more chips help, only {', '.join(levers[:-1])} or "
-        + (levers[-1])
+        f"neither more pipelines nor more chips help, only {', '.join(levers)} or a faster channel"
     )
 
 

@@ -1,8 +1,9 @@
 """Pipelines side by side against throughput, where all chips share one channel to the host.
 
-Compiles each model at -O2 for `mcm36` and for `mcm36-shared`, once for each number of equal pipelines
-that the package can have and once with the compiler's own choice, with all passes up to the
-simulator. Writes `tools/reproduce/data/shared_host.json` and the table in `docs/parallelize.md`.
+Compiles each model at -O2 for `mcm36` and for `mcm36-shared`, once for each number of equal
+pipelines that the package can have and once with the compiler's own choice, with all passes up to
+the simulator. Writes `tools/reproduce/data/shared_host.json` and the table in
+`docs/parallelize.md`.
 Nothing is random but the weights, which count for nothing here, and the seed of the compile, 0.
 
     python tools/reproduce/shared_host.py
