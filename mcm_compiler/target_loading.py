@@ -181,11 +181,9 @@ def with_described_costs(package: T) -> T:
         return package
     description = parse_description(package.name, package.source_text)
     text = cost_model_text(description)
-    return package if text is None else cast("T", _described(package, text))
-
-
-def _described(package: Any, text: str) -> Any:
-    return with_cost_model(package, text, user_files(None))
+    if text is None:
+        return package
+    return cast("T", with_cost_model(package, text, user_files(None)))
 
 
 _PLACED = ("MCM-C004", "MCM-C005", "MCM-C008")
