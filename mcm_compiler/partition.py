@@ -181,6 +181,11 @@ class PartitionProblem:
         )
 
     @property
+    def relays(self) -> bool:
+        """Whether engines of chips pass on what travels by; else routers do, or nothing may."""
+        return self.routing == "relay" and self.limits.forwarding == "engine"
+
+    @property
     def streams(self) -> bool:
         """Whether weights that do not fit may come from off-package memory every inference."""
         return self.limits.stream_bytes_per_s > 0.0

@@ -6,7 +6,8 @@ inputs enter at the first chip and travel on, and outputs travel to the last use
 ways depend on the whole placement.
 
 A tensor is *forwarded* where each chip on its way receives it and passes it on; else its maker's
-chip sends it once, and the chips that read it receive it. What clonable units make never travels.
+chip sends it once, and the chips that read it receive it: where long dependencies are ruled out, or
+routers pass tensors on. What clonable units make never travels.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     ends = problem.limits.host_io == "ends"
     to_host = problem.tensor_to_host & made & ~cloned
     by_the_host = ends & (to_host | ~made)
-    forwarded = by_the_host | (problem.routing == "relay") & made & ~cloned
+    forwarded = by_the_host | problem.relays & made & ~cloned
     once = (problem.memory == "need") & to_host & (not ends)
     parts = (
         (FROM_HOST, ~made),

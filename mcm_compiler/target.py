@@ -28,6 +28,10 @@ HostIo = Literal["any", "ends"]
 RING = "ring"
 """The family of machines that `PackageLimits` describes whole."""
 
+Forwarding = Literal["engine", "router"]
+"""Who passes a tensor on that a chip does not want itself: its compute engine, with a copy (a
+relay), or its router, which takes no time of the chip and has buffers of its own."""
+
 Routing = Literal["strict", "relay"]
 """How long dependencies are ruled: `strict` is the paper's chip-triangle rule on the graph as it
 is after cloning (MCM, Eq. 4); `relay` passes a tensor on from neighbour to neighbour."""
@@ -63,6 +67,7 @@ class PackageLimits:
             the host; 0 where there is none, so that chips do not hinder each other. Of pipelines
             side by side each has its part of the rate, see `first`.
         stream_total_bytes_per_s: likewise of the one channel from off-package memory.
+        forwarding: see `Forwarding`.
     """
 
     num_chips: int
@@ -79,6 +84,7 @@ class PackageLimits:
     activation_packing: float = 1.25
     host_total_bytes_per_s: float = 0.0
     stream_total_bytes_per_s: float = 0.0
+    forwarding: Forwarding = "engine"
 
     def first(self, num_chips: int, pipelines: int = 1) -> PackageLimits:
         """The numbers of the first so many chips alone, for one of equal pipelines.
@@ -182,6 +188,7 @@ __all__ = [
     "RING",
     "ChipModel",
     "DescribesMachine",
+    "Forwarding",
     "HostIo",
     "JudgesBatches",
     "Lowers",

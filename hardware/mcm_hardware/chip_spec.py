@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_compiler.target import HostIo
+from mcm_compiler.target import Forwarding, HostIo
 from mcm_hardware.storage_widths import StorageWidths
 
 Dataflow = Literal["output_stationary", "weight_stationary"]
@@ -129,6 +129,7 @@ class RingSpec(PackageSpec):
         host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
             together; 0 where chips do not share one.
         stream_total_bytes_per_s: likewise of all reads from off-package memory together.
+        forwarding: who passes on what a chip does not want itself.
     """
 
     link_bytes_per_s: float
@@ -137,3 +138,4 @@ class RingSpec(PackageSpec):
     host_io: HostIo
     host_total_bytes_per_s: float = 0.0
     stream_total_bytes_per_s: float = 0.0
+    forwarding: Forwarding = "engine"

@@ -25,6 +25,12 @@ RING = package_form(
             "whether a tensor that crosses several links has to arrive whole before it goes on",
             default="store_and_forward",
         ),
+        "link.forwarding": Key(
+            Choice(("engine", "router")),
+            "who passes on what a chip does not want itself: its compute engine, with a copy, or "
+            "its router, which takes no time and no memory of the chip",
+            default="engine",
+        ),
         "host.total_bandwidth_gb_per_s": Key(
             BANDWIDTH,
             "rate, each way, of one channel that everything between the host and all chips "

@@ -64,6 +64,7 @@ class RingTarget(ChipsPackage):
             activation_packing=ACTIVATION_PACKING,
             host_total_bytes_per_s=spec.host_total_bytes_per_s,
             stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
+            forwarding=spec.forwarding,
         )
 
     def connected(self) -> Machine:

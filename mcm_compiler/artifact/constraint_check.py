@@ -39,8 +39,10 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     source, reader = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
     devices, machine = target.limits.num_chips, other_machine_of(target)
     if machine is None:
+        routers = target.limits.forwarding == "router"
+        routing = manifest.routing if routers else "strict"
         violations = find_violations(
-            placed, source, reader, num_chips=devices, routing="strict", names=names
+            placed, source, reader, num_chips=devices, routing=routing, names=names
         )
     else:
         violations = find_machine_violations(placed, source, reader, machine, devices, names)

@@ -68,8 +68,12 @@ LIMIT_NAMES = {
 """Name of each field of `PackageLimits`: an array, or a key of `machine` in the head."""
 
 
-ABSENT_LIMITS = frozenset({"host_total_bytes_per_s", "stream_total_bytes_per_s"})
-"""Fields of `PackageLimits` that are left out where a package has none, as in older files."""
+ABSENT_LIMITS: Mapping[str, Any] = {
+    "host_total_bytes_per_s": 0.0,
+    "stream_total_bytes_per_s": 0.0,
+    "forwarding": "engine",
+}
+"""Fields of `PackageLimits` that are left out where they have this value, as in older files."""
 
 
 class MalformedError(ValueError):
@@ -101,7 +105,7 @@ def _limits_to_arrays(
 ) -> None:
     for field in dataclasses.fields(limits):
         name, value = LIMIT_NAMES.get(field.name, field.name), getattr(limits, field.name)
-        if value or field.name not in ABSENT_LIMITS:
+        if field.name not in ABSENT_LIMITS or value != ABSENT_LIMITS[field.name]:
             _put(arrays, machine, name, str(field.type), value)
 
 
@@ -205,7 +209,7 @@ def _limit(
 ) -> Any:
     name = LIMIT_NAMES.get(field.name, field.name)
     if field.name in ABSENT_LIMITS and name not in machine:
-        return 0.0
+        return ABSENT_LIMITS[field.name]
     value = _get(arrays, machine, name, str(field.type))
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
 

@@ -53,6 +53,7 @@ def connected_problems(draw, max_units=7):
     ]
     sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
     fixed = [u for u in range(n) if u not in clonable]
+    host_io = draw(st.sampled_from(["any", "ends"]))
     pins = draw(st.just([]) | st.lists(st.tuples(st.sampled_from(fixed), st.integers(0, 2))))
     return make_problem(
         compute,
@@ -61,7 +62,8 @@ def connected_problems(draw, max_units=7):
         speeds=draw(st.sampled_from([(), (), (1.0, 2.0, 0.5)])),
         stream=draw(st.sampled_from([0.0, 0.0, 1e8])),
         routing=draw(st.sampled_from(["relay", "strict"])),
-        host_io=draw(st.sampled_from(["any", "ends"])),
+        host_io=host_io,
+        forwarding=draw(st.sampled_from(["engine", "router"])) if host_io == "any" else "engine",
         clonable=clonable,
         weights=weights,
         sram=draw(st.sampled_from([2000, 40_000, (4000, 40_000, 1 << 20), 1 << 20])),

@@ -40,6 +40,7 @@ def make_problem(
     stream=0.0,
     host_root=0.0,
     stream_root=0.0,
+    forwarding="engine",
 ):
     """One output tensor per unit; units without producers read a graph input each."""
     n = len(compute_us)
@@ -95,6 +96,7 @@ def make_problem(
             stream_bytes_per_s=stream,
             host_total_bytes_per_s=host_root,
             stream_total_bytes_per_s=stream_root,
+            forwarding=forwarding,
         ),
         routing=routing,
     )
@@ -123,6 +125,7 @@ def problems(draw, max_units=6, chain=False):
     sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
     chips = draw(st.integers(1, 4))
     speed = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=chips, max_size=chips)
+    host_io = draw(st.sampled_from(["any", "ends"]))
     return make_problem(
         compute,
         edges,
@@ -130,7 +133,8 @@ def problems(draw, max_units=6, chain=False):
         speeds=draw(st.just([]) | speed),
         stream=draw(st.sampled_from([0.0, 0.0, 1e8, 1e9])),
         routing="relay" if chain else draw(st.sampled_from(["relay", "strict"])),
-        host_io=draw(st.sampled_from(["any", "ends"])),
+        host_io=host_io,
+        forwarding=draw(st.sampled_from(["engine", "router"])) if host_io == "any" else "engine",
         clonable=clonable,
         weights=weights,
         sram=draw(st.sampled_from([2000, 40_000, 1 << 20])),

@@ -55,7 +55,8 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
             far = max(far, last_used) if ends else far
         for c in range(source, far):
             link[c] += size
-        if problem.routing == "relay" or (ends and collected):
+        relays = problem.routing == "relay" and limits.forwarding == "engine"
+        if relays or (ends and collected):
             stop = far + 1 if ends and collected and far > source else far
             for c in range(source + 1, stop):
                 busy[c] += relay_s

@@ -112,7 +112,7 @@ def _large_tensors(problem: PartitionProblem, period_s: float) -> bool:
 
 def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
     """A unit, and k others that it reads from: wherever the last of these is, it is too busy."""
-    if problem.routing != "relay":
+    if problem.routing != "relay" or problem.limits.forwarding != "engine":
         return False
     room = period_s * max(problem.chip_speed)
     relayed: dict[int, dict[int, list[float]]] = {}

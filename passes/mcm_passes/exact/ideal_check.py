@@ -185,7 +185,8 @@ class IdealCheck:
                     memory=memory[t],
                     relay_s=float(p.relay_s[t]),
                     to_host=to_host,
-                    relayed=p.routing == "relay" or (self._ends and (producer < 0 or to_host)),
+                    relayed=(p.routing == "relay" and p.limits.forwarding == "engine")
+                    or (self._ends and (producer < 0 or to_host)),
                 )
                 self._tensors.append(tensor)
                 if producer >= 0:

@@ -26,11 +26,11 @@ def outputs_passed_on(problem: PartitionProblem) -> LowerBound:
 
         period >= min(w(uk-1) + w(uk), min over u of w(u) + min(w(s), sum of the others' r))
 
-    Holds under the relay rule; every chip counts as the fastest. Clonable units do not count.
+    Holds where engines relay; every chip counts as the fastest. Clonable units do not count.
     Takes O(E log E).
     """
     best, where, count = 0.0, -1, 0
-    if problem.routing == "relay":
+    if problem.relays:
         for s, relays in _read_by(problem).items():
             seconds, parts = _longest(problem, s, relays)
             if seconds > best:

@@ -66,9 +66,9 @@ class Refiner:
         self._squarings = squarings
 
     def can_refine(self, chip_of: Ints) -> bool:
-        """Whether its moves keep the rules: not beside strict dependencies that span two chips."""
+        """Whether its moves keep the rules: not beside two-chip dependencies that none relays."""
         source, target = self._edges
-        near = self._problem.routing == "relay" or not source.size
+        near = self._problem.relays or not source.size
         return near or int((chip_of[target] - chip_of[source]).max()) <= 1
 
     def at(self, chip_of: Ints) -> Loads | None:
@@ -132,7 +132,7 @@ class Refiner:
         return Ring(
             rate=self._rate,
             sram=np.array(problem.limits.sram_bytes, np.float64),
-            relay=problem.routing == "relay",
+            relay=problem.relays,
             ends=problem.limits.host_io == "ends",
             last_used=int(chip_of[self._fixed].max(initial=0)),
         )

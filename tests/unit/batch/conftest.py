@@ -50,6 +50,7 @@ clock_mhz = 500
 bandwidth_gb_per_s = 0.5
 hop_latency_us = 1.0
 {switching}
+{forwarding}
 [host]
 bandwidth_gb_per_s = 4
 latency_us = 1.0
@@ -69,6 +70,7 @@ def package(
     spill="none",
     switching="",
     root_gb_per_s=None,
+    forwarding="",
     more="",
 ):
     text = PACKAGE.format(
@@ -77,6 +79,7 @@ def package(
         slots=slots,
         sram_mib=sram_mib,
         spill=spill,
+        forwarding=f'forwarding = "{forwarding}"' if forwarding else "",
         root=f"total_bandwidth_gb_per_s = {root_gb_per_s}" if root_gb_per_s else "",
         switching=f'switching = "{switching}"' if switching else "",
     )

@@ -130,6 +130,7 @@ MODELS = {
 PACKAGES = {
     "any, relay": {"routing": "relay"},
     "any, strict": {"routing": "strict"},
+    "any, routers": {"routing": "relay", "forwarding": "router", "switching": "cut_through"},
     "ends, relay": {"routing": "relay", "host_io": "ends"},
     "ends, strict": {"routing": "strict", "host_io": "ends", "switching": "cut_through"},
 }

@@ -150,6 +150,9 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
             live = rooms.live
             made = np.zeros_like(room)
             sent = np.where(cloned, 0, limits.channel_slots * rooms.send)
+    # Routers pass on without the engine.
+    router = limits.forwarding == "router"
+    passed_s = np.zeros_like(problem.relay_s) if router else problem.relay_s
     unit, tensor, weight = Subject.UNIT, Subject.TENSOR, Subject.WEIGHT
     demands = (
         Demand(unit, Trigger.MADE, Resource.BUSY, problem.compute_s),
@@ -158,7 +161,7 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(tensor, Trigger.EXITED, Resource.HOST_OUT, sizes),
         Demand(tensor, Trigger.ENTERED, Resource.HOST_ROOT_IN, sizes),
         Demand(tensor, Trigger.EXITED, Resource.HOST_ROOT_OUT, sizes),
-        Demand(tensor, Trigger.PASSED, Resource.BUSY, problem.relay_s),
+        Demand(tensor, Trigger.PASSED, Resource.BUSY, passed_s),
         Demand(tensor, Trigger.MADE, Resource.HELD, made),
         Demand(tensor, Trigger.RECEIVED, Resource.HELD, slots),
         Demand(tensor, Trigger.SENT, Resource.HELD, sent),
