@@ -15,9 +15,12 @@ from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
 from mcm_passes.partitioning.fast_kernels import ProblemArrays
 
-UNIT_MOVES, SWAPS = 0.6, 0.9
-"""Shares of all moves up to which a unit changes its stage, and two stages their devices; with the
+UNIT_MOVES, SWAPS = 0.7, 0.93
+"""Shares of all moves up to which units change their stage, and two stages their devices; with the
 rest, two neighbouring stages that do not depend on each other change their numbers."""
+
+PUSHES = 0.4
+"""Share of unit moves that take along what stands in the way, so that a whole branch moves."""
 
 FROM_BUSIEST = 0.5
 """Share of unit moves that begin on the busiest device."""
@@ -124,7 +127,8 @@ def search_stages(
     graph: Graph,
     stage_of: Longs,
     device_of: Longs,
-    best_of: Ints,
+    best_of: Longs,
+    best_devices: Longs,
     best: Floats,
     current: Floats,
     draws: Floats,
@@ -139,30 +143,34 @@ def search_stages(
         graph: dependencies.
         stage_of: `[N]`, changed in place.
         device_of: `[C]`, device of each stage; changed in place.
-        best_of: `[N]`, the best placement so far; changed in place.
+        best_of: `[N]`, stages of the best placement so far; changed in place.
+        best_devices: `[C]`, its devices; changed in place.
         best: `[2]`, its cost and period; changed in place.
         current: `[2]`, cost and busiest resource of the present placement; changed in place.
-        draws: `[M, 4]`, random numbers from 0 to 1.
+        draws: `[M, 5]`, random numbers from 0 to 1.
         worse: `[M]`, how much worse a move may be, as a share.
 
     Returns:
         Placements that were evaluated.
     """
     evaluations = 0
-    chip_of = _placement(stage_of, device_of, best_of.size)
+    chip_of = placement(stage_of, device_of)
     stages = device_of.size
+    moved = np.empty(stage_of.size, np.int64)
+    came_from = np.empty(stage_of.size, np.int64)
     for i in range(draws.shape[0]):
-        kind, first, second, third = draws[i]
+        kind, first, second, third, fourth = draws[i]
         a, b = int(first * stages), int(second * stages)
-        u, old = -1, -1
+        count = 0
         if kind < UNIT_MOVES:
             u = _pick_unit(graph, chip_of, int(current[1]), first, third)
-            old = int(stage_of[u])
-            new = _pick_stage(graph, stage_of, u, stages, device_of, second)
-            if new == old:
+            push = fourth < PUSHES and graph.pinned[u] < 0
+            new = _pick_stage(graph, stage_of, u, stages, device_of, second, push)
+            if new == stage_of[u]:
                 continue
-            stage_of[u] = new
-            chip_of[u] = device_of[new]
+            count = _move(graph, stage_of, u, new, moved, came_from)
+            for k in range(count):
+                chip_of[moved[k]] = device_of[new]
         elif kind < SWAPS:
             if a == b:
                 continue
@@ -179,10 +187,12 @@ def search_stages(
             current[0], current[1] = cost, busiest
             if missing == 0 and (period_s < best[1] or (period_s == best[1] and cost < best[0])):
                 best[0], best[1] = cost, period_s
-                best_of[:] = chip_of
-        elif u >= 0:
-            stage_of[u] = old
-            chip_of[u] = device_of[old]
+                best_of[:] = stage_of
+                best_devices[:] = device_of
+        elif count:
+            for k in range(count):
+                stage_of[moved[k]] = came_from[k]
+                chip_of[moved[k]] = device_of[came_from[k]]
         else:
             _swap_devices(graph, stage_of, device_of, a, b, chip_of)
     return evaluations
@@ -198,9 +208,35 @@ def _swap_devices(
 
 
 @njit(cache=True)
-def _placement(stage_of: Longs, device_of: Longs, count: int) -> Ints:
-    chip_of = np.empty(count, np.int32)
-    for u in range(count):
+def _move(graph: Graph, stage_of: Longs, u: int, new: int, moved: Longs, came_from: Longs) -> int:
+    """Moves a unit to a stage, and with it all that depend on it, or it on, and stand before that.
+
+    Returns:
+        How many units moved; `moved` and `came_from` tell which, and their stages before.
+    """
+    forward = new > stage_of[u]
+    moved[0], came_from[0] = u, stage_of[u]
+    stage_of[u] = new
+    count, k = 1, 0
+    while k < count:
+        v = moved[k]
+        k += 1
+        first = graph.after_ptr[v] if forward else graph.before_ptr[v]
+        end = graph.after_ptr[v + 1] if forward else graph.before_ptr[v + 1]
+        for e in range(first, end):
+            w = graph.after[e] if forward else graph.before[e]
+            if stage_of[w] < new if forward else stage_of[w] > new:
+                moved[count], came_from[count] = w, stage_of[w]
+                stage_of[w] = new
+                count += 1
+    return count
+
+
+@njit(cache=True)
+def placement(stage_of: Longs, device_of: Longs) -> Ints:
+    """`[N]`, the device of each unit."""
+    chip_of = np.empty(stage_of.size, np.int32)
+    for u in range(stage_of.size):
         chip_of[u] = device_of[stage_of[u]]
     return chip_of
 
@@ -238,12 +274,16 @@ def _pick_stage(
     stages: int,
     device_of: Longs,
     second: float,
+    push: bool,
 ) -> int:
-    """A stage that the unit may move to, its own if there is no other."""
+    """A stage that the unit may move to, its own if there is no other.
+
+    Without `push` it stays between those that it depends on and those that depend on it.
+    """
     low, high = 0, stages - 1
-    for k in range(graph.before_ptr[u], graph.before_ptr[u + 1]):
+    for k in range(graph.before_ptr[u], 0 if push else graph.before_ptr[u + 1]):
         low = max(low, int(stage_of[graph.before[k]]))
-    for k in range(graph.after_ptr[u], graph.after_ptr[u + 1]):
+    for k in range(graph.after_ptr[u], 0 if push else graph.after_ptr[u + 1]):
         high = min(high, int(stage_of[graph.after[k]]))
     old = int(stage_of[u])
     if graph.pinned[u] >= 0:

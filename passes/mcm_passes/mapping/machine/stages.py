@@ -17,6 +17,7 @@ from mcm_passes.mapping.machine.stage_kernels import (
     Package,
     cost_of,
     cut_order,
+    placement,
     search_stages,
 )
 from mcm_passes.partitioning.rooms import weight_rooms
@@ -25,6 +26,10 @@ from mcm_passes.strategies.search import Search
 
 CHUNK = 512
 """Moves between two looks at the clock."""
+
+HEATS = (1.0, 8.0, 2.0, 30.0)
+"""How much of `worse` holds in the rounds of a search, in turn: rounds that only polish, and rounds
+that leave the surroundings of the best."""
 
 STEPS = 50
 """Halvings of the period that an order is cut for."""
@@ -42,7 +47,10 @@ class Stages:
     Attributes:
         orders: topological orders that searches begin with, at least 1; each has its share of the
             evaluations.
-        worse: share by which a move may be worse at first, at least 0.
+        worse: share by which a move may be worse at the beginning of a round that polishes, at
+            least 0; other rounds begin with several times as much.
+        rounds: how often a search goes back to the best and begins with bad moves again, at
+            least 1.
 
     Raises:
         ValueError: for options out of range.
@@ -54,10 +62,13 @@ class Stages:
 
     orders: int = 4
     worse: float = 0.02
+    rounds: int = 8
 
     def __post_init__(self) -> None:
         if self.orders < 1:
             raise ValueError(f"orders is {self.orders}, not at least 1")
+        if self.rounds < 1:
+            raise ValueError(f"rounds is {self.rounds}, not at least 1")
         if not 0 <= self.worse < 1:
             raise ValueError(f"worse is {self.worse}, not from 0 to below 1")
 
@@ -82,7 +93,7 @@ class Stages:
                 break
             self._from_order(order, run, search, rng, min(each, search.left))
             if run.period_s < float("inf") and (least is None or run.least < least):
-                least, best = run.least, run.best_of.copy()
+                least, best = run.least, run.placement
         found = search.outcome("no placement of its stages fits the memory")
         if least is not None and least[0] <= search.best_period_s:
             # Of those that are as fast the one with the least load elsewhere.
@@ -95,12 +106,17 @@ class Stages:
         run.begin(order)
         tried = 0
         while True:
+            best_of = run.placement
             if run.period_s < search.best_period_s:
-                search.offer(run.best_of, search.period_of(run.best_of))
+                search.offer(best_of, search.period_of(best_of))
             if tried >= evaluations or not search.awaited:
                 return
-            worse = self.worse * (1.0 - (tried + np.arange(CHUNK)) / evaluations)
-            made = run.step(rng.random((CHUNK, 4)), np.maximum(worse, 0.0))
+            done = tried / evaluations * self.rounds
+            if done >= run.rounds:
+                run.return_to_best()
+            heat = HEATS[run.rounds % len(HEATS)] * self.worse
+            falling = 1.0 - (done - run.rounds + 1.0)
+            made = run.step(rng.random((CHUNK, 5)), np.full(CHUNK, heat * max(falling, 0.0)))
             # A chunk of moves that change no load counts as one, so that every search ends.
             tried += max(made, 1)
             search.spend(max(made, 1))
@@ -143,7 +159,14 @@ class _Run:
         self._device_of: Longs = self._devices.copy()
         self._best: Floats = np.full(2, np.inf)
         self._current: Floats = np.full(2, np.inf)
-        self.best_of: Ints = np.zeros(count, np.int32)
+        self._best_of: Longs = np.zeros(count, np.int64)
+        self._best_devices: Longs = self._devices.copy()
+        self.rounds = 0
+
+    @property
+    def placement(self) -> Ints:
+        """`[N]`, the best placement since `begin`."""
+        return placement(self._best_of, self._best_devices)
 
     @property
     def period_s(self) -> float:
@@ -160,13 +183,21 @@ class _Run:
         self._device_of = self._devices.copy()
         self._stage_of[:] = 0
         self._stage_of[order.units] = _stages_along(self._problem, order)
-        self.best_of = self._device_of[self._stage_of].astype(np.int32)
-        cost, period_s, busiest = cost_of(self._arrays, self._routes, self._package, self.best_of)
+        self._best_of[:], self._best_devices[:] = self._stage_of, self._device_of
+        self._best[:] = np.inf
+        self.rounds = 0
+        chip_of = self.placement
+        cost, period_s, _ = cost_of(self._arrays, self._routes, self._package, chip_of)
         pinned = self._problem.pinned_chip
-        misplaced = int(((pinned >= 0) & (pinned != self.best_of)).sum())
-        cost *= 1.0 + misplaced
-        self._best[:] = cost, np.inf if misplaced else period_s
-        self._current[:] = cost, busiest
+        misplaced = int(((pinned >= 0) & (pinned != chip_of)).sum())
+        self._best[:] = cost * (1.0 + misplaced), np.inf if misplaced else period_s
+
+    def return_to_best(self) -> None:
+        """Goes back to the best placement, for another round."""
+        self._stage_of[:], self._device_of[:] = self._best_of, self._best_devices
+        cost, _, busiest = cost_of(self._arrays, self._routes, self._package, self.placement)
+        self._current[:] = max(cost, float(self._best[0])), busiest
+        self.rounds += 1
 
     def step(self, draws: Floats, worse: Floats) -> int:
         """Tries moves; see `search_stages`."""
@@ -177,7 +208,8 @@ class _Run:
             self._graph,
             self._stage_of,
             self._device_of,
-            self.best_of,
+            self._best_of,
+            self._best_devices,
             self._best,
             self._current,
             draws,

@@ -1,0 +1,72 @@
+"""Small meshes against all of their placements, by code that shares nothing with the compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.machine_rules import find_placement_violations
+from mcm_compiler.partition import Budget
+from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.mapping.machine.stages import Stages
+from mcm_passes.mapping.models import evaluate, periods_of
+from mcm_passes.partitioning.bounds import lower_bound
+from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
+from tests.acme_mesh.tests.random_meshes import mesh_case
+
+
+@pytest.mark.parametrize("first", range(0, 300, 30))
+def test_no_bound_is_above_the_best_of_all_placements(first: int) -> None:
+    for seed in range(first, first + 30):
+        case = mesh_case(seed)
+        bound = lower_bound(case.problem)
+        best_s = optimum_s(case.problem, case.mesh)
+        assert bound.seconds <= best_s * (1 + 1e-9), f"seed {seed}: {bound.argument}"
+        assert verify_bound(case.problem, bound), f"seed {seed}: {bound.proof}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_placement_costs_what_is_added_up_by_hand(seed: int) -> None:
+    case = mesh_case(seed, units=4)
+    rng = np.random.default_rng(seed)
+    rows = list(all_placements(case.problem))
+    for k in rng.choice(len(rows), min(len(rows), 25), replace=False).tolist():
+        found = evaluate(case.problem, np.array(rows[k], np.int32))
+        assert found.period_s == pytest.approx(period_s(case.problem, case.mesh, rows[k]))
+        broken = {v.rule for v in found.violations} - {"memory"}
+        roomy = find_placement_violations(case.problem, np.array(rows[k], np.int32))
+        assert broken == {v.rule for v in roomy}
+        if is_valid(case.problem, rows[k]):
+            assert not broken
+        elif "memory" not in {v.rule for v in found.violations}:
+            assert broken == {"acyclic"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_search_finds_the_best_placement_of_a_small_problem(seed: int) -> None:
+    case = mesh_case(seed, units=4)
+    rng = np.random.default_rng(seed)
+    periods = periods_of(case.problem)
+    found = Stages().solve(case.problem, periods, rng, Budget(evaluations=4_000))
+    valid = [
+        periods(np.array(row, np.int32))
+        for row in all_placements(case.problem)
+        if is_valid(case.problem, row)
+    ]
+    best_s = min(valid, default=float("inf"))
+    if found.chip_of is None:
+        assert best_s == float("inf")
+        return
+    assert is_valid(case.problem, found.chip_of.tolist())
+    assert periods(found.chip_of) == pytest.approx(best_s)
+
+
+def test_a_placement_on_a_circle_of_chips_is_refused() -> None:
+    case = mesh_case(3, shape=(2, 2), units=5)
+    refused = [
+        row
+        for row in all_placements(case.problem)
+        if "acyclic" in {v.rule for v in evaluate(case.problem, np.array(row)).violations}
+    ]
+    assert refused
+    assert not any(is_valid(case.problem, row) for row in refused)
