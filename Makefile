@@ -11,6 +11,7 @@ PYTEST_ARGS ?= -n 2 --dist worksteal
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 READY = .venv/.ready
 PLUGIN_READY = .venv/.acme-ready
+PLUGINS = tests/acme_passes tests/acme_mesh
 
 # Recipes find the tools of .venv under their plain names, as in the README.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -28,9 +29,9 @@ $(READY): pyproject.toml requirements.lock
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The plug-in is installed for real, not in place: the tests see what a stranger's plug-in sees.
-$(PLUGIN_READY): $(READY) $(shell find tests/acme_passes -name '*.py' -o -name '*.toml')
-	$(PIP_INSTALL) --no-deps --no-build-isolation --force-reinstall ./tests/acme_passes
+# Plug-ins are installed for real, not in place: the tests see what a stranger's plug-in sees.
+$(PLUGIN_READY): $(READY) $(shell find $(PLUGINS) -name '*.py' -o -name '*.toml')
+	$(PIP_INSTALL) --no-deps --no-build-isolation --force-reinstall $(PLUGINS:%=./%)
 	@touch $@
 
 demo: $(READY)

@@ -34,7 +34,9 @@ def mesh_package(rows: int, cols: int, link_gb_per_s: float = 32.0) -> MeshPacka
     return MeshPackage.from_text("mesh", text.replace(f"{link}32", f"{link}{link_gb_per_s!r}"))
 
 
-def mesh_case(seed: int, shape: tuple[int, int] | None = None, units: int | None = None) -> MeshCase:
+def mesh_case(
+    seed: int, shape: tuple[int, int] | None = None, units: int | None = None
+) -> MeshCase:
     """A problem with 2 to 5 units, tensors with several readers, and weights that two may share.
 
     Args:

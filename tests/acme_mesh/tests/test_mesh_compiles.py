@@ -1,0 +1,158 @@
+"""The mesh of the plug-in through the command line: compile, check, simulate, report."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mcm_compiler.cli.main import cli
+from mcm_compiler.registry import TARGETS
+from tests.acme_mesh.tests.plain_mesh import Mesh
+
+MODELS = ("resnet50", "inception-v3")
+GRID = Mesh(6, 6, 0.0, 0.0)
+
+
+def invoke(*words: str) -> Result:
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model on the mesh of 36 chips, as one pipeline."""
+    out = tmp_path_factory.mktemp(request.param) / "out"
+    model = f"zoo:{request.param}"
+    invoke("compile", model, "--target", "acme-mesh36", "--replicas", "1", "-o", str(out))
+    return out
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _between_chips(folder: Path) -> list[tuple[int, int]]:
+    """Where each transfer between chips comes from and goes to."""
+    ends = [(t["source"], t["destination"]) for t in _json(folder / "program.json")["transfers"]]
+    return [(source, target) for source, target in ends if min(source, target) >= 0]
+
+
+def test_the_folder_holds_and_is_simulated_and_reported(folder: Path) -> None:
+    checked = invoke("check", str(folder)).output
+    assert "with a route for every tensor of" in checked
+    assert "re-proved" in checked
+    simulated = json.loads(invoke("simulate", str(folder), "--format", "json").output)
+    report = _json(folder / "report.json")
+    assert simulated["period_s"] == report["period_s"]
+    assert report["period_s"] >= report["lower_bound_s"] > 0
+    assert report["target"]["family"] == "acme_mesh"
+    shown = invoke("report", str(folder)).output
+    assert "routes of the family acme_mesh" in shown
+    assert "busiest link, to" in shown
+
+
+def test_chips_send_to_each_other_in_no_circle(folder: Path) -> None:
+    before: defaultdict[int, set[int]] = defaultdict(set)
+    for source, target in _between_chips(folder):
+        before[target].add(source)
+    left = {*before, *(chip for chips in before.values() for chip in chips)}
+    while left:
+        free = {chip for chip in left if not before[chip] & left}
+        assert free
+        left -= free
+
+
+def test_links_carry_what_routes_say(folder: Path) -> None:
+    carried: defaultdict[tuple[int, int], int] = defaultdict(int)
+    for transfer in _json(folder / "program.json")["transfers"]:
+        source, target = transfer["source"], transfer["destination"]
+        if min(source, target) >= 0:
+            for link in GRID.way(source, target):
+                carried[link] += transfer["size_bytes"]
+    links = _json(folder / "report.json")["links"]
+    reported = {
+        (link["source"], link["destination"]): link["bytes_per_inference"]
+        for link in links
+        if min(link["source"], link["destination"]) >= 0
+    }
+    assert reported == dict(carried)
+
+
+@pytest.mark.parametrize("folder", ["inception-v3"], indirect=True)
+def test_a_quarter_of_the_transfers_leave_the_order_of_a_snake(folder: Path) -> None:
+    """Row by row, every second row backwards: a ring of the same chips would have these links."""
+    snake = [6 * row + (col if row % 2 == 0 else 5 - col) for row in range(6) for col in range(6)]
+    of_the_snake = set(pairwise(snake))
+    transfers = _between_chips(folder)
+    away = [t for t in transfers if not set(GRID.way(*t)) <= of_the_snake]
+    assert len(away) >= len(transfers) / 4 > 0
+
+
+@pytest.mark.parametrize("pipelines", [("--replicas", "1"), ()])
+def test_the_mesh_is_no_slower_than_a_ring_of_its_chips(
+    pipelines: tuple[str, ...], tmp_path: Path
+) -> None:
+    if "mcm36" not in {registration.name for registration in TARGETS.registrations()}:
+        pytest.skip("there is no ring")
+    periods: dict[str, float] = {}
+    for target in ("acme-mesh36", "mcm36"):
+        out = tmp_path / target
+        words = ("compile", "zoo:inception-v3", "--target", target, *pipelines, "-o", str(out))
+        invoke(*words)
+        periods[target] = _json(out / "report.json")["period_s"]
+    assert periods["acme-mesh36"] <= periods["mcm36"]
+
+
+def test_pipelines_side_by_side_have_rows_of_their_own(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("--target", "acme-mesh36", "--replicas", "6", "-o", str(out))
+    invoke("compile", "zoo:bert-tiny", *words)
+    assert _json(out / "manifest.json")["replicas"] == 6
+    assert "6 pipelines side by side" in invoke("check", str(out)).output
+
+
+def test_shares_that_are_not_alike_are_refused(tmp_path: Path) -> None:
+    words = ("--target", "acme-mesh36", "--replicas", "5", "-o", str(tmp_path / "out"))
+    result = CliRunner().invoke(cli, ("compile", "zoo:bert-tiny", *words))
+    assert result.exit_code == 1
+    assert "MCM-P018" in result.output
+    assert "5 shares of 7 chips are not alike" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_strategy_of_rings_is_refused(tmp_path: Path) -> None:
+    words = ("--target", "acme-mesh36", "--partitioner", "acme_even", "-o", str(tmp_path / "out"))
+    result = CliRunner().invoke(cli, ("compile", "zoo:bert-tiny", *words))
+    assert result.exit_code == 1
+    assert "MCM-P040" in result.output
+    assert "stages" in result.output
+
+
+def test_routes_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
+    described = invoke("targets", "show", "acme-mesh16", "--toml").output
+    file = tmp_path / "turns.toml"
+    file.write_text(described.replace("cols = 4", 'cols = 4\nturns = "alternating"', 1))
+    result = CliRunner().invoke(cli, ("targets", "validate", str(file)))
+    assert result.exit_code == 1
+    assert "MCM-T014" in result.output
+
+
+def test_a_pinned_op_is_where_it_is_wanted(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shown = invoke("compile", "zoo:bert-tiny", "--target", "acme-mesh16", "-o", str(out))
+    assert shown
+    program = _json(out / "program.json")
+    op = program["chips"][0]["kernels"][0]["nodes"][0]
+    pinned = tmp_path / "pinned"
+    words = ("--target", "acme-mesh16", "--pin", f"{op}=7", "-o", str(pinned))
+    invoke("compile", "zoo:bert-tiny", *words)
+    chips = {chip["chip"]: chip for chip in _json(pinned / "program.json")["chips"]}
+    assert any(op in kernel["nodes"] for kernel in chips[7]["kernels"])
+    assert invoke("check", str(pinned)).output.rstrip().endswith("holds")
