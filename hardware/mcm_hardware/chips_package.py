@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -62,7 +62,7 @@ class ChipsPackage(ABC):
     name: str
     spec: PackageSpec
     source_text: str
-    cost_choice: CostChoice | None = None
+    cost_choice: CostChoice | None = field(default=None, kw_only=True)
     form: ClassVar[PackageForm]
 
     @abstractmethod
