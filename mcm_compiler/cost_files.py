@@ -10,8 +10,8 @@ from mcm_compiler.cost_choice import ReadFile
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.toml_description import TomlDescription, parse_description
 
-MAX_COST_FILE_BYTES = 1 << 26
-"""A table of half a million ops with long names."""
+MAX_COST_FILE_BYTES = 1 << 24
+"""A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""
 
 COST_KEY = ("cost", "model")
 """Key of a target description that names a cost model."""

@@ -31,7 +31,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "file of a cost model cannot be read",
         "A cost model reads files that its options name, such as file of table. The path is\n"
         "relative to the working folder, or to the folder of the target description that names\n"
-        "it, and at most 64 MiB are read. An output folder holds a copy of each such file: there\n"
+        "it, and at most 16 MiB are read. An output folder holds a copy of each such file: there\n"
         "the description may name nothing but files that the manifest lists.",
     ),
     CatalogEntry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from mcm_compiler.cost import OpCosts
@@ -33,5 +34,9 @@ class TableCosts(CostModelMaker):
         Raises:
             CompileError: MCM-C005, one diagnostic per fault of the table.
         """
-        times = read_times(basis.files["file"], basis.paths["file"], self.chip)
+        times = _read_once(basis.files["file"], basis.paths["file"], self.chip)
         return MeasuredTimes(times, basis.own)
+
+
+_read_once = lru_cache(maxsize=1)(read_times)
+"""For search and for the simulator."""

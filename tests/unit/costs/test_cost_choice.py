@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +25,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import COST_MODELS, register_cost_model
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import load_cluster, target_from_text, without_chips
+from mcm_hardware.measured_times.times_file import read_times
+from mcm_hardware.ring_target import RingTarget
 
 NOTHING = user_files(None)
 PASSES = "simplify,fuse,annotate_cost,partition"
@@ -266,6 +269,25 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path, case: str) -> None:
     assert only(caught).hint
 
 
+def test_a_table_is_read_once_for_search_and_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcm_hardware.measured_times import table
+
+    reads: list[str] = []
+
+    def read(data: bytes, path: str, chip: str) -> Any:
+        reads.append(path)
+        return read_times(data, path, chip)
+
+    monkeypatch.setattr(table, "_read_once", lru_cache(maxsize=1)(read))
+    path = write(tmp_path) / "times.csv"
+    target = with_cost_model(load_target("mcm4"), f"table{{file={path}}}", user_files(tmp_path))
+    assert isinstance(target, RingTarget)
+    assert target.costs.searched.name == target.costs.played.name == "table"
+    assert reads == [str(path)]
+
+
 def test_a_table_of_another_model_is_refused_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path, "kernel,seconds\n/fc/Gemm,1e-3\n/fc/Gem,1\n") / "times.csv"
     options = CompileOptions(passes=PASSES, cost_model=f"table{{file={path}}}")
@@ -355,8 +377,6 @@ def test_a_description_without_a_folder_names_no_files() -> None:
     with pytest.raises(CompileError) as caught:
         target_from_text("loose", text)
     assert only(caught).code == "MCM-C004"
-    from mcm_hardware.ring_target import RingTarget
-
     with pytest.raises(CompileError) as caught:
         RingTarget.from_text("loose", text).cost_model()
     assert only(caught).code == "MCM-C004"
@@ -405,7 +425,6 @@ def test_a_target_in_memory_is_compiled_with_the_cost_model_that_its_description
     tmp_path: Path,
 ) -> None:
     from mcm_compiler.artifact.check import check_folder
-    from mcm_hardware.ring_target import RingTarget
 
     target = RingTarget.from_text("mine", MCM4 + '\n[cost]\nmodel = "flat{ microseconds = 2 }"\n')
     options = CompileOptions(replicas=1, chips=2, inferences=8)
