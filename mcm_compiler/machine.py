@@ -77,6 +77,9 @@ class Machine:
         stream_buffers: buffers that streamed weights pass through. Estimates count them.
         activation_packing: room that estimates keep for the gaps of a memory plan, as a multiple
             of the peak of live bytes, at least 1.
+        router_buffers: whether routers between channels hold `channel_slots` tensors of a transfer
+            for a device that is not ready for them. Elsewhere a tensor that goes to a device has a
+            receive buffer there before it leaves.
 
     Raises:
         MachineError: for `machine_faults`.
@@ -94,6 +97,7 @@ class Machine:
     buffer_alignment_bytes: int = 64
     stream_buffers: int = 2
     activation_packing: float = 1.25
+    router_buffers: bool = False
 
     def __post_init__(self) -> None:
         if faults := machine_faults(self):

@@ -28,6 +28,7 @@ class ChannelArrays(NamedTuple):
         latency_s: `[L]`, delay of each channel.
         shared: `[L]`, whether the channel is one that all devices share.
         cuts: `[L]`, whether a tensor goes on to another such channel as soon as its head is there.
+        router_buffers: as in `Machine`.
         route_begin: `[R]`, as in `mcm_compiler.routes.Routes`, like the next two; rows as in
             `Machine.routes`.
         route_end: `[R]`.
@@ -40,6 +41,7 @@ class ChannelArrays(NamedTuple):
     latency_s: Floats
     shared: Bools
     cuts: Bools
+    router_buffers: bool
     route_begin: Ints
     route_end: Ints
     routes: Ints
@@ -57,6 +59,7 @@ def channel_arrays(machine: Machine) -> ChannelArrays:
         latency_s=_frozen(machine.channel_latency_s, np.float64),
         shared=_frozen(shared, np.bool_),
         cuts=_frozen(machine.channel_cuts, np.bool_),
+        router_buffers=machine.router_buffers,
         route_begin=_frozen(routes.begin, np.int32),
         route_end=_frozen(routes.end, np.int32),
         routes=_frozen(routes.channels, np.int32),

@@ -18,7 +18,9 @@ Every program is read by the same rules:
   transfer may enter while the last is on its way (latency is pipelined). It is stored in each
   router before it goes on, or, from one channel that cuts through to another, goes on as soon as
   its head is there. Routers have memory of their own for that, `slots` buffers per transfer. The
-  same holds for a transfer that passes on another.
+  same holds for a transfer that passes on another. What goes to a device has its receive buffer
+  from the start, or, where `Machine.router_buffers` says so, from the last hop on: the routers hold
+  it until then, as they do what goes to the host.
 - A resource serves activities in a static order (`service_order.py`).
 - A channel that all devices share has none, or those at the end of a pipeline would hold up those
   at its beginning, which are inferences ahead. It interleaves what crosses it, each tensor once in
@@ -190,10 +192,10 @@ def _waits(
                 w = _wait(waits, w, int(writer[t]), float(busy[writer[t]]), 0, False)
             if channels.shared[resource[a]]:
                 w = _wait(waits, w, a, float(round_s[resource[a]]), 1, False)
-            if to_host and a + 1 < end:
+            if (to_host or channels.router_buffers) and a + 1 < end:
                 # Elsewhere the receive buffers bound what is on the way.
                 w = _wait(waits, w, a + 1, float(busy[a + 1]), int(program.slots[t]), True)
-            if a > first or to_host:
+            if to_host or a != (end - 1 if channels.router_buffers else first):
                 continue
             holder, lag = t, int(program.slots[t])
             if program.reuses[t] >= 0:

@@ -61,6 +61,7 @@ def ring_machine(spec: RingSpec) -> Machine:
         buffer_alignment_bytes=spec.reference.alignment_bytes,
         stream_buffers=STREAM_BUFFERS,
         activation_packing=ACTIVATION_PACKING,
+        router_buffers=spec.forwarding == "router",
     )
 
 

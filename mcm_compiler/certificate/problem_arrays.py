@@ -172,6 +172,8 @@ def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[
     for name, part in zip(Routes._fields, machine.routes, strict=True):
         arrays[f"machine.route_{name}"] = np.ascontiguousarray(part, np.int32)
     numbers["family"] = machine.family
+    if machine.router_buffers:
+        numbers["router_buffers"] = True
 
 
 def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> Machine:
@@ -194,6 +196,8 @@ def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any])
             ("activation_packing", "float"),
         )
     }
+    if "router_buffers" in numbers:
+        values["router_buffers"] = _get(arrays, numbers, "router_buffers", "bool")
     values |= {
         name: vector(arrays, f"machine.{name}", dtype) for name, dtype in _MACHINE_ARRAYS.items()
     }

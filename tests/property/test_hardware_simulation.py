@@ -46,7 +46,8 @@ SPECS = [
     for host_io in ("any", "ends")
 ]
 ROOTED = [replace(spec, host_total_bytes_per_s=4.0, stream_total_bytes_per_s=8.0) for spec in SPECS]
-specs = st.sampled_from(SPECS + ROOTED)
+ROUTERS = [replace(spec, forwarding="router") for spec in SPECS + ROOTED if spec.host_io == "any"]
+specs = st.sampled_from(SPECS + ROOTED + ROUTERS)
 
 
 @st.composite
@@ -171,16 +172,19 @@ def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
             goes_on(hops[transfer.after][-1], hops[index][0])
             readers[transfer.after].append(hops[index][0])
     for index, transfer in enumerate(program.transfers):
-        if transfer.destination == HOST:
+        held = spec.forwarding == "router"
+        if transfer.destination == HOST or held:
             for one, other in pairwise(hops[index]):
                 arcs.append((other, one, busy[other], transfer.slots))
+        if transfer.destination == HOST:
             continue
+        arrives = hops[index][-1 if held else 0]
         holder, lag = index, transfer.slots
         if transfer.reuses >= 0:
             holder, lag = transfer.reuses, 1 if transfer.reuses >= index else 0
-        arcs += [(reader, hops[index][0], busy[reader], lag) for reader in readers[holder]]
+        arcs += [(reader, arrives, busy[reader], lag) for reader in readers[holder]]
         if not readers[holder]:
-            arcs.append((hops[holder][-1], hops[index][0], there[hops[holder][-1]], lag))
+            arcs.append((hops[holder][-1], arrives, there[hops[holder][-1]], lag))
     for kernels in chips.values():
         for one, other in pairwise(kernels):
             arcs.append((one, other, busy[one], 0))
