@@ -154,6 +154,12 @@ def _chips_in_words(limits: PackageLimits) -> str:
     parts.append(f"links of {limits.link_bytes_per_s / 1e9:g} GB/s")
     if limits.stream_bytes_per_s:
         parts.append(f"weights streamed at {limits.stream_bytes_per_s / 1e9:g} GB/s")
+    for total, what in (
+        (limits.host_total_bytes_per_s, "to the host"),
+        (limits.stream_total_bytes_per_s, "of streamed weights"),
+    ):
+        if total:
+            parts.append(f"{total / 1e9:g} GB/s {what} for all chips together")
     return ", ".join(parts)
 
 

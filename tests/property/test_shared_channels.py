@@ -97,6 +97,20 @@ def test_all_that_is_streamed_crosses_one_channel():
     assert bounds.streamed_weights(problem).seconds == pytest.approx(4096 / 1e8)
 
 
+@given(connected_problems(), RATES, st.integers(2, 5), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_a_part_of_the_channel_says_what_all_pipelines_take_together(
+    problem, host, pipelines, random
+):
+    limits = dataclasses.replace(problem.limits, host_io="any", stream_bytes_per_s=0.0)
+    problem = with_roots(dataclasses.replace(problem, limits=limits), host)
+    share = dataclasses.replace(problem, limits=problem.limits.first(3, pipelines))
+    chip_of = forward_placement(problem, random)
+    alone, part = evaluate(problem, chip_of), evaluate(share, chip_of)
+    package_s = max(alone.period_s / pipelines, float(alone.root_busy_s.max()))
+    assert part.period_s / pipelines == pytest.approx(package_s, rel=1e-12)
+
+
 def test_each_of_several_pipelines_has_its_part_of_a_shared_channel():
     limits = PackageLimits(
         8, (1,) * 8, 1e9, 1e-6, "any", 1e9,

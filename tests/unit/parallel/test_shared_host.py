@@ -20,6 +20,7 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.report.terminal import report_text
+from mcm_compiler.report.timeline_tracks import tracks_of
 from mcm_compiler.side_by_side import side_by_side
 from mcm_compiler.simulation import SIMULATION
 from mcm_hardware.builtin_targets import mcm36, mcm36_shared
@@ -132,6 +133,17 @@ def test_reports_name_the_channel_and_the_folder_holds(product: Path, tmp_path: 
     apart = build_report(compile_model(product, target="mcm36"))
     assert shared_sentence(apart["links"]) is None
     assert "shared channels" not in render_markdown(apart)
+
+
+def test_a_trace_has_all_pipelines_and_no_two_tensors_at_once_on_a_track(product: Path) -> None:
+    made = _compiled(product, "mcm36-shared")
+    program = side_by_side(PROGRAM.get(made), 9, 4)
+    tracks = tracks_of(mcm36_shared().simulator().timeline(program, 5))
+    shared = [track for track in tracks if track.name.startswith("root of all chips -> host (")]
+    assert len(shared) == 9
+    assert {track.chip for track in tracks} - {None} == set(range(0, 36, 4))
+    for track in tracks:
+        assert (track.end_ns[:-1] <= track.begin_ns[1:]).all()
 
 
 def test_a_package_without_the_key_is_what_it_was() -> None:
