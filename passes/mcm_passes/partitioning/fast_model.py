@@ -111,10 +111,22 @@ def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
     )
 
 
+def refuse_machines(problem: PartitionProblem) -> None:
+    """Raises ValueError for problems on machines that are no rings."""
+    if problem.machine is not None:
+        raise ValueError(f"the problem is placed on a machine of family {problem.machine.family}")
+
+
 class FastModel:
-    """A problem prepared for many evaluations."""
+    """A problem on a ring prepared for many evaluations.
+
+    Raises:
+        ValueError: if the problem is for another machine, which links between neighbours say
+            nothing of.
+    """
 
     def __init__(self, problem: PartitionProblem) -> None:
+        refuse_machines(problem)
         self._problem = weakref.proxy(problem)
         self._speed = problem.chip_speed
         self._arrays = problem_arrays(problem)

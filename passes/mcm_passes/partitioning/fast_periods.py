@@ -34,6 +34,7 @@ class FastPeriods:
     """
 
     def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
+        fast_model.refuse_machines(problem)
         self._in_full = few
         source, target = dependency_edges(problem)
         limits = problem.limits

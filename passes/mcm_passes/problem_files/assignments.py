@@ -12,7 +12,7 @@ from mcm_compiler.assignment_file import AssignedName
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_compiler.units import count_text
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.mapping.models import evaluate
 from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
 from mcm_passes.problem_files.nearest import nearest_valid
 
@@ -145,6 +145,8 @@ def refuse_invalid(
         return nearest.chip_of, [note]
     if nearest.chip_of is None and nearest.proven:
         hint = "no assignment of this model is valid, by proof; choose another package or rule"
+    elif nearest.chip_of is None and problem.machine is not None:
+        hint = "change the assignment, or leave it out to let the compiler choose"
     elif nearest.chip_of is None:
         hint = "no valid assignment was found near it; leave it out to let the compiler choose"
     else:
@@ -165,8 +167,11 @@ def refuse_invalid(
 def _nearest_with_room(problem: PartitionProblem, chip_of: Ints, seed: int) -> Nearest:
     """The nearest assignment, one with room for the gaps of memory plans where there is one.
 
-    What is proven holds for what every memory plan needs at least.
+    What is proven holds for what every memory plan needs at least. On machines that are no rings
+    none is sought.
     """
+    if problem.machine is not None:
+        return Nearest(None, proven=False)
     needed = nearest_valid(problem.at_need(), chip_of, np.random.default_rng(seed))
     if needed.chip_of is None or evaluate(problem, needed.chip_of).valid:
         return needed

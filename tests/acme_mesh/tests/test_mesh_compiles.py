@@ -156,3 +156,26 @@ def test_a_pinned_op_is_where_it_is_wanted(tmp_path: Path) -> None:
     chips = {chip["chip"]: chip for chip in _json(pinned / "program.json")["chips"]}
     assert any(op in kernel["nodes"] for kernel in chips[7]["kernels"])
     assert invoke("check", str(pinned)).output.rstrip().endswith("holds")
+
+
+def test_an_assignment_of_ones_own_is_kept_or_refused_by_the_rules_of_a_mesh(
+    tmp_path: Path,
+) -> None:
+    file, out = tmp_path / "cut.csv", tmp_path / "out"
+    words = ("--target", "acme-mesh16", "--replicas", "1")
+    invoke("compile", "zoo:bert-tiny", *words, "-o", str(out), "--assignment-out", str(file))
+    again = tmp_path / "again"
+    invoke("compile", "zoo:bert-tiny", *words, "--assignment", str(file), "-o", str(again))
+    chips = "chips", "period_s"
+    assert [_json(out / "report.json")[key] for key in chips] == [
+        _json(again / "report.json")[key] for key in chips
+    ]
+    rows = file.read_text(encoding="utf-8").splitlines()
+    cells = [row.rsplit(",", 1) for row in rows[1:]]
+    swapped = [f"{name},{int(chip) % 2}" for name, chip in cells]
+    file.write_text("\n".join([rows[0], *swapped]) + "\n", encoding="utf-8")
+    bad = ("--assignment", str(file), "-o", str(tmp_path / "bad"))
+    result = CliRunner().invoke(cli, ("compile", "zoo:bert-tiny", *words, *bad))
+    assert result.exit_code == 1
+    assert "MCM-F014" in result.output
+    assert "wait for each other in a circle" in result.output
