@@ -11,6 +11,7 @@ import numpy as np
 from mcm_compiler.assignment_file import AssignedName
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.ring_rules import Violation
 from mcm_compiler.units import count_text
 from mcm_passes.mapping.models import evaluate
 from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
@@ -135,6 +136,10 @@ def refuse_invalid(
     violations = evaluate(problem.at_need(), chip_of).violations
     if not violations:
         return chip_of, []
+    if problem.machine is not None:
+        # The nearest one is sought on rings alone.
+        hint = "change the assignment, or leave it out to let the compiler choose"
+        raise CompileError(_broken_rules(violations, source, hint))
     nearest = _nearest_with_room(problem, chip_of, seed)
     if nearest.chip_of is not None and repair:
         message = (
@@ -145,33 +150,30 @@ def refuse_invalid(
         return nearest.chip_of, [note]
     if nearest.chip_of is None and nearest.proven:
         hint = "no assignment of this model is valid, by proof; choose another package or rule"
-    elif nearest.chip_of is None and problem.machine is not None:
-        hint = "change the assignment, or leave it out to let the compiler choose"
     elif nearest.chip_of is None:
         hint = "no valid assignment was found near it; leave it out to let the compiler choose"
     else:
         hint = f"{_moves(problem, chip_of, nearest)}; --repair-assignment takes that one"
-    raise CompileError(
-        [
-            Diagnostic(
-                "MCM-F014",
-                f"the assignment breaks the rule '{violation.rule}': {violation.message}",
-                at=source,
-                hint=hint if k == 0 else None,
-            )
-            for k, violation in enumerate(violations[:MAX_FAULTS])
-        ]
-    )
+    raise CompileError(_broken_rules(violations, source, hint))
+
+
+def _broken_rules(violations: Sequence[Violation], source: str, hint: str) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            "MCM-F014",
+            f"the assignment breaks the rule '{violation.rule}': {violation.message}",
+            at=source,
+            hint=hint if k == 0 else None,
+        )
+        for k, violation in enumerate(violations[:MAX_FAULTS])
+    ]
 
 
 def _nearest_with_room(problem: PartitionProblem, chip_of: Ints, seed: int) -> Nearest:
     """The nearest assignment, one with room for the gaps of memory plans where there is one.
 
-    What is proven holds for what every memory plan needs at least. On machines that are no rings
-    none is sought.
+    What is proven holds for what every memory plan needs at least.
     """
-    if problem.machine is not None:
-        return Nearest(None, proven=False)
     needed = nearest_valid(problem.at_need(), chip_of, np.random.default_rng(seed))
     if needed.chip_of is None or evaluate(problem, needed.chip_of).valid:
         return needed

@@ -11,11 +11,11 @@ import numpy as np
 from mcm_compiler.judging import BatchJudge, Verdict, Verdicts
 from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Outcome, PartitionProblem
 from mcm_passes.solver.random_stream import streams
-from mcm_passes.solver.rule_graph import rule_graph
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.placement_state import empty_state, fill_state, placed_problem
+from mcm_passes.strategies.placed_problem import placed_problem
+from mcm_passes.strategies.placement_state import empty_state, fill_state
+from mcm_passes.strategies.proposals import draw_neighbours
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.walk_kernels import draw_neighbours
 
 POWER = 16
 """Of the loads in a score: high enough that the busiest count most."""
@@ -81,15 +81,14 @@ class JudgeSearch:
         judge: BatchJudge,
         rng: np.random.Generator,
     ) -> Ints:
-        graph = rule_graph(problem)
-        placed = placed_problem(problem, graph)
+        placed = placed_problem(problem)
         here = empty_state(placed)
         state = streams(rng, 1)
         first = judge.judge(start[None])
         if first.verdict[0] != Verdict.RUNS:
             return start
         best = np.array(start, np.int32)
-        fill_state(placed, here, best[graph.units])
+        fill_state(placed, here, best)
         best_s = float(first.period_s[0])
         reference_s = best_s
         score = float(_scores(first, reference_s)[0])
@@ -97,9 +96,7 @@ class JudgeSearch:
         history = [score] * self.memory
         batches = 0
         while left := search.left:
-            moved = draw_neighbours(placed, here, hot, min(self.batch, left), state)
-            rows = np.zeros((len(moved), problem.num_units), np.int32)
-            rows[:, graph.units] = moved
+            rows = draw_neighbours(placed, here, hot, min(self.batch, left), state)
             periods = search.periods(rows)
             batches += 1
             promising = rows[: periods.size][
@@ -112,7 +109,7 @@ class JudgeSearch:
                 k = int(scores.argmin())
                 if scores[k] < score or scores[k] <= history[slot]:
                     score, hot = float(scores[k]), _hottest(verdicts, k)
-                    fill_state(placed, here, promising[k][graph.units])
+                    fill_state(placed, here, promising[k])
                 k = int(verdicts.period_s.argmin())
                 if verdicts.period_s[k] < best_s:
                     best, best_s = promising[k], float(verdicts.period_s[k])

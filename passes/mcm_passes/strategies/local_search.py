@@ -10,16 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
-from mcm_passes.partitioning.topological_orders import topological_orders
 from mcm_passes.solver.random_stream import streams
-from mcm_passes.solver.rule_graph import rule_graph
-from mcm_passes.strategies.placement_state import empty_state, placed_problem
-from mcm_passes.strategies.recut import recut
+from mcm_passes.strategies.recut import late_position, recut
 from mcm_passes.strategies.search import Search
 from mcm_passes.strategies.start import find_start
-from mcm_passes.strategies.walk_kernels import Walk, start_walk, take_steps
+from mcm_passes.strategies.walk_kernels import Walk
+from mcm_passes.strategies.walking import Walker
 
-UNITS_PER_STEP = 256
+UNITS_PER_STEP = 100
 """Units that an evaluation looks at in the time of one step, which looks at what it changes."""
 
 MANY_UNITS = 10_000
@@ -86,58 +84,26 @@ class _Walking:
     def __init__(self, search: Search, walks: int, memory: int, rng: np.random.Generator) -> None:
         assert search.best is not None, "a start is needed"
         self._problem = search.problem
-        graph = rule_graph(self._problem)
-        self._units = graph.units
-        self._placed = placed_problem(self._problem, graph)
-        self._position = _late_position(self._problem)
-        self._reference_s = search.best_period_s
-        self._walks = [
-            Walk(
-                empty_state(self._placed),
-                np.empty(graph.num_nodes, np.int32),
-                np.empty(1),
-                np.empty(1),
-                np.empty(memory),
-                np.zeros(1, np.int64),
-                streams(rng, 1),
-            )
-            for _ in range(walks)
-        ]
-        for walk in self._walks:
-            self._begin(walk, search.best)
-
-    def _begin(self, walk: Walk, chip_of: Ints) -> None:
-        start_walk(self._placed, walk, chip_of[self._units], self._reference_s)
-
-    def _row(self, walk: Walk) -> Ints:
-        """`[N]`, the best partition of a walk."""
-        row = np.zeros(self._problem.num_units, np.int32)
-        row[self._units] = walk.best
-        return row
+        self._position = late_position(self._problem)
+        self._walker = Walker(self._problem, search.best_period_s, memory)
+        self._walks = [self._walker.walk(search.best, streams(rng, 1)) for _ in range(walks)]
 
     def advance(self, steps: int) -> list[Ints]:
         """Makes steps of all walks; returns the best partition of each."""
 
-        def run(walk: Walk) -> None:
-            take_steps(self._placed, walk, self._reference_s, steps)
+        def run(walk: Walk) -> Ints:
+            self._walker.advance(walk, steps)
+            return walk.best.copy()
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(run, self._walks))
-        return [self._row(walk) for walk in self._walks]
+            return list(pool.map(run, self._walks))
 
     def recut(self, search: Search) -> None:
         """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
         by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
         for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
-            recut(search, self._problem, self._row(walk), self._position)
+            recut(search, self._problem, walk.best, self._position)
         assert search.best is not None, "walks start from a partition"
         worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
         if search.best_period_s < float(worst.best_s[0]):
-            self._begin(worst, search.best)
-
-
-def _late_position(problem: PartitionProblem) -> Ints:
-    order = topological_orders(problem, 2)[-1].units
-    position = np.zeros(problem.num_units, np.int32)
-    position[order] = np.arange(order.size)
-    return position
+            self._walker.begin(worst, search.best)

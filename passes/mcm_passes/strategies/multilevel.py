@@ -16,14 +16,13 @@ from mcm_compiler.partition import (
     SearchMonitor,
 )
 from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.partitioning.topological_orders import topological_orders
 from mcm_passes.solver.random_stream import streams
 from mcm_passes.strategies.coarsening import Coarsening, coarsen
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.recut import recut
-from mcm_passes.strategies.refinement import Refiner
+from mcm_passes.strategies.recut import late_position, recut
 from mcm_passes.strategies.search import Search
 from mcm_passes.strategies.start import find_start
+from mcm_passes.strategies.walking import Walker
 
 UNITS_PER_STEP = 25
 """Units that an evaluation in full looks at in the time of one step of refinement."""
@@ -181,41 +180,26 @@ class _Cycles:
 
     def _refined(self, problem: PartitionProblem, chip_of: Ints, steps: int, heat: float) -> Ints:
         """The best partition of some walks from `chip_of`, which is one of `problem`."""
-        refiner = Refiner(problem, heat)
-        reference_s = self._best_s
-        loads = refiner.at(chip_of)
-        if loads is None or not refiner.can_refine(chip_of):
-            return chip_of
-        best, best_score, stale = chip_of, refiner.score(loads, reference_s), 0
+        walker = Walker(problem, self._best_s)
+        walk = walker.walk(chip_of, streams(self._rng, 1))
         part = max(min(max(steps // PARTS, 2 * problem.num_units), steps), 1)
+        stale = 0
         while steps >= part and self.left and stale < STALE:
-            refiner.walk(loads, reference_s, part, streams(self._rng, 1))
+            before = float(walk.best_s[0]), float(walk.best_score[0])
+            walker.advance(walk, part, heat)
             steps -= part
             self._search.spend(-(-part // self._steps_per_evaluation))
-            stale += 1
-            # Counted anew, because peaks of memory are only estimated on the way.
-            found = refiner.at(loads.chip_of) or refiner.at(best)
-            assert found is not None, "the best was valid"
-            loads, score = found, refiner.score(found, reference_s)
-            if score < best_score:
-                best, best_score, stale = loads.chip_of.copy(), score, 0
-        return self._recut(problem, best)
+            stale = 0 if (walk.best_s[0], walk.best_score[0]) < before else stale + 1
+        return self._recut(problem, walk.best)
 
     def _recut(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
         inner = Search(problem, FastPeriods(problem), self._search.share(self.left, self._quiet))
         inner.period(chip_of)
-        recut(inner, problem, chip_of, _late_position(problem))
+        recut(inner, problem, chip_of, late_position(problem))
         self._spend(inner.evaluations, problem)
         return chip_of if inner.best is None else inner.best
 
     def _spend(self, evaluations: int, problem: PartitionProblem) -> None:
         """Counts evaluations of a coarser problem."""
         self._search.spend(evaluations * problem.num_units // self._search.problem.num_units)
-
-
-def _late_position(problem: PartitionProblem) -> Ints:
-    order = topological_orders(problem, 2)[-1].units
-    position = np.zeros(problem.num_units, np.int32)
-    position[order] = np.arange(order.size)
-    return position

@@ -1,115 +1,167 @@
-"""Loads, memory and rules of a partition whose totals are kept up to date."""
+"""Loads and memory of a partition whose totals are kept up to date."""
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
-from mcm_compiler.partition import Floats
+import numpy as np
+
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Longs
 from mcm_compiler.ring_routes import TO_HOST
 from mcm_passes.mapping.loads.chip_memory import streamed_weights
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK, LIVE
-from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacedProblem, PlacementState
+from mcm_passes.strategies.placed_problem import PlacedProblem
+from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacementState
+
+STREAM = 4
+"""The last row of `Ring.rate`."""
 
 
-@njit(cache=True, nogil=True)
-def loads_of_state(p: PlacedProblem, s: PlacementState, loads: Floats) -> float:
-    """The period; infinite where a rule is broken or a chip overflows.
+class Scratch(NamedTuple):
+    """Room for what is only needed while something is counted.
 
-    Dependencies and the chips of pinned nodes are taken to be kept.
+    Attributes:
+        ends_at: `[N]`, 0 between calls.
+        live: `[C]`.
+        most: `[C]`.
+    """
+
+    ends_at: Longs
+    live: Longs
+    most: Longs
+
+
+def scratch(num_units: int, num_chips: int) -> Scratch:
+    """Room for a problem of that size."""
+    return Scratch(
+        np.zeros(num_units, np.int64),
+        np.zeros(num_chips, np.int64),
+        np.zeros(num_chips, np.int64),
+    )
+
+
+@inlined_njit
+def load_of_chip(p: PlacedProblem, s: PlacementState, k: int, c: int, streamed: int) -> float:
+    """Seconds that a resource of a chip is busy, by its row of `Ring.rate`.
 
     Args:
         p: the problem.
         s: the state.
-        loads: `[5, C]`, filled with the busy seconds of chips, links, host channels in and out,
-            and streams, not of what chips share; not all of it where the period is infinite.
+        k: the row.
+        c: the chip.
+        streamed: blocks of weights that it streams.
     """
-    chips = p.speed.size
-    for c in range(s.last[0]):
-        if s.size[c] == 0:
-            return np.inf
-    if p.strict and _detours(s):
-        return np.inf
-    period = p.host_s
-    all_in, all_streamed = 0, 0
-    for c in range(chips):
-        streamed = 0
-        if c <= s.last[0]:
-            streamed = _streamed(p, s, c)
-            if streamed < 0:
-                return np.inf
-        loads[0, c] = s.busy_s[c] / p.speed[c]
-        loads[1, c] = s.totals[LINK, c] / p.link_bytes_per_s
-        loads[2, c] = s.totals[HOST_IN, c] / p.host_bytes_per_s
-        loads[3, c] = s.totals[HOST_OUT, c] / p.host_bytes_per_s
-        loads[4, c] = streamed * p.alignment / p.stream_bytes_per_s
-        for k in range(5):
-            period = max(period, loads[k, c])
-        all_in += s.totals[HOST_IN, c]
-        all_streamed += streamed
-    # What leaves for the host is the same wherever it does, and in `host_s`.
-    period = max(period, all_in / p.host_root_bytes_per_s)
-    return max(period, all_streamed * p.alignment / p.stream_root_bytes_per_s)
+    if k == 0:
+        return s.busy_s[c] / p.ring.rate[0, c]
+    if k == STREAM:
+        return streamed / p.ring.rate[STREAM, c]
+    row = LINK if k == 1 else HOST_IN if k == 2 else HOST_OUT
+    return s.totals[row, c] / p.ring.rate[k, c]
 
 
-@njit(cache=True, nogil=True)
-def _streamed(p: PlacedProblem, s: PlacementState, c: int) -> int:
-    """Blocks of weights that a chip streams: 0 where all fits, -1 where it overflows."""
-    fixed = int(s.totals[HELD, c] + s.totals[WEIGHT, c])
-    if c == 0:
-        fixed += p.entry_room
-    if c == s.last[0]:
-        fixed += p.exit_room
-    # All that stays on the chip is an upper limit of what is live at once.
-    if fixed + int(np.ceil(s.totals[LOCAL, c] * p.packing)) <= p.sram_room[c]:
-        return 0
-    needed = fixed + int(np.ceil(_peak(p, s, c) * p.packing))
-    largest = 0
-    for k in range(s.size[c] if p.streams else 0):
-        v = s.members[c, k]
-        for e in range(p.item_ptr[v], p.item_ptr[v + 1]):
-            largest = max(largest, int(p.item_weight[p.items[e]]))
-    return streamed_weights(
-        needed, int(s.totals[WEIGHT, c]), largest, p.sram_room[c], p.streams, p.stream_slots
-    )
+@inlined_njit
+def load_of_root(p: PlacedProblem, s: PlacementState, k: int, streamed: Longs) -> float:
+    """Seconds that a channel is busy which all chips share, by its place in `Ring.root_rate`.
+
+    Args:
+        p: the problem.
+        s: the state.
+        k: the place.
+        streamed: `[C]`, blocks of weights that each chip streams.
+    """
+    amount = 0
+    for c in range(streamed.size):
+        if k == 0:
+            amount += s.totals[HOST_IN, c]
+        elif k == 1:
+            amount += s.totals[HOST_OUT, c]
+        else:
+            amount += streamed[c]
+    return amount / p.ring.root_rate[k]
 
 
-@njit(cache=True, nogil=True)
-def _peak(p: PlacedProblem, s: PlacementState, c: int) -> int:
-    """The most blocks of tensors that stay on a chip and are live at once, in unit order."""
-    n = s.chip.size
-    ends_at = np.zeros(n, np.int64)
-    live, peak = 0, 0
-    for v in range(n):
-        if s.chip[v] != c:
+@inlined_njit
+def held_on_chip(s: PlacementState, c: int) -> int:
+    """Blocks that a chip needs whatever comes and goes."""
+    return int(s.totals[HELD, c] + s.totals[WEIGHT, c])
+
+
+@lean_njit
+def find_peaks(
+    p: PlacedProblem, s: PlacementState, room: Scratch, first: int, last: int, peak: Longs
+) -> None:
+    """Sets `peak[C]` to the blocks of what comes and goes on chips at its most, with its gaps.
+
+    Live at once is what is made and read on one chip, in the order of the units.
+    """
+    room.live[:] = 0
+    room.most[:] = 0
+    tensors = p.tensors
+    for u in range(s.chip.size):
+        c = s.chip[u]
+        if c < first or c > last:
             continue
-        for e in range(p.made_ptr[v], p.made_ptr[v + 1]):
-            t = p.made[e]
-            last = v
-            stays = p.kind[t] & TO_HOST == 0
-            for k in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-                stays = stays and s.chip[p.readers[k]] == c
-                last = max(last, p.readers[k])
-            if stays:
-                live += p.amount[t, LIVE]
-                ends_at[last] += p.amount[t, LIVE]
-        peak = max(peak, live)
-        live -= ends_at[v]
-    return int(peak)
+        for e in range(tensors.made_ptr[u], tensors.made_ptr[u + 1]):
+            t = tensors.made[e]
+            if tensors.kind[t] & TO_HOST or s.last[t] > c:
+                continue
+            end = u
+            for k in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
+                end = max(end, tensors.readers[k])
+            room.live[c] += tensors.amount[t, LIVE]
+            room.ends_at[end] += tensors.amount[t, LIVE]
+        room.most[c] = max(room.most[c], room.live[c])
+        room.live[c] -= room.ends_at[u]
+        room.ends_at[u] = 0
+    for c in range(first, last + 1):
+        peak[c] = int(np.ceil(room.most[c] * p.ring.packing))
 
 
-@njit(cache=True, nogil=True)
-def _detours(s: PlacementState) -> bool:
-    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4)."""
-    chips = s.last[0] + 1
-    longest = np.zeros((chips, chips), np.bool_)
-    for a in range(chips - 1, -1, -1):
-        for b in range(a + 1, chips):
-            if s.pairs[a, b] > 0:
-                for c in range(b + 1, chips):
-                    if s.pairs[b, c] > 0 or longest[b, c]:
-                        longest[a, c] = True
-        for c in range(a + 1, chips):
-            if longest[a, c] and s.pairs[a, c] > 0:
-                return True
-    return False
+@inlined_njit
+def weigh_memory(
+    p: PlacedProblem,
+    s: PlacementState,
+    room: Scratch,
+    c: int,
+    looks: bool,
+    peak: Longs,
+    needed: Longs,
+) -> int:
+    """Sets what memory a chip needs.
+
+    Args:
+        p: the problem.
+        s: the state.
+        room: for counting.
+        c: the chip.
+        looks: whether the peak of what comes and goes may be found anew, which looks at all units,
+            where the chip would overflow.
+        peak: `[C]`, no fewer blocks than that; set where it is found anew.
+        needed: `[C]`, in blocks; set for the chip.
+
+    Returns:
+        Blocks of weights that it streams: 0 where all fits, -1 where it overflows.
+    """
+    limit = peak[c]
+    # All that comes and goes may be live at once, and is no more than that.
+    most = int(np.ceil(s.totals[LOCAL, c] * p.ring.packing))
+    if looks and held_on_chip(s, c) + min(most, limit) > p.ring.room[c]:
+        find_peaks(p, s, room, c, c, peak)
+        peak[c] = min(peak[c], limit)
+    needed[c] = held_on_chip(s, c) + min(most, peak[c])
+    if needed[c] <= p.ring.room[c]:
+        return 0
+    return _streamed(p, s, c, int(needed[c]))
+
+
+@inlined_njit
+def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
+    """As `streamed_weights`, for a chip that needs so many blocks."""
+    largest = 0
+    for k in range(s.size[c] if p.ring.streams else 0):
+        u = s.members[c, k]
+        for e in range(p.items.ptr[u], p.items.ptr[u + 1]):
+            largest = max(largest, int(p.items.weight[p.items.items[e]]))
+    weights, ring = int(s.totals[WEIGHT, c]), p.ring
+    return streamed_weights(needed, weights, largest, ring.room[c], ring.streams, ring.stream_slots)

@@ -8,6 +8,7 @@ from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_passes.partitioning.contiguous_kernels import chain_windows
 from mcm_passes.partitioning.contiguous_windows import windows_along
 from mcm_passes.partitioning.greedy import chips_from_cuts
+from mcm_passes.partitioning.topological_orders import topological_orders
 from mcm_passes.strategies.search import Search
 
 ROOM = 1e-9
@@ -47,3 +48,11 @@ def recut(search: Search, problem: PartitionProblem, chip_of: Ints, position: In
         if not found < high:
             return
         high = found
+
+
+def late_position(problem: PartitionProblem) -> Ints:
+    """`[N]`, places of the units in the order in which each stands as late as it can."""
+    order = topological_orders(problem, 2)[-1].units
+    position = np.zeros(problem.num_units, np.int32)
+    position[order] = np.arange(order.size)
+    return position

@@ -1,4 +1,4 @@
-"""The compiled inner loop of local search: moves of nodes with all that must move along."""
+"""The compiled inner loop of local search: proposed moves, what they change, and which stay."""
 
 from __future__ import annotations
 
@@ -8,27 +8,60 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.lean_kernels import lean_njit
-from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Bools, Floats, Ints, Longs
 from mcm_passes.solver.random_stream import uniform
-from mcm_passes.strategies.placement_loads import loads_of_state
+from mcm_passes.strategies.placed_problem import PlacedProblem
+from mcm_passes.strategies.placement_loads import (
+    Scratch,
+    find_peaks,
+    held_on_chip,
+    load_of_chip,
+    load_of_root,
+    scratch,
+    weigh_memory,
+)
+from mcm_passes.strategies.placement_rules import LAST_USED, has_detours
 from mcm_passes.strategies.placement_state import (
-    PlacedProblem,
+    ARRIVED,
     PlacementState,
     fill_state,
-    place_node,
+    place_unit,
 )
+from mcm_passes.strategies.proposals import Proposal, empty_proposal, propose, units_at_borders
 
 Words = npt.NDArray[np.uint64]
 
-FOLLOW_UPS = 4
-"""Most moves of one step."""
+UNITS_PER_STEP = 64
+"""Units that may be looked at in each step, on average, to find peaks of memory anew."""
 
-MOST_MOVED = 32
-"""Nodes that a step may move; steps that would move more are hardly ever accepted."""
+MOST_LOOKS = 8
+"""Times that all units may be looked at in a row."""
 
-TRIES = 12
-"""Nodes that are looked at to find one that can move without others."""
+
+class ChipLoads(NamedTuple):
+    """What a partition comes to on each chip.
+
+    Attributes:
+        busiest_s: `[C]`, seconds of its busiest resource; infinite where its memory overflows.
+        score: `[C]`, sum of high powers of its loads.
+        needed: `[C]`, blocks of memory.
+        peak: `[C]`, no fewer blocks than what comes and goes takes at once.
+        streamed: `[C]`, blocks of weights that it streams.
+        root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
+            add to the score.
+        busy_s: `[C]`, room for `PlacementState.busy_s` as it was.
+        arrived: `[C]`, room for a row of `PlacementState.totals` as it was.
+    """
+
+    busiest_s: Floats
+    score: Floats
+    needed: Longs
+    peak: Longs
+    streamed: Longs
+    root: Floats
+    busy_s: Floats
+    arrived: Longs
 
 
 class Walk(NamedTuple):
@@ -36,248 +69,307 @@ class Walk(NamedTuple):
 
     Attributes:
         state: where it is.
-        best: `[n]`, the best partition since `best_s` was set.
-        best_s: `[1]`, its period.
+        loads: what that comes to.
+        before: room for the loads before a step.
+        room: for proposals.
+        scratch: for counting.
+        reaches: `[C, C]`, likewise.
+        best: `[N]`, the best partition since the walk began.
+        best_s: `[1]`, its period; infinite where it does not fit.
+        best_score: `[1]`, its score.
+        changed: `[N]`, units that may be elsewhere in `best`.
+        num_changed: `[1]`, how many; more than N where all may be.
         score: `[1]`, of the state.
         history: `[H]`, scores of the last steps.
         step: `[1]`, steps made.
+        looks: `[1]`, units that may be looked at to find peaks of memory.
         stream: `[1]`, state of its random stream.
     """
 
     state: PlacementState
+    loads: ChipLoads
+    before: ChipLoads
+    room: Proposal
+    scratch: Scratch
+    reaches: Bools
     best: Ints
     best_s: Floats
+    best_score: Floats
+    changed: Ints
+    num_changed: Longs
     score: Floats
     history: Floats
     step: Longs
+    looks: Longs
     stream: Words
 
 
-@njit(cache=True, nogil=True)
-def start_walk(p: PlacedProblem, walk: Walk, chip_of: Ints, reference_s: float) -> None:
-    """Puts a walk to a valid partition `[n]`."""
-    loads = np.zeros((5, p.speed.size))
-    fill_state(p, walk.state, chip_of)
-    walk.best[:] = chip_of
-    walk.best_s[0] = loads_of_state(p, walk.state, loads)
-    walk.score[0] = _score(loads, reference_s)
-    walk.history[:] = walk.score[0]
+def _empty_loads(chips: int) -> ChipLoads:
+    return ChipLoads(
+        np.zeros(chips),
+        np.zeros(chips),
+        np.zeros(chips, np.int64),
+        np.zeros(chips, np.int64),
+        np.zeros(chips, np.int64),
+        np.zeros(2),
+        np.zeros(chips),
+        np.zeros(chips, np.int64),
+    )
 
 
-@njit(cache=True, nogil=True)
-def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int) -> None:
-    """Proposes `steps` changes, and looks only at what each changes.
-
-    A step moves a node to another chip, with all nodes on the way whose dependencies would point
-    backwards otherwise, and then perhaps pushes others on, or back. Most steps start at the
-    busiest resource. They are accepted late (Burke and Bykov 2017, *The late acceptance
-    hill-climbing heuristic*) by a sum of high powers of all loads, which, unlike their maximum,
-    tells which of two partitions is closer to a better one.
-    """
-    s = walk.state
-    loads = np.zeros((5, p.speed.size))
-    moved = np.empty(MOST_MOVED, np.int32)
-    moved_from = np.empty(MOST_MOVED, np.int32)
-    loads_of_state(p, s, loads)
-    hot = _hottest(loads)
-    for _ in range(steps):
-        count = _propose(p, s, hot, walk.stream, moved, moved_from)
-        period = np.inf
-        if count > 0:
-            period = loads_of_state(p, s, loads)
-        slot = walk.step[0] % walk.history.size
-        walk.step[0] += 1
-        accepted = False
-        if period < np.inf:
-            score = _score(loads, reference_s)
-            if score <= walk.score[0] or score <= walk.history[slot]:
-                accepted = True
-                walk.score[0] = score
-                hot = _hottest(loads)
-                if period < walk.best_s[0]:
-                    walk.best_s[0] = period
-                    walk.best[:] = s.chip
-        if not accepted:
-            _undo(p, s, moved, moved_from, count)
-        walk.history[slot] = walk.score[0]
-
-
-@njit(cache=True, nogil=True)
-def draw_neighbours(
-    p: PlacedProblem, s: PlacementState, hot: int, count: int, stream: Words
-) -> Ints:
-    """`[count, n]`, partitions one step away; some may be invalid, or the state's own.
+def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Words) -> Walk:
+    """Room for a walk; `begin_walk` gives it a partition.
 
     Args:
         p: the problem.
-        s: a valid partition, which is the same afterwards.
-        hot: the chip at which most steps start.
-        count: B.
-        stream: `[1]`, state of a random stream.
+        state: room for its state.
+        memory: steps that late acceptance looks back.
+        stream: `[1]`, state of its random stream.
     """
-    n = s.chip.size
-    rows = np.empty((count, n), np.int32)
-    moved = np.empty(MOST_MOVED, np.int32)
-    moved_from = np.empty(MOST_MOVED, np.int32)
-    for b in range(count):
-        moves = _propose(p, s, hot, stream, moved, moved_from)
-        rows[b] = s.chip
-        _undo(p, s, moved, moved_from, moves)
-    return rows
+    n, chips = state.chip.size, p.ring.room.size
+    return Walk(
+        state=state,
+        loads=_empty_loads(chips),
+        before=_empty_loads(chips),
+        room=empty_proposal(n),
+        scratch=scratch(n, chips),
+        reaches=np.zeros((chips, chips), np.bool_),
+        best=np.zeros(n, np.int32),
+        best_s=np.zeros(1),
+        best_score=np.zeros(1),
+        changed=np.zeros(n, np.int32),
+        num_changed=np.zeros(1, np.int64),
+        score=np.zeros(1),
+        history=np.zeros(memory),
+        step=np.zeros(1, np.int64),
+        looks=np.zeros(1, np.int64),
+        stream=stream,
+    )
+
+
+@njit(cache=True, nogil=True)
+def begin_walk(
+    p: PlacedProblem, walk: Walk, chip_of: Ints, needed: Longs, reference_s: float
+) -> None:
+    """Puts a walk to a valid partition.
+
+    Args:
+        p: the problem.
+        walk: the walk.
+        chip_of: `[N]`, the partition.
+        needed: `[C]`, blocks of memory that it is known to need at most.
+        reference_s: the period that scores are relative to.
+    """
+    s, loads = walk.state, walk.loads
+    fill_state(p, s, chip_of)
+    chips = loads.peak.size
+    find_peaks(p, s, walk.scratch, 0, chips - 1, loads.peak)
+    for c in range(chips):
+        loads.peak[c] = max(min(loads.peak[c], needed[c] - held_on_chip(s, c)), 0)
+        _weigh(p, walk, c, reference_s)
+    _weigh_roots(p, walk, reference_s)
+    walk.score[0] = loads.score.sum() + loads.root[1]
+    walk.history[:] = walk.score[0]
+    walk.best[:] = s.chip
+    walk.best_s[0] = max(loads.busiest_s.max(), loads.root[0])
+    walk.best_score[0] = walk.score[0]
+    walk.num_changed[0] = 0
+
+
+@njit(cache=True, nogil=True)
+def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, heat: float) -> None:
+    """Proposes `steps` changes, and looks only at what each changes.
+
+    A step is accepted by a sum of high powers of all loads, which, unlike their maximum, tells
+    which of two partitions is closer to a better one: where it is no higher than it was, or than
+    it was some steps ago (Burke and Bykov 2017, *The late acceptance hill-climbing heuristic*),
+    and above that by annealing. No chip below the highest used one is left empty, and none gets
+    more memory than it has or had.
+
+    Args:
+        p: the problem.
+        walk: the walk.
+        reference_s: the period that scores are relative to.
+        steps: how many.
+        heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
+    """
+    # Sums anew: differences have their rounding.
+    walk.score[0] = walk.loads.score.sum() + walk.loads.root[1]
+    _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
 
 
 @lean_njit
-def _undo(p: PlacedProblem, s: PlacementState, moved: Ints, moved_from: Ints, count: int) -> None:
-    for k in range(count - 1, -1, -1):
-        place_node(p, s, moved[k], moved_from[k])
+def _step(
+    p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
+) -> None:
+    """`take_steps`, without what has to be counted before."""
+    s, loads, before, room = walk.state, walk.loads, walk.before, walk.room
+    hot = _busiest(loads)
+    for step in range(steps):
+        slot = walk.step[0] % walk.history.size
+        walk.step[0] += 1
+        walk.looks[0] = min(walk.looks[0] + UNITS_PER_STEP, MOST_LOOKS * s.chip.size)
+        count = propose(p, s, hot, borders, walk.stream, room)
+        # What a tensor loads changes up to the chips where its units were and are.
+        first, last = loads.peak.size, -1
+        for k in range(count):
+            first = min(first, room.old[k], room.new[k])
+            last = max(last, room.old[k], room.new[k])
+        _keep(s, loads, before, first, last)
+        # Forwards, and unless that is accepted, backwards; one loop, so that moves are in the
+        # compiled code once.
+        accepted, forwards, k = False, True, 0
+        while 0 <= k < count:
+            place_unit(p, s, room.units[k], room.new[k] if forwards else room.old[k])
+            if forwards and k == count - 1:
+                cooled = heat * (1.0 - step / steps)
+                accepted = _accepts(p, walk, first, last, reference_s, cooled, slot)
+                if accepted:
+                    break
+                forwards = False
+                continue
+            k += 1 if forwards else -1
+        if accepted:
+            _note(walk, count)
+            hot = _busiest(loads)
+        else:
+            _restore(s, loads, before, first, last)
+        walk.history[slot] = walk.score[0]
 
 
-@lean_njit
-def _score(loads: Floats, reference_s: float) -> float:
-    total = 0.0
-    for k in range(loads.shape[0]):
-        for c in range(loads.shape[1]):
-            x = loads[k, c] / reference_s
-            x *= x
-            x *= x
-            x *= x
-            total += x * x
-    return total
+@inlined_njit
+def _accepts(
+    p: PlacedProblem,
+    walk: Walk,
+    first: int,
+    last: int,
+    reference_s: float,
+    heat: float,
+    slot: int,
+) -> bool:
+    """Weighs the chips that have changed; whether the step stays, with its score if so."""
+    s, loads, before = walk.state, walk.loads, walk.before
+    for c in range(first, min(last, s.counts[LAST_USED]) + 1):
+        if s.size[c] == 0:
+            return False
+    if p.ring.strict and has_detours(s.pairs, s.counts, walk.reaches):
+        return False
+    score = walk.score[0]
+    for c in range(first, last + 1):
+        grown = s.totals[ARRIVED, c] - before.arrived[c]
+        loads.peak[c] += int(np.ceil(grown * p.ring.packing))
+        _weigh(p, walk, c, reference_s)
+        if loads.busiest_s[c] == np.inf and loads.needed[c] > before.needed[c]:
+            return False
+        score += loads.score[c] - before.score[c]
+    if p.ring.shared:
+        _weigh_roots(p, walk, reference_s)
+        score += loads.root[1] - before.root[1]
+    limit = max(walk.score[0], walk.history[slot])
+    if heat > 0.0:
+        temperature = heat * walk.score[0] / loads.score.size
+        limit -= temperature * np.log(max(uniform(walk.stream, 0), 1e-12))
+    if score > limit:
+        return False
+    walk.score[0] = score
+    return True
 
 
-@lean_njit
-def _hottest(loads: Floats) -> int:
+@inlined_njit
+def _note(walk: Walk, count: int) -> None:
+    """Takes note of an accepted step, and of the partition if it is the best so far."""
+    n = walk.best.size
+    for k in range(count):
+        if walk.num_changed[0] < n:
+            walk.changed[walk.num_changed[0]] = walk.room.units[k]
+        walk.num_changed[0] += 1
+    period_s = walk.loads.root[0]
+    for c in range(walk.loads.busiest_s.size):
+        period_s = max(period_s, walk.loads.busiest_s[c])
+    better = period_s == walk.best_s[0] and walk.score[0] < walk.best_score[0]
+    if not (period_s < walk.best_s[0] or better):
+        return
+    walk.best_s[0], walk.best_score[0] = period_s, walk.score[0]
+    if walk.num_changed[0] > n:
+        for u in range(n):
+            walk.best[u] = walk.state.chip[u]
+    else:
+        for k in range(walk.num_changed[0]):
+            u = walk.changed[k]
+            walk.best[u] = walk.state.chip[u]
+    walk.num_changed[0] = 0
+
+
+@inlined_njit
+def _busiest(loads: ChipLoads) -> int:
     """The chip that the busiest resource belongs to."""
-    most, at = -1.0, 0
-    for k in range(loads.shape[0]):
-        for c in range(loads.shape[1]):
-            if loads[k, c] > most:
-                most, at = loads[k, c], c
+    at = 0
+    for c in range(loads.busiest_s.size):
+        if loads.busiest_s[c] > loads.busiest_s[at]:
+            at = c
     return at
 
 
-@lean_njit
-def _propose(
-    p: PlacedProblem,
-    s: PlacementState,
-    hot: int,
-    stream: Words,
-    moved: Ints,
-    moved_from: Ints,
-) -> int:
-    """Changes the state; returns how many entries of `moved` and `moved_from` undo it."""
-    chips = p.speed.size
-    chip = hot
-    kind = uniform(stream, 0)
-    if kind < 0.25:
-        # What loads a link may as well sit on the chip behind it.
-        chip = min(hot + 1, chips - 1)
-    elif kind >= 0.6:
-        chip = int(uniform(stream, 0) * chips)
-    up = uniform(stream, 0) < 0.5
-    count = 0
-    for _ in range(FOLLOW_UPS):
-        node = _node_on(p, s, chip, up, uniform(stream, 0) < 0.75, stream)
-        if node < 0:
-            break
-        to = chip + 1 if up else chip - 1
-        if uniform(stream, 0) < 0.25:
-            to = _chip_of_neighbour(p, s, node, up, stream)
-        if to < 0 or to >= chips or to == chip:
-            break
-        if count == moved.size:
-            break
-        count = _move(p, s, node, to, moved, moved_from, count)
-        if count < 0:
-            return 0
-        after = uniform(stream, 0)
-        if after < 0.4:
-            break
-        # Go on from the chip that has just got something, onwards or back.
-        chip = to
-        if after < 0.7:
-            up = not up
-    return count
+@inlined_njit
+def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
+    """Sets what a chip comes to, from the totals and the limit of its peak."""
+    s, loads = walk.state, walk.loads
+    looks = walk.looks[0] >= s.chip.size
+    streamed = weigh_memory(p, s, walk.scratch, c, looks, loads.peak, loads.needed)
+    if looks and loads.needed[c] > p.ring.room[c]:
+        walk.looks[0] -= s.chip.size
+    busiest_s, score = 0.0, 0.0
+    for k in range(p.ring.rate.shape[0]):
+        load_s = load_of_chip(p, s, k, c, max(streamed, 0))
+        busiest_s = max(busiest_s, load_s)
+        score += _score(load_s, reference_s)
+    loads.score[c] = score
+    loads.streamed[c] = max(streamed, 0)
+    loads.busiest_s[c] = busiest_s if streamed >= 0 else np.inf
 
 
-@lean_njit
-def _node_on(
-    p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
-) -> int:
-    """A random node on a chip, or -1; if `lone` mostly one that can leave it without others."""
-    if s.size[chip] == 0:
-        return -1
-    node = -1
-    for _ in range(TRIES if lone else 1):
-        node = s.members[chip, int(uniform(stream, 0) * s.size[chip])]
-        free = True
-        if up:
-            for k in range(p.next_ptr[node], p.next_ptr[node + 1]):
-                free = free and s.chip[p.next_nodes[k]] != chip
-        else:
-            for k in range(p.before_ptr[node], p.before_ptr[node + 1]):
-                free = free and s.chip[p.before_nodes[k]] != chip
-        if free:
-            break
-    return node
+@inlined_njit
+def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
+    """Sets what the channels come to that all chips share."""
+    loads = walk.loads
+    loads.root[0], loads.root[1] = 0.0, 0.0
+    for k in range(p.ring.root_rate.size if p.ring.shared else 0):
+        load_s = load_of_root(p, walk.state, k, loads.streamed)
+        loads.root[0] = max(loads.root[0], load_s)
+        loads.root[1] += _score(load_s, reference_s)
 
 
-@lean_njit
-def _chip_of_neighbour(
-    p: PlacedProblem, s: PlacementState, node: int, up: bool, stream: Words
-) -> int:
-    """The chip of a random reader, or of a node that is read; -1 where there is none."""
-    begin = p.next_ptr[node] if up else p.before_ptr[node]
-    end = p.next_ptr[node + 1] if up else p.before_ptr[node + 1]
-    if begin == end:
-        return -1
-    k = begin + int(uniform(stream, 0) * (end - begin))
-    return int(s.chip[p.next_nodes[k] if up else p.before_nodes[k]])
+@inlined_njit
+def _score(load_s: float, reference_s: float) -> float:
+    """The sixteenth power of a load."""
+    x = load_s / reference_s
+    x *= x
+    x *= x
+    x *= x
+    return x * x
 
 
-@lean_njit
-def _move(
-    p: PlacedProblem,
-    s: PlacementState,
-    node: int,
-    to: int,
-    moved: Ints,
-    moved_from: Ints,
-    count: int,
-) -> int:
-    """Moves a node, and what must not be before or behind it.
+@inlined_njit
+def _keep(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
+    before.root[0], before.root[1] = loads.root[0], loads.root[1]
+    for c in range(first, last + 1):
+        before.busiest_s[c] = loads.busiest_s[c]
+        before.score[c] = loads.score[c]
+        before.needed[c] = loads.needed[c]
+        before.peak[c] = loads.peak[c]
+        before.streamed[c] = loads.streamed[c]
+        before.busy_s[c] = s.busy_s[c]
+        before.arrived[c] = s.totals[ARRIVED, c]
 
-    Returns:
-        The new count; -1, with all moves taken back, where a pinned node would have to move, or
-        too many nodes.
-    """
-    up = to > s.chip[node]
-    begin = end = count
-    moved[end] = node
-    end += 1
-    while begin < end:
-        u = moved[begin]
-        begin += 1
-        if p.pinned[u] >= 0:
-            _undo(p, s, moved, moved_from, count)
-            return -1
-        first = p.next_ptr[u] if up else p.before_ptr[u]
-        last = p.next_ptr[u + 1] if up else p.before_ptr[u + 1]
-        for k in range(first, last):
-            v = p.next_nodes[k] if up else p.before_nodes[k]
-            if not (s.chip[v] < to if up else s.chip[v] > to):
-                continue
-            known = False
-            for i in range(count, end):
-                known = known or moved[i] == v
-            if known:
-                continue
-            if end == moved.size:
-                _undo(p, s, moved, moved_from, count)
-                return -1
-            moved[end] = v
-            end += 1
-    for k in range(count, end):
-        moved_from[k] = s.chip[moved[k]]
-        place_node(p, s, moved[k], to)
-    return end
+
+@inlined_njit
+def _restore(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
+    """As it was to the last bit."""
+    loads.root[0], loads.root[1] = before.root[0], before.root[1]
+    for c in range(first, last + 1):
+        loads.busiest_s[c] = before.busiest_s[c]
+        loads.score[c] = before.score[c]
+        loads.needed[c] = before.needed[c]
+        loads.peak[c] = before.peak[c]
+        loads.streamed[c] = before.streamed[c]
+        s.busy_s[c] = before.busy_s[c]
