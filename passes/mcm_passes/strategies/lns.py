@@ -13,9 +13,8 @@ from mcm_passes.exact.chip_windows import ChipWindows
 from mcm_passes.partitioning.fast_model import evaluate as explain
 from mcm_passes.solver.rule_graph import rule_graph
 from mcm_passes.strategies.chip_window import ChipWindow, chip_window
-from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import Search
-from mcm_passes.strategies.start import KNOWN, find_start
+from mcm_passes.strategies.start import named_start
 
 SEED_LIMIT = 1 << 31
 
@@ -69,7 +68,7 @@ class Lns:
     ) -> Outcome:
         """Ends when no window brings anything or the effort is spent."""
         search = Search(problem, evaluate, budget)
-        reason = self._begin(search, evaluate, rng)
+        reason = named_start(search, self.start, evaluate, rng)
         effort_s = budget.effort_s
         position = 0
         while search.best is not None and search.left and effort_s > 0.0:
@@ -83,23 +82,6 @@ class Lns:
             effort_s -= max(spent_s, 0.01)
             position = 0 if search.best_period_s < before_s else position + 1
         return search.outcome(reason)
-
-    def _begin(self, search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
-        """Gives the search its first partition; the reason where there is none."""
-        if self.start == KNOWN:
-            for row in search.share(search.left).known:
-                search.offer(row, search.period_of(row))
-        if search.best is not None:
-            return ""
-        if self.start in ("dp", KNOWN):
-            return find_start(search, evaluate, rng)
-        part = search.share(search.left, time_share=0.5)
-        outcome = strategy_of(self.start).solve(search.problem, evaluate, rng, part)
-        # What it spent is not taken from here: the two count their work otherwise.
-        for row in (outcome.chip_of, *outcome.runners_up):
-            if row is not None:
-                search.offer(row, search.period_of(row))
-        return outcome.reason
 
     def _window(
         self, problem: PartitionProblem, chip_of: Ints, position: int

@@ -20,6 +20,9 @@ from mcm_passes.strategies.walking import Walker
 UNITS_PER_STEP = 100
 """Units that an evaluation looks at in the time of one step, which looks at what it changes."""
 
+LEAST_STEPS = 4
+"""Steps that an evaluation stands for at least: on small graphs calls and records cost as much."""
+
 MANY_UNITS = 10_000
 """Units above which only the best walk's order is cut anew, because that takes seconds."""
 
@@ -68,7 +71,7 @@ class LocalSearch:
         """Goes on from the best partition of `search`, as long as its budget lasts."""
         assert search.best is not None, "a start is needed"
         walking = _Walking(search, self.walks, self.memory, rng)
-        steps_each = max(search.problem.num_units // UNITS_PER_STEP, 1)
+        steps_each = max(search.problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
         while search.left >= self.walks:
             worth = min(self.round, search.left // self.walks)
             rows = walking.advance(worth * steps_each)

@@ -61,7 +61,13 @@ class Portfolio:
     name: ClassVar[str] = "portfolio"
     summary: ClassVar[str] = "several strategies in turn; the simulator chooses among their best"
 
-    members: tuple[str, ...] = ("dp", "cpsat", "local_search", "multilevel")
+    members: tuple[str, ...] = (
+        "dp",
+        "cpsat",
+        "local_search",
+        "multilevel",
+        "reorder{start=known}",
+    )
     slack: float = 5e-4
 
     def __post_init__(self) -> None:

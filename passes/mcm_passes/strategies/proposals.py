@@ -16,7 +16,7 @@ from mcm_passes.strategies.placement_state import LAST_USED, PlacementState
 
 Words = npt.NDArray[np.uint64]
 
-AT_BORDERS = 0.5
+AT_BORDERS = 0.2
 """Share of steps that begin at any border between chips; the others begin mostly at a busy chip."""
 
 FOLLOW_UPS = 4

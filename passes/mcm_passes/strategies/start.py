@@ -8,6 +8,7 @@ from mcm_compiler.partition import Evaluate
 from mcm_passes.partitioning.contiguous_dp import dp_outcome
 from mcm_passes.partitioning.greedy import Greedy
 from mcm_passes.solver.problem_sampling import ProblemSampler
+from mcm_passes.strategies.named import strategy_of
 from mcm_passes.strategies.search import Search
 
 KNOWN = "known"
@@ -55,6 +56,34 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         if search.best is not None:
             return ""
     return ask_authority(search, sampler, reason) if search.left else reason
+
+
+def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Generator) -> str:
+    """Gives `search` its first partitions: those that are known, or a strategy's answer.
+
+    Args:
+        search: the search.
+        name: the text of a strategy, or `known`: then that of `dp` where nothing is known.
+        evaluate: of the problem.
+        rng: source of randomness.
+
+    Returns:
+        Why none was found; empty where one was.
+    """
+    if name == KNOWN:
+        for row in search.share(search.left).known:
+            search.offer(row, search.period_of(row))
+    if search.best is not None:
+        return ""
+    if name in ("dp", KNOWN):
+        return find_start(search, evaluate, rng)
+    part = search.share(search.left, time_share=0.5)
+    outcome = strategy_of(name).solve(search.problem, evaluate, rng, part)
+    # What it spent is not taken from here: the two count their work otherwise.
+    for row in (outcome.chip_of, *outcome.runners_up):
+        if row is not None:
+            search.offer(row, search.period_of(row))
+    return outcome.reason
 
 
 def ask_authority(search: Search, sampler: ProblemSampler, reason: str) -> str:

@@ -22,12 +22,14 @@ from mcm_passes.strategies.local_search import LocalSearch
 from mcm_passes.strategies.multilevel import Multilevel
 from mcm_passes.strategies.portfolio import Portfolio
 from mcm_passes.strategies.random_search import RandomSearch
+from mcm_passes.strategies.reorder import Reorder
 from mcm_passes.strategies.search import Search
 
 FROM_DP = [
     LocalSearch(),
     Multilevel(coarsest=8),
     Multilevel(coarsest=8, tries=3),
+    Reorder(),
     Portfolio(("dp", "local_search")),
     Corrected("dp"),
     JudgeSearch("corrected{solver=dp}"),
@@ -178,6 +180,23 @@ def test_lns_goes_on_from_what_is_known(branches):
     assert period(problem, outcome.chip_of) < period(problem, worst)
 
 
+def test_reorder_improves_on_contiguous_cuts_with_and_without_walks(branches):
+    problem = branches(chips=7)
+    start = period(problem, run(ContiguousDp(), problem).chip_of)
+    for strategy in (Reorder(start="dp"), Reorder(start="dp", steps=0, patience=1000)):
+        found = run(strategy, problem, 10_000)
+        assert period(problem, found.chip_of) < start
+
+
+def test_reorder_goes_on_from_what_is_known(branches):
+    problem = branches(chips=7)
+    known = run(Reorder(), problem).chip_of
+    few = run(Reorder(start="known"), problem, 1, known=(np.zeros_like(known), known))
+    assert few.chip_of.tobytes() == known.tobytes()
+    large = run(Reorder(start="known", max_units=3), problem, known=(np.zeros_like(known),))
+    assert not large.chip_of.any()
+
+
 def test_tries_share_the_budget_and_the_first_is_that_of_one_alone(branches):
     problem = branches(chips=7)
     both = run(Multilevel(coarsest=8, tries=2), problem, 4000)
@@ -248,6 +267,9 @@ def test_pins_that_contradict_each_other_leave_nothing_to_draw(branches, strateg
         "multilevel{tries=0}",
         "lns{chips=1}",
         "lns{step=0}",
+        "reorder{steps=-1}",
+        "reorder{tolerance=-0.1}",
+        "reorder{memory=0}",
         "judge_search{batch=0}",
         "judge_search{sieve=-1}",
     ],
