@@ -30,11 +30,10 @@ from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.target import PackageLimits
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies.levels import EFFORT_S, STRATEGY_OF_LEVEL, evaluations_of_level
+from mcm_passes.strategies.levels import DEFAULT
 from mcm_passes.strategies.named import strategy_of
 
 DATA = Path(__file__).with_name("data") / "random_graphs.json"
-LEVEL = 2
 GRAPHS, QUICK_GRAPHS = 10, 2
 OPS, LAYER, CHIPS = 100, 10, 12
 Found = dict[str, Any]
@@ -78,7 +77,8 @@ def found_on(seed: int, text: str) -> Found:
     """What a strategy finds on the graph of a seed."""
     problem = wide_problem(seed)
     periods = FastPeriods(problem)
-    budget = Budget(evaluations=evaluations_of_level(LEVEL, problem), effort_s=EFFORT_S[LEVEL])
+    evaluations = DEFAULT.evaluations(problem.num_units)
+    budget = Budget(evaluations=evaluations, effort_s=DEFAULT.effort_s)
     begin = time.process_time()
     outcome = strategy_of(text).solve(problem, periods, seeded_generator(0, "partition"), budget)
     assert outcome.chip_of is not None, "every package has room for all"
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="only a part, in less than 50 s")
     parser.add_argument("--record", metavar="NAME", help="keep what is found under this name")
-    parser.add_argument("--strategy", default=STRATEGY_OF_LEVEL[LEVEL], help="another strategy")
+    parser.add_argument("--strategy", default=DEFAULT.strategy, help="another strategy")
     asked = parser.parse_args(arguments)
     if asked.record and asked.quick:
         parser.error("--record needs the whole run, not --quick")
