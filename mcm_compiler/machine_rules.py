@@ -7,14 +7,14 @@ inference stand still for good. A ring has further rules, in `ring_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 import numpy as np
 
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import Machine
+from mcm_compiler.machine import HOST, Machine
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import (
     MAX_REPORTED,
@@ -93,9 +93,56 @@ def find_placement_violations(
     )
     if found and found[0].rule == "range":
         return found
+    found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
     if demand_bytes is not None:
         found += find_overflows(problem, chip_of, demand_bytes)
     return found + misplaced_pins(problem, chip_of)
+
+
+def unreached_by_host(
+    machine: Machine, entering: Iterable[tuple[int, str]], leaving: Iterable[tuple[int, str]]
+) -> list[Violation]:
+    """What the host would have to exchange with devices that it has no way to, or they to it.
+
+    Args:
+        machine: what is placed on.
+        entering: devices and names of the tensors that they want from the host.
+        leaving: devices and names of the tensors that the host wants from them.
+    """
+    lost = [
+        (device, f"no route leads from the host to device {device}, which reads {quote(tensor)}")
+        for device, tensor in sorted(set(entering))
+        if not machine.route(HOST, device)
+    ]
+    lost += [
+        (device, f"no route leads to the host from device {device}, which makes {quote(tensor)}")
+        for device, tensor in sorted(set(leaving))
+        if not machine.route(device, HOST)
+    ]
+    return [
+        Violation("unreachable", message, (), (device,)) for device, message in lost[:MAX_REPORTED]
+    ]
+
+
+def _out_of_reach_of_the_host(
+    problem: PartitionProblem, machine: Machine, chip_of: Ints
+) -> list[Violation]:
+    devices = np.arange(machine.num_devices)
+    into = [bool(machine.route(HOST, d)) for d in devices.tolist()]
+    out = [bool(machine.route(d, HOST)) for d in devices.tolist()]
+    if all(into) and all(out):
+        return []
+    names = problem.tensor_names
+    entering = [
+        (int(chip_of[u]), names[t])
+        for t in np.flatnonzero(problem.tensor_producer < 0).tolist()
+        for u in problem.placed_readers.row(t).tolist()
+    ]
+    makes = problem.tensor_to_host & (problem.tensor_producer >= 0)
+    leaving = [
+        (int(chip_of[problem.tensor_producer[t]]), names[t]) for t in np.flatnonzero(makes).tolist()
+    ]
+    return unreached_by_host(machine, entering, leaving)
 
 
 def circle_of_devices(source: Ints, target: Ints) -> list[int]:

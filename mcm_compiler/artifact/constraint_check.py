@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equal_shares import shares_alike
-from mcm_compiler.machine_rules import find_machine_violations
+from mcm_compiler.machine_rules import find_machine_violations, unreached_by_host
 from mcm_compiler.ring_rules import find_violations
 from mcm_compiler.target import HOST, ChipModel, Target, Wire, other_machine_of
 
@@ -45,7 +45,16 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
             placed, source, reader, num_chips=devices, routing=routing, names=names
         )
     else:
-        violations = find_machine_violations(placed, source, reader, machine, devices, names)
+        entering = [
+            (c, w.tensor) for w in manifest.wires if w.source == HOST for c in w.destinations
+        ]
+        leaving = [(w.source, w.tensor) for w in manifest.wires if HOST in w.destinations]
+        violations = unreached_by_host(
+            machine,
+            [(c, tensor) for c, tensor in entering if c != HOST],
+            [(c, tensor) for c, tensor in leaving if c != HOST],
+        )
+        violations += find_machine_violations(placed, source, reader, machine, devices, names)
     if violations:
         raise CompileError(
             [

@@ -68,6 +68,7 @@ class MachineLoads(NamedTuple):
         weights: `[C]`, bytes.
         peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
         largest: `[C]`, bytes of the largest weight.
+        lost: tensors that have no route to some place where they are wanted, once for each.
     """
 
     copies: Bools
@@ -77,6 +78,7 @@ class MachineLoads(NamedTuple):
     weights: Longs
     peak: Longs
     largest: Longs
+    lost: int
 
 
 @njit(cache=True)
@@ -101,13 +103,13 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Ma
     held = np.zeros(count, np.int64)
     leaves = np.zeros(p.kind.size, np.bool_)
     stamp = np.full(routes.num_devices, -1, np.int64)
-    _count_tensors(p, routes, chip_of, copies, stamp, crossed, held, leaves)
+    lost = _count_tensors(p, routes, chip_of, copies, stamp, crossed, held, leaves)
     weights = np.zeros(count, np.int64)
     largest = np.zeros(count, np.int64)
     stamp[:] = -1
     count_weights(p, chip_of, stamp, weights, largest)
     peak = needed_live_bytes(p, chip_of) if p.need else peak_live_bytes(p, chip_of, leaves)
-    return MachineLoads(copies, busy, crossed, held, weights, peak, largest)
+    return MachineLoads(copies, busy, crossed, held, weights, peak, largest, lost)
 
 
 @njit(cache=True)
@@ -120,9 +122,13 @@ def _count_tensors(
     crossed: Longs,
     held: Longs,
     leaves: Bools,
-) -> None:
-    """Counts all tensors, and marks those that leave the device that makes them."""
-    devices = routes.num_devices
+) -> int:
+    """Counts all tensors, and marks those that leave the device that makes them.
+
+    Returns:
+        How often a tensor is wanted where no route leads.
+    """
+    devices, lost = routes.num_devices, 0
     readers = np.empty(devices, np.int64)
     for t in range(p.kind.size):
         kind, producer = p.kind[t], p.tensor_producer[t]
@@ -145,26 +151,28 @@ def _count_tensors(
         if kind & FROM_HOST:
             for i in range(count):
                 row = devices * devices + readers[i]
-                _cross(routes, row, 0, p.amount[t, ENTERED], crossed)
+                lost += _cross(routes, row, 0, p.amount[t, ENTERED], crossed)
             continue
         for i in range(count):
             row = source * devices + readers[i]
             begin = _sent_on(routes, source, int(readers[i]), stamp, t)
-            _cross(routes, row, begin, p.amount[t, CROSSED], crossed)
+            lost += _cross(routes, row, begin, p.amount[t, CROSSED], crossed)
         if count and not kind & SENT_ONCE:
             held[source] += p.amount[t, SENT]
         if kind & TO_HOST:
             held[source] += p.amount[t, SENT]
             row = devices * (devices + 1) + source
-            _cross(routes, row, 0, p.amount[t, EXITED], crossed)
+            lost += _cross(routes, row, 0, p.amount[t, EXITED], crossed)
         leaves[t] = count > 0 or (kind & TO_HOST) > 0
+    return lost
 
 
 @njit(cache=True)
-def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Longs) -> None:
-    """Counts a tensor on the channels of a route, from the `begin`-th on."""
+def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Longs) -> int:
+    """Counts a tensor on the channels of a route, from the `begin`-th on; 1 if there is none."""
     for k in range(routes.begin[row] + begin, routes.end[row]):
         crossed[routes.channels[k]] += amount
+    return 1 if routes.begin[row] == routes.end[row] else 0
 
 
 @njit(cache=True)

@@ -83,7 +83,7 @@ class Graph(NamedTuple):
 def cost_of(
     p: ProblemArrays, routes: RouteArrays, package: Package, chip_of: Ints
 ) -> tuple[float, float, int]:
-    """What a search compares, the period, or infinity where memory is missing, and who is busiest.
+    """What a search compares, the period, or infinity where it is not valid, and who is busiest.
 
     The busiest is a device, or C plus a channel.
     """
@@ -116,7 +116,8 @@ def cost_of(
     spread_s = spread_s / max(period_s, 1e-30) / p.num_chips
     cost = period_s + SPREAD_COST * (spread_s + total_s / package.bytes_per_s.size)
     cost += OVERFLOW_COST * (period_s + 1e-9) * missing / max(room, 1.0)
-    return cost, np.inf if missing > 0 else period_s, busiest
+    cost += (period_s + 1e-9) * found.lost
+    return cost, np.inf if missing > 0 or found.lost > 0 else period_s, busiest
 
 
 @njit(cache=True)
