@@ -426,6 +426,15 @@ class GivesStart(Protocol):
 
 
 @runtime_checkable
+class EvaluatesBatches(Protocol):
+    """An `Evaluate` that takes many placements at once."""
+
+    def periods(self, partitions: Ints) -> Floats:
+        """`[B]`, the period of each row of `partitions[B, N]`."""
+        ...
+
+
+@runtime_checkable
 class KnowsMachines(Protocol):
     """A strategy for problems with a `machine`, and not for rings alone."""
 

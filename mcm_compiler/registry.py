@@ -80,6 +80,11 @@ class Registry(Generic[T]):
         found = self._registered.get(name)
         return found is not None and found.module == module
 
+    def __contains__(self, name: str) -> bool:
+        """Whether a component has this name; nothing is imported."""
+        self._scan()
+        return name in self._registered
+
     def remove(self, name: str) -> None:
         """Takes a component out again; a name that is not registered is ignored."""
         self._registered.pop(name, None)
@@ -155,6 +160,7 @@ TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
 TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")
 COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
+MAPPINGS: Registry[Any] = Registry("mcm_compiler.mappings", "mapping of a family")
 LEVELS: Registry[Any] = Registry("mcm_compiler.levels", "level")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
@@ -255,6 +261,11 @@ def register_target(name: str) -> Callable[[T], T]:
 def register_target_family(name: str) -> Callable[[T], T]:
     """Decorator that registers a `TargetFamily`: `(name, text)` to a target or cluster."""
     return _by_name(TARGET_FAMILIES, name)
+
+
+def register_mapping(name: str) -> Callable[[T], T]:
+    """Registers the `FamilyMapping` of a family of machines; called with the mapping."""
+    return _by_name(MAPPINGS, name)
 
 
 def register_sharding_rule(name: str) -> Callable[[T], T]:

@@ -27,7 +27,7 @@ PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/partitioning/fast_kernels.py": ("",),
-    f"{PASSES}/partitioning/fast_model.py": ("problem_arrays",),
+    f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/partitioning/contiguous_windows.py": ("",),
     f"{PASSES}/partitioning/strict_windows.py": (
         "StrictWindows.__init__",

@@ -1,11 +1,10 @@
-"""The targets that come with the compiler; their descriptions are packaged TOML files."""
+"""The rings that come with the compiler; their descriptions are packaged TOML files."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
 
-from mcm_hardware.cluster.cluster_package import ClusterPackage
 from mcm_hardware.ring_target import RingTarget
 
 
@@ -46,23 +45,3 @@ def mcm36_shared() -> RingTarget:
 def mcm36_stream() -> RingTarget:
     """36 chips with 24 MiB SRAM; weights that do not fit come from off-package memory."""
     return _packaged("mcm36-stream")
-
-
-@cache
-def _cluster(name: str) -> ClusterPackage:
-    return ClusterPackage.from_text(name, _text(name))
-
-
-def config_a() -> ClusterPackage:
-    """2 servers with 8 V100, after Wang et al. 2020."""
-    return _cluster("config-a")
-
-
-def config_b() -> ClusterPackage:
-    """3 servers with 8 V100."""
-    return _cluster("config-b")
-
-
-def config_c() -> ClusterPackage:
-    """4 servers with 8 V100."""
-    return _cluster("config-c")

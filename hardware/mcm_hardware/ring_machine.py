@@ -8,7 +8,8 @@ import numpy as np
 
 from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.routes import Routes
-from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
+from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
+from mcm_hardware.ring_spec import RingSpec
 
 
 def ring_machine(spec: RingSpec) -> Machine:

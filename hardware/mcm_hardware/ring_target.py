@@ -12,11 +12,12 @@ from mcm_compiler.judging import BatchJudge
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.target import PackageLimits
-from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, RingSpec
+from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
 from mcm_hardware.chips_package import ChipsPackage
 from mcm_hardware.package_schema import PackageForm
 from mcm_hardware.ring_machine import ring_machine
 from mcm_hardware.ring_schema import RING
+from mcm_hardware.ring_spec import RingSpec
 from mcm_hardware.target_file import parse_ring
 
 

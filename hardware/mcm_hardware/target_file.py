@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.package_file import PackageFile
 from mcm_hardware.ring_schema import RING
+from mcm_hardware.ring_spec import RingSpec
 
 
 def parse_ring(name: str, text: str) -> RingSpec:

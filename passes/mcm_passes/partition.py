@@ -29,6 +29,7 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION, Replication
 from mcm_compiler.target import other_machine_of
 from mcm_compiler.units import seconds_text
+from mcm_passes.mapping.models import mapping_for
 from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
 from mcm_passes.parallel.share_judge import ShareJudge
 from mcm_passes.partitioning.measured_names import measured_note
@@ -70,8 +71,7 @@ class PartitionPass(Pass):
         """
         options = context.options
         level = load_level(options.level)
-        ring = other_machine_of(context.target) is None
-        level_text = level.strategy if ring else level.machine_strategy
+        level_text = mapping_for(other_machine_of(context.target)).strategy(level)
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcm_compiler.partition import Budget, LowerBound
 from mcm_passes.exact.certificates import verify_bound
 from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.chip_windows import chip_windows
 from mcm_passes.exact.cpsat import CpSat
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.exact.ideals import Ideals
@@ -20,6 +20,7 @@ from mcm_passes.partitioning import bounds
 from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.fast_model import evaluate, period
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
+from mcm_passes.partitioning.work_around import work_around
 from mcm_passes.solver.rule_graph import rule_graph
 from tests.property.test_partition_search import best_period, make_problem
 

@@ -16,9 +16,9 @@ from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_hardware.batch.partition_judge import PackageTables, Results, judge_range
 from mcm_hardware.batch.table_builder import build_tables
 from mcm_hardware.channel_arrays import channel_arrays
-from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.ring_machine import ring_machine
 from mcm_hardware.ring_simulator import NAME
+from mcm_hardware.ring_spec import RingSpec
 
 CHUNK = 16
 """Partitions that a thread takes at once."""

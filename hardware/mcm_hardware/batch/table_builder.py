@@ -24,9 +24,10 @@ from mcm_hardware.batch.problem_tables import (
     ValueTables,
 )
 from mcm_hardware.body_memory import body_scratch
-from mcm_hardware.chip_spec import ChipSpec, RingSpec
+from mcm_hardware.chip_spec import ChipSpec
 from mcm_hardware.cycle_model import copy_seconds, cycle_model
 from mcm_hardware.kernel_work import is_view
+from mcm_hardware.ring_spec import RingSpec
 
 
 def build_tables(

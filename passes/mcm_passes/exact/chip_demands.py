@@ -24,7 +24,8 @@ from mcm_compiler.ring_routes import (
 )
 from mcm_compiler.rows import Rows
 from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
-from mcm_passes.mapping.loads.ring_kernels import (
+from mcm_passes.mapping.loads.shared_items import shared_items
+from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
     ENTERED,
     EXITED,
@@ -34,7 +35,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.loads.shared_items import shared_items
 from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms
 from mcm_passes.solver.rule_graph import RuleGraph
 

@@ -10,7 +10,7 @@ import numpy as np
 from mcm_compiler.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
 from mcm_compiler.units import count_text, seconds_text
 from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.chip_windows import chip_windows
 from mcm_passes.exact.flow_bound import flow_bound
 from mcm_passes.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.exact.incumbent import Incumbent
@@ -18,6 +18,7 @@ from mcm_passes.exact.packing_bound import packing_bound
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import evaluate as evaluate_partition
 from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_passes.partitioning.work_around import work_around
 from mcm_passes.solver.rule_graph import rule_graph
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import LowerBound, PartitionProblem
 from mcm_compiler.units import bytes_text, seconds_text
 from mcm_passes.exact.chip_demands import ChipDemands
-from mcm_passes.exact.chip_windows import WorkAround, chip_windows
+from mcm_passes.exact.chip_windows import chip_windows
 from mcm_passes.exact.link_cuts import fewest_crossing_bytes
+from mcm_passes.partitioning.work_around import WorkAround
 from mcm_passes.solver.rule_graph import RuleGraph
 
 OF_WINDOWS, OF_LINKS = "windows", "link_cuts"

@@ -13,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.exact.plain_need import PlainTensor, plain_tensors, plain_weights
+from mcm_passes.partitioning.plain_need import PlainTensor, plain_tensors, plain_weights
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mcm_compiler.mapping import Nearest
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_passes.exact.chip_constraints import ChipItems
 from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.chip_windows import chip_windows
 from mcm_passes.exact.memory_constraints import MemoryConstraints
 from mcm_passes.exact.order_literals import OrderLiterals
 from mcm_passes.exact.triangle_constraints import MOST_CLAUSES
 from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.partitioning.work_around import work_around
 from mcm_passes.solver.cp_sat import RingAuthority
 from mcm_passes.solver.rule_graph import rule_graph
 
@@ -25,19 +25,6 @@ MOST_UNITS = 10_000
 
 TICKS = 1 << 24
 """Scale of the time that streamed weights take, which must not limit anything here."""
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """A valid partition near another one.
-
-    Attributes:
-        chip_of: `[N]`, or None where none is known.
-        proven: whether no valid partition moves fewer units, or there is none at all.
-    """
-
-    chip_of: Ints | None
-    proven: bool
 
 
 def moved_units(problem: PartitionProblem, before: Ints, after: Ints) -> Ints:

@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.exact.plain_need import plain_weights
+from mcm_passes.partitioning.plain_need import plain_weights
 
 MOST_UNITS = 6_000
 """Units up to which all ancestors are collected: N^2 bytes."""

@@ -8,37 +8,20 @@ from mcm_compiler.partition import PartitionProblem
 from mcm_passes.exact import certificates
 from mcm_passes.exact.ideal_check import IdealCheck
 from mcm_passes.exact.packed_check import MOST_UNITS as MOST_PACKED_UNITS
-from mcm_passes.partitioning.infeasibility import impossible
+from mcm_passes.partitioning.proof_checkers import (
+    CHAIN,
+    COPIED_WEIGHTS,
+    HEAVIEST_UNIT,
+    HOST_TRANSFERS,
+    INDIVISIBLE_WORK,
+    LARGE_TENSORS,
+    OUTPUTS_PASSED_ON,
+    STREAMED_WEIGHTS,
+    TOTAL_WORK,
+    Argument,
+)
 
 SOLVERS_WORD = "it is taken from the solver's word, which comes without a proof to follow"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One kind of argument, carried out up to a size.
-
-    Attributes:
-        summary: what it says.
-        kind: name of the proof.
-        most_units: units up to which it is carried out; None for any number.
-        effort: see `ProofChecker`.
-    """
-
-    summary: str
-    kind: str
-    most_units: int | None = None
-    effort: int = 0
-
-    @property
-    def undecided(self) -> str:
-        """See `ProofChecker`."""
-        return f"the problem has more than {self.most_units} units"
-
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`."""
-        shown = bool(certificates.check_of(self.kind)(problem, period_s))
-        too_large = self.most_units is not None and problem.num_units > self.most_units
-        return None if too_large and not shown else shown
 
 
 @dataclass(frozen=True)
@@ -62,30 +45,6 @@ class IdealArgument:
 
 
 @dataclass(frozen=True)
-class RoomArgument:
-    """Weights that no device holds, or all of them together, whatever the period."""
-
-    summary: str = "there is not room enough"
-    undecided: str = "the room that tensors take is not derived again"
-    effort: int = 0
-
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`; the weights of every unit are added up in plain Python."""
-        if not problem.streams:
-            own = [0] * problem.num_units
-            total = 0
-            for w, size in enumerate(problem.weight_bytes.tolist()):
-                users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-                total += size if users.size else 0
-                for u in users.tolist():
-                    own[u] += size
-            sram = problem.limits.sram_bytes
-            if total > sum(sram) or max(own, default=0) > max(sram):
-                return True
-        return None if impossible(problem) else False
-
-
-@dataclass(frozen=True)
 class SolverArgument:
     """A solver's word: shown only where an argument that can be followed is as strong."""
 
@@ -99,29 +58,21 @@ class SolverArgument:
         return shown or _FEW_IDEALS.rules_out(problem, period_s)
 
 
-HEAVIEST_UNIT = Argument("a unit is not divided", "heaviest_unit")
-TOTAL_WORK = Argument("all devices share the work", "total_work")
-INDIVISIBLE_WORK = Argument("units do not pack into devices", "indivisible_work")
-COPIED_WEIGHTS = Argument("copies of weights do not fit", "copied_weights")
-HOST_TRANSFERS = Argument("the host's channels are too busy", "host_transfers")
-STREAMED_WEIGHTS = Argument("weights have to be read again", "streamed_weights")
-LARGE_TENSORS = Argument("large tensors tie units together", "tensors_too_large_to_cross")
-AROUND_UNITS = Argument(
-    "work lies before and after a unit", "work_around_a_unit", certificates.MOST_UNITS, effort=1
+WINDOWS = Argument(
+    "a unit has no device left", certificates.check_of("windows"), certificates.MOST_UNITS, effort=1
 )
-OUTPUTS_PASSED_ON = Argument("outputs have to be passed on", "outputs_passed_on")
-CHAIN = Argument("units that all work is around", "chain_of_units", certificates.MOST_UNITS, 1)
-WINDOWS = Argument("a unit has no device left", "windows", certificates.MOST_UNITS, effort=1)
 LINK_CUTS = Argument(
-    "a channel must carry too much", "link_cuts", certificates.MOST_UNITS, effort=2
+    "a channel must carry too much",
+    certificates.check_of("link_cuts"),
+    certificates.MOST_UNITS,
+    effort=2,
 )
 PACKED_WINDOWS = Argument(
     "units and weights do not pack in order",
-    "packed_windows",
+    certificates.check_of("packed_windows"),
     MOST_PACKED_UNITS,
     effort=2,
 )
-NO_ROOM = RoomArgument()
 IDEALS = IdealArgument()
 _FEW_IDEALS = IdealArgument(most_windows=100_000)
 """Where nobody says that this argument holds."""

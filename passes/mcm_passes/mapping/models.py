@@ -1,28 +1,42 @@
-"""What a placement costs, on whatever machine its problem is for."""
+"""The family of machines that a problem is for, and what a placement costs there."""
 
 from __future__ import annotations
 
+from typing import cast
+
+from mcm_compiler.machine import Machine
+from mcm_compiler.mapping import Evaluation, FamilyMapping
 from mcm_compiler.partition import Evaluate, Ints, PartitionProblem
-from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
-from mcm_passes.partitioning import fast_model
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_compiler.registry import MAPPINGS
+from mcm_compiler.target import RING
+from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
 
 
-def evaluate(problem: PartitionProblem, chip_of: Ints) -> fast_model.Evaluation | MachineEvaluation:
+def mapping_for(machine: Machine | None) -> FamilyMapping:
+    """The mapping of a machine's family: the registered one, or that of any machine.
+
+    Args:
+        machine: None for a ring.
+
+    Raises:
+        CompileError: MCM-U003 for a ring where nothing knows rings, MCM-X003 for a mapping that
+            cannot be imported.
+    """
+    if machine is not None and machine.family not in MAPPINGS:
+        return ANY_MACHINE
+    return cast("FamilyMapping", MAPPINGS.get(RING if machine is None else machine.family))
+
+
+def mapping_of(problem: PartitionProblem) -> FamilyMapping:
+    """The mapping of the family that a problem is for; see `mapping_for`."""
+    return mapping_for(problem.machine)
+
+
+def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
     """What a placement costs per inference; its entries for clonable units are not looked at."""
-    if problem.machine is None:
-        return fast_model.evaluate(problem, chip_of)
-    return machine_model(problem).evaluate(chip_of)
+    return mapping_of(problem).evaluate(problem, chip_of)
 
 
 def periods_of(problem: PartitionProblem) -> Evaluate:
     """The period of placements, infinite where a rule is broken."""
-    if problem.machine is None:
-        return FastPeriods(problem)
-    model = machine_model(problem)
-
-    def period_s(chip_of: Ints) -> float:
-        found = model.evaluate(chip_of)
-        return found.period_s if found.valid else float("inf")
-
-    return period_s
+    return mapping_of(problem).periods(problem)

@@ -17,13 +17,9 @@ from mcm_compiler.equal_shares import equal_shares
 from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import Budget, Evaluate, Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.replication import PipelineCount, Replication
-from mcm_passes.exact.ideals import Ideals
-from mcm_passes.mapping.machine.stages import Stages
-from mcm_passes.mapping.models import periods_of
+from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.parallel.share_judge import ShareJudge
 from mcm_passes.partitioning.bounds import lower_bound, total_work
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.planned_memory import solve_with_plans
 
@@ -45,15 +41,6 @@ better partition of it to be sought: up to a tenth was seen between the simulato
 ROOM = 0.005
 """Distance between a partition and its bound below which no better one is sought."""
 
-EXACT = Ideals(ideals=20_000, windows=400_000)
-"""Finds partitions that are no cuts of one order: of parallel branches, which `dp` divides up to a
-third worse. Within these limits it takes some hundredths of a second, mostly."""
-
-QUICK = Stages(orders=1)
-"""Finds first placements on machines that are no rings."""
-
-QUICK_EVALUATIONS = 2_000
-
 JUDGED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
 as many; of two numbers at least."""
@@ -61,22 +48,15 @@ as many; of two numbers at least."""
 
 def equal_chips(problem: PartitionProblem) -> bool:
     """Whether one partition serves several shares of consecutive chips of the package."""
-    limits = problem.limits
-    if problem.machine is not None:
-        return len(equal_shares(problem.num_chips, problem.machine)) > 1
-    return (
-        limits.host_io == "any"
-        and len(set(limits.sram_bytes)) <= 1
-        and len(set(limits.chip_speed)) <= 1
-    )
+    return mapping_of(problem).interchangeable(problem)
 
 
 def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
-    Every number is given the chips that an equal share leaves it, and the partition that `dp`
-    finds for them; where that leaves room to a bound that could win, exact search over order
-    ideals looks for a better one. The simulator then has the word. Of numbers within
+    Every number is given the chips that an equal share leaves it, and the partition that the
+    family finds quickly for them; where that leaves room to a bound that could win, it looks for
+    a better one with more effort. The simulator then has the word. Of numbers within
     `LEAST_GAIN` of the best, and `LEAST_ANALYTIC_GAIN` under the fast model, the smallest is taken.
 
     Args:
@@ -152,7 +132,7 @@ class _Share:
 
 
 def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
-    """A number with its bound and what `dp` finds, or with what rules it out."""
+    """A number with its bound and a first partition, or with what rules it out."""
     shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
     if faults := impossible(shared):
@@ -160,12 +140,8 @@ def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
     share = _Share(replace(first, bound=bound), shared)
-    periods, rng = periods_of(shared), np.random.default_rng(0)
-    if shared.machine is None:
-        found = ContiguousDp().solve(shared, periods, rng, Budget())
-    else:
-        found = QUICK.solve(shared, periods, rng, Budget(evaluations=QUICK_EVALUATIONS))
-    share.offer(found.chip_of, periods)
+    found = mapping_of(shared).first(shared, Budget())
+    share.offer(found.chip_of, periods_of(shared))
     return share
 
 
@@ -176,11 +152,10 @@ def _refine(shares: list[_Share]) -> None:
         bound_s = share.first.bound_s
         if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
             continue
-        if share.analytic_s <= bound_s * (1.0 + ROOM) or share.problem.machine is not None:
+        if share.analytic_s <= bound_s * (1.0 + ROOM):
             continue
-        periods = FastPeriods(share.problem)
-        rng = np.random.default_rng(0)
-        share.offer(EXACT.solve(share.problem, periods, rng, Budget()).chip_of, periods)
+        better = mapping_of(share.problem).better(share.problem)
+        share.offer(better, periods_of(share.problem))
 
 
 def _simulate(shares: list[_Share], judge: BatchJudge) -> None:
@@ -203,27 +178,26 @@ def _simulated_s(share: _Share, judge: ShareJudge) -> float | None:
     """Seconds between inferences of one pipeline; None where no memory plan fits."""
     verdicts = judge.judge(np.stack([row for _, row in share.rows]))
     if not (verdicts.verdict == Verdict.RUNS).any():
-        # The estimate of the memory was too low for `dp`: once more within smaller limits.
-        tried = solve_with_plans(share.problem, _dp_partition, Budget(judge=judge))
+        # The estimate of the memory was too low: once more within smaller limits.
+        tried = solve_with_plans(share.problem, _first_partition, Budget(judge=judge))
         verdicts = judge.judge(tried.chip_of[None])
         share.rows = [(tried.period_s, tried.chip_of)]
     period_s = float(verdicts.period_s.min())
     return period_s if np.isfinite(period_s) else None
 
 
-def _dp_partition(problem: PartitionProblem, budget: Budget) -> Partition:
-    """What `dp` finds, without a bound of its own.
+def _first_partition(problem: PartitionProblem, budget: Budget) -> Partition:
+    """What is found quickly, without a bound of its own.
 
     Raises:
         CompileError: MCM-P008 if it finds nothing.
     """
-    rng = np.random.default_rng(0)
-    found = ContiguousDp().solve(problem, FastPeriods(problem), rng, budget)
+    found = mapping_of(problem).first(problem, budget)
     if found.chip_of is None:
         raise CompileError(Diagnostic("MCM-P008", found.reason))
-    period_s = FastPeriods(problem)(found.chip_of)
+    period_s = periods_of(problem)(found.chip_of)
     none = LowerBound(0.0, "none is sought")
-    return Partition(found.chip_of, period_s, none, "dp", problem.routing, "")
+    return Partition(found.chip_of, period_s, none, "first", problem.routing, "")
 
 
 def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:

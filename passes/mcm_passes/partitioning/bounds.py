@@ -21,15 +21,13 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.units import bytes_text, count_text, seconds_text
-from mcm_passes.exact.chip_windows import work_around
-from mcm_passes.exact.flow_bound import flow_bound
+from mcm_passes.mapping.models import mapping_of
 from mcm_passes.partitioning.bisection import longest_too_short
 from mcm_passes.partitioning.connected_parts import connected_parts
 from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.indivisible_work import indivisible_work
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.partitioning.waists import waists_by_sweep
-from mcm_passes.solver.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -61,25 +59,7 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
     bound = copied_weights(problem, best.seconds)
     if bound.seconds > best.seconds:
         best = dataclasses.replace(bound, proof="copied_weights")
-    if problem.machine is not None:
-        return best
-    bound = windows_of_units(problem, best.seconds)
-    return bound if bound.seconds > best.seconds else best
-
-
-def windows_of_units(problem: PartitionProblem, least_s: float) -> LowerBound:
-    """The period below which some unit has no chip left; see `chip_windows`.
-
-    Args:
-        problem: the problem.
-        least_s: a bound that is known already.
-    """
-    graph = rule_graph(problem)
-    if not 0 < graph.num_nodes <= MAX_CLOSURE_UNITS:
-        return LowerBound(0.0, "no unit")
-    most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min())
-    around = work_around(problem, graph)
-    return flow_bound(problem, graph, around, None, least_s, max(most_s, least_s))
+    return mapping_of(problem).bound(problem, best)
 
 
 def heaviest_unit(problem: PartitionProblem) -> LowerBound:

@@ -14,9 +14,9 @@ from mcm_compiler.units import count_text
 from mcm_passes.partitioning.contiguous_kernels import chain_windows
 from mcm_passes.partitioning.contiguous_windows import Windows, windows_along
 from mcm_passes.partitioning.greedy import chips_from_cuts
-from mcm_passes.partitioning.infeasibility import tightest_unit
 from mcm_passes.partitioning.rooms import weight_rooms
 from mcm_passes.partitioning.strict_windows import StrictWindows
+from mcm_passes.partitioning.tightest_unit import tightest_unit
 from mcm_passes.partitioning.topological_orders import Order, topological_orders
 
 SLACK = 1e-9

@@ -21,7 +21,8 @@ from mcm_compiler.ring_routes import (
     TO_HOST,
 )
 from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
-from mcm_passes.mapping.loads.ring_kernels import (
+from mcm_passes.mapping.loads.shared_items import shared_items
+from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
     ENTERED,
     EXITED,
@@ -31,7 +32,6 @@ from mcm_passes.mapping.loads.ring_kernels import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.loads.shared_items import shared_items
 from mcm_passes.partitioning.rooms import weight_rooms
 
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from mcm_compiler.partition import PartitionProblem
-from mcm_passes.exact.plain_need import plain_weights
 from mcm_passes.partitioning.dual_feasible import MOST_PARTS
+from mcm_passes.partitioning.plain_need import plain_weights
 
 
 def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:

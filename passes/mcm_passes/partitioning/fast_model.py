@@ -15,17 +15,10 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import Violation, find_partition_violations
-from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
-from mcm_passes.mapping.loads.ring_kernels import (
-    HELD,
-    HOST_IN,
-    HOST_OUT,
-    LINK,
-    LIVE,
-    tensor_columns,
-)
+from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.partitioning import fast_kernels
-from mcm_passes.partitioning.rooms import aligned, needed_rooms
+from mcm_passes.partitioning.rooms import aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,45 +63,6 @@ class Evaluation:
     def valid(self) -> bool:
         """Whether no rule is broken."""
         return not self.violations
-
-
-def problem_arrays(problem: PartitionProblem) -> fast_kernels.ProblemArrays:
-    """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
-    order = np.argsort(problem.tensor_producer, kind="stable")
-    made = order[problem.tensor_producer[order] >= 0]
-    counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
-    need = problem.memory == "need"
-    no_rows = (np.zeros(0, np.int64), np.zeros(0, np.int32))
-    rooms = needed_rooms(problem) if need else None
-    table = demand_table(problem)
-    columns = tensor_columns(table)
-    return fast_kernels.ProblemArrays(
-        compute_s=problem.compute_s,
-        clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)).astype(
-            np.int32
-        ),
-        num_clonable=int(problem.clonable.sum()),
-        clone_ptr=problem.clone_closure.ptr,
-        clone_users=problem.clone_closure.entries,
-        kind=columns.kind,
-        amount=columns.amount,
-        passed_s=columns.passed_s,
-        live=columns.amount[:, LIVE].copy(),
-        tensor_producer=problem.tensor_producer,
-        reader_ptr=problem.placed_readers.ptr,
-        readers=problem.placed_readers.entries,
-        unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        unit_tensors=made.astype(np.int64),
-        weight_room=table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT).astype(np.int64),
-        weight_ptr=problem.placed_weight_users.ptr,
-        weight_users=problem.placed_weight_users.entries,
-        num_chips=problem.num_chips,
-        need=need,
-        held_ptr=rooms.held_ptr if rooms else no_rows[0],
-        held=rooms.held if rooms else no_rows[1],
-        stay_ptr=rooms.stay_ptr if rooms else no_rows[0],
-        stay=rooms.stay if rooms else no_rows[1],
-    )
 
 
 def refuse_machines(problem: PartitionProblem) -> None:

@@ -1,8 +1,9 @@
-"""Making a partition executable on the ring: clones, relays, and the order of the ops.
+"""Making a partition executable: clones, relays, and the order of the ops.
 
 What the problem charged for while it was solved is built here, and nothing else: a copy of each
-clonable unit on every chip that reads it, and under the relay rule an Identity on every chip
-between the producer of a tensor and its last reader, so that every hop is one chip long.
+clonable unit on every chip that reads it, and an Identity on every chip that has to pass a tensor
+on, as the family says: under the relay rule of rings on every chip between the producer of a tensor
+and its last reader, so that every hop is one chip long.
 """
 
 from __future__ import annotations
@@ -15,18 +16,10 @@ from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.ir.constants import constant_values, consumed_values
 from mcm_compiler.ir.naming import UnusedNames
 from mcm_compiler.ir.node_copying import copy_node, rewire
+from mcm_compiler.mapping import PassedOn
 from mcm_compiler.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
-from mcm_compiler.ring_routes import (
-    COLLECTED,
-    FORWARDED,
-    FROM_HOST,
-    HOST,
-    Route,
-    route,
-    route_kinds,
-)
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.mapping.models import evaluate
+from mcm_passes.mapping.models import evaluate, mapping_of
 
 
 def legalize(
@@ -60,7 +53,6 @@ class _Legalizer:
         evaluation = evaluate(problem, partition.chip_of)
         self._chip_of = evaluation.chip_of.tolist()
         self._num_chips = partition.num_chips_used
-        self._ring = problem.machine is None
         self._copies: dict[int, list[int]] = {
             u: [c for c, there in enumerate(row) if there]
             for u, row in zip(
@@ -82,8 +74,7 @@ class _Legalizer:
         bodies: list[list[ir.Node]] = [[] for _ in range(self._num_chips)]
         # Clones first: whatever is rewired below may read them.
         copied = {u: self._clone(u, chips) for u, chips in self._copies.items()}
-        if self._ring:
-            self._plan_relays()
+        self._plan_relays()
         for u, members in enumerate(self._problem.members):
             if u in copied:
                 for chip, nodes in copied[u].items():
@@ -123,25 +114,22 @@ class _Legalizer:
 
     def _plan_relays(self) -> None:
         problem = self._problem
+        passed_on = mapping_of(problem).passed_on(problem, self._chip_of, self._num_chips)
+        if not passed_on:
+            return
         values = {value.name or "": value for value in self._graph.inputs}
         for node in self._graph:
             values.update((value.name or "", value) for value in node.outputs)
-        for t, kind in enumerate(route_kinds(problem).tolist()):
-            if not kind & FORWARDED:
-                continue
-            maker = HOST if kind & FROM_HOST else self._chip_of[problem.tensor_producer[t]]
-            readers = {self._chip_of[u] for u in problem.placed_readers.row(t).tolist()}
-            way = route(kind, maker, sorted(readers), self._num_chips - 1)
-            value = values[problem.tensor_names[t]]
-            self._relay(value, maker, way, collected=bool(kind & COLLECTED))
+        for way in passed_on:
+            self._relay(values[problem.tensor_names[way.tensor]], way)
 
-    def _relay(self, value: ir.Value, maker: int, way: Route, *, collected: bool) -> None:
+    def _relay(self, value: ir.Value, way: PassedOn) -> None:
         """Passes `value` on; each chip after the maker's reads what the one before it sends."""
         arriving = value
         name = value.name or ""
-        if collected and way.passed:
+        if way.collected and way.passed:
             # The graph's output keeps its name, and is now made on the last chip.
-            value.name = self._names.take(f"{name}/on_chip_{maker}")
+            value.name = self._names.take(f"{name}/on_chip_{way.maker}")
         for chip in way.received:
             if arriving is not value:
                 self._local[chip][value] = arriving

@@ -14,8 +14,9 @@ from numba import njit
 from mcm_compiler.compiled_rules import breaks_rule
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.chip_memory import streamed_weights
+from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
-from mcm_passes.partitioning.fast_kernels import ProblemArrays, measure
+from mcm_passes.partitioning.fast_kernels import measure
 
 
 class RuleArrays(NamedTuple):

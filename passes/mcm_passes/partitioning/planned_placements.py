@@ -9,9 +9,8 @@ import numpy as np
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.units import bytes_text, count_text
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.mapping.models import evaluate, mapping_of
 
 MOST_PLACEMENTS = 4096
 """Placements that are planned; as many take about a second."""
@@ -37,11 +36,13 @@ class Planned:
 def plan_all(problem: PartitionProblem, judge: BatchJudge) -> Planned | None:
     """Plans every placement that the dependencies allow; None where these are too many.
 
+    None as well on machines whose family does not list them.
+
     Args:
         problem: what to place.
         judge: plans memory; its word on the rules counts as well.
     """
-    rows = _placements(problem)
+    rows = mapping_of(problem).placements(problem, MOST_PLACEMENTS)
     if rows is None:
         return None
     verdicts = judge.judge(rows)
@@ -73,25 +74,3 @@ def nothing_fits(planned: Planned) -> Diagnostic:
         at="option target",
         hint="choose a target with more memory per chip, or a smaller batch or sequence",
     )
-
-
-def _placements(problem: PartitionProblem) -> Ints | None:
-    """`[B, N]`, all placements that no dependency forbids; None where they are too many.
-
-    Units are in a topological order, so that a unit's place is bounded by those before it.
-    """
-    source, target = dependency_edges(problem)
-    rows = np.zeros((1, problem.num_units), np.int32)
-    chips = np.arange(problem.num_chips, dtype=np.int32)
-    for u in np.flatnonzero(~problem.clonable).tolist():
-        least = rows[:, source[target == u]].max(axis=1, initial=0)
-        rows = np.repeat(rows, chips.size, axis=0)
-        rows[:, u] = np.tile(chips, least.size)
-        rows = rows[rows[:, u] >= np.repeat(least, chips.size)]
-        if len(rows) > MOST_PLACEMENTS * problem.num_chips:
-            return None
-    used = np.zeros((len(rows), problem.num_chips), np.bool_)
-    fixed = np.flatnonzero(~problem.clonable)
-    used[np.repeat(np.arange(len(rows)), fixed.size), rows[:, fixed].ravel()] = True
-    rows = rows[used.sum(axis=1) == rows[:, fixed].max(axis=1) + 1]
-    return rows if 0 < len(rows) <= MOST_PLACEMENTS else None

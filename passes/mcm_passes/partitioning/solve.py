@@ -15,11 +15,11 @@ from mcm_compiler.partition import (
     Partition,
     PartitionProblem,
     PartitionStrategy,
-    knows_machines,
 )
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.target import RING
 from mcm_compiler.units import bytes_text, count_text
-from mcm_passes.mapping.models import evaluate, periods_of
+from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.infeasibility import all_weights, heaviest_weight, impossible
 
@@ -50,8 +50,9 @@ def solve(
             it finds nothing, MCM-P009 if what it returns breaks a rule, MCM-P040 if it knows rings
             alone and the problem is for another machine.
     """
-    if problem.machine is not None and not knows_machines(strategy):
-        raise CompileError(_rings_only(problem.machine.family, strategy_text))
+    if not mapping_of(problem).serves(strategy):
+        family = RING if problem.machine is None else problem.machine.family
+        raise CompileError(_not_for(family, strategy_text))
     faults = impossible(problem)
     if faults:
         raise CompileError(faults)
@@ -154,7 +155,7 @@ def with_chips(
     )
 
 
-def _rings_only(family: str, strategy_text: str) -> Diagnostic:
+def _not_for(family: str, strategy_text: str) -> Diagnostic:
     able = [
         registration.name
         for registration in STRATEGIES.registrations()

@@ -20,7 +20,7 @@ import numpy as np
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_routes import CLONED, FROM_HOST, TO_HOST
 from mcm_passes.mapping.loads.demand_table import demand_table
-from mcm_passes.mapping.loads.ring_kernels import LIVE, RECEIVED, SENT, tensor_columns
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, SENT, tensor_columns
 from mcm_passes.partitioning.contiguous_windows import windows_along
 
 MOST_STATES = 8

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mcm_compiler.assignment_file import AssignedName
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.mapping import Nearest
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_compiler.ring_rules import Violation
 from mcm_compiler.units import count_text
-from mcm_passes.mapping.models import evaluate
+from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
-from mcm_passes.problem_files.nearest import nearest_valid
-
-if TYPE_CHECKING:
-    from mcm_passes.exact.nearest_model import Nearest
 
 MAX_FAULTS = 10
 """Faults of one kind that are spelled out."""
@@ -136,10 +132,6 @@ def refuse_invalid(
     violations = evaluate(problem.at_need(), chip_of).violations
     if not violations:
         return chip_of, []
-    if problem.machine is not None:
-        # The nearest one is sought on rings alone.
-        hint = "change the assignment, or leave it out to let the compiler choose"
-        raise CompileError(_broken_rules(violations, source, hint))
     nearest = _nearest_with_room(problem, chip_of, seed)
     if nearest.chip_of is not None and repair:
         message = (
@@ -150,6 +142,8 @@ def refuse_invalid(
         return nearest.chip_of, [note]
     if nearest.chip_of is None and nearest.proven:
         hint = "no assignment of this model is valid, by proof; choose another package or rule"
+    elif nearest.chip_of is None and not nearest.sought:
+        hint = "change the assignment, or leave it out to let the compiler choose"
     elif nearest.chip_of is None:
         hint = "no valid assignment was found near it; leave it out to let the compiler choose"
     else:
@@ -172,12 +166,13 @@ def _broken_rules(violations: Sequence[Violation], source: str, hint: str) -> li
 def _nearest_with_room(problem: PartitionProblem, chip_of: Ints, seed: int) -> Nearest:
     """The nearest assignment, one with room for the gaps of memory plans where there is one.
 
-    What is proven holds for what every memory plan needs at least.
+    What is proven holds for what every memory plan needs at least. Not every family seeks one.
     """
-    needed = nearest_valid(problem.at_need(), chip_of, np.random.default_rng(seed))
+    mapping = mapping_of(problem)
+    needed = mapping.nearest(problem.at_need(), chip_of, np.random.default_rng(seed))
     if needed.chip_of is None or evaluate(problem, needed.chip_of).valid:
         return needed
-    roomy = nearest_valid(problem, chip_of, np.random.default_rng(seed))
+    roomy = mapping.nearest(problem, chip_of, np.random.default_rng(seed))
     return needed if roomy.chip_of is None else replace(roomy, proven=False)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from mcm_compiler.mapping import Nearest
 from mcm_compiler.partition import Ints, PartitionProblem
 from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.solver.batch import BatchSolver
 from mcm_passes.solver.rule_graph import MAX_CLOSURE_NODES, rule_graph
-
-if TYPE_CHECKING:
-    from mcm_passes.exact.nearest_model import Nearest
 
 ROLLOUTS = 256
 """Orders in which proposals are kept; each ends at another valid partition."""

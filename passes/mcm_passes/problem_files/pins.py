@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.fusion import FusionPlan
 from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.partition import PartitionProblem
+from mcm_passes.mapping.models import mapping_of
 from mcm_passes.problem_files.name_matching import KnownNames
-from mcm_passes.solver.relay_domains import match
-from mcm_passes.solver.rule_graph import RuleGraph, rule_graph
 
 MAX_FAULTS = 10
 """Contradictions that are spelled out."""
@@ -71,13 +69,12 @@ def refuse_contradictions(problem: PartitionProblem, pins: Mapping[str, int]) ->
         pins: from `match_pins`.
 
     Raises:
-        CompileError: MCM-F012 for ops of one unit on two chips, for dataflow against the ring, and
-            for chips that would have to stay empty.
+        CompileError: MCM-F012 for ops of one unit on two chips, and for what the
+            family adds: on a ring dataflow against it, and chips that would have to stay empty.
     """
     faults = _torn_units(problem, pins)
     if not faults and int(problem.pinned_chip.max(initial=-1)) < problem.num_chips:
-        graph = rule_graph(problem)
-        faults = _against_the_ring(problem, graph) or _empty_chip(problem, graph)
+        faults = mapping_of(problem).contradictions(problem)
     if faults:
         raise CompileError(faults[:MAX_FAULTS])
 
@@ -96,47 +93,3 @@ def _torn_units(problem: PartitionProblem, pins: Mapping[str, int]) -> list[Diag
             hint = "pin both to one chip, or compile without `fuse` (--passes)"
             faults.append(Diagnostic("MCM-F012", message, at=AT, hint=hint))
     return faults
-
-
-def _against_the_ring(problem: PartitionProblem, graph: RuleGraph) -> list[Diagnostic]:
-    crossed = np.flatnonzero(graph.low > graph.high)
-    if not crossed.size:
-        return []
-    v = int(crossed[0])
-    pinned = problem.pinned_chip[graph.units]
-    early = _pinned_at(
-        v, int(graph.low[v]), pinned, graph.low, graph.before_ptr, graph.before_nodes
-    )
-    late = _pinned_at(v, int(graph.high[v]), pinned, graph.high, graph.next_ptr, graph.next_nodes)
-    before, after = (quote(problem.names[graph.units[w]]) for w in (early, late))
-    message = (
-        f"{before} is pinned to chip {graph.low[v]} and {after} to chip {graph.high[v]}, but "
-        f"{after} depends on {before} and data flows to higher chips only"
-    )
-    hint = f"pin {after} to chip {graph.low[v]} or higher, or {before} lower"
-    return [Diagnostic("MCM-F012", message, at=AT, hint=hint)]
-
-
-def _pinned_at(v: int, chip: int, pinned: Ints, reach: Ints, ptr: Longs, nodes: Ints) -> int:
-    """The node whose pin gave `v` its bound: back along the nodes that share it."""
-    while pinned[v] != chip:
-        v = next(int(u) for u in nodes[ptr[v] : ptr[v + 1]] if reach[u] == chip)
-    return v
-
-
-def _empty_chip(problem: PartitionProblem, graph: RuleGraph) -> list[Diagnostic]:
-    highest = int(graph.low.max(initial=-1))
-    needed = np.arange(graph.num_chips) <= highest
-    nodes = np.arange(graph.num_nodes, dtype=np.int32)
-    chosen = np.full(graph.num_chips, -1, np.int32)
-    empty = match(nodes, graph.low, graph.high, needed, chosen)
-    if empty < 0:
-        return []
-    v = int(graph.low.argmax())
-    name = quote(problem.names[graph.units[v]])
-    message = (
-        f"the pins put {name} on chip {highest} or higher, and leave too few ops for the chips "
-        f"before it: chip {empty} would stay empty"
-    )
-    hint = "no chip below a used one may be empty; pin to lower chips, or pin fewer ops"
-    return [Diagnostic("MCM-F012", message, at=AT, hint=hint)]

@@ -17,8 +17,8 @@ from mcm_passes.mapping.loads.demand_table import (
     Trigger,
     demand_table,
 )
-from mcm_passes.mapping.loads.ring_kernels import tensor_columns
 from mcm_passes.mapping.loads.shared_items import shared_items
+from mcm_passes.mapping.loads.tensor_columns import tensor_columns
 
 
 class UnitItems(NamedTuple):

@@ -10,7 +10,8 @@ from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Longs
 from mcm_compiler.ring_routes import TO_HOST
 from mcm_passes.mapping.loads.chip_memory import streamed_weights
-from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK, LIVE
+from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.mapping.loads.tensor_columns import LIVE
 from mcm_passes.strategies.placed_problem import PlacedProblem
 from mcm_passes.strategies.placement_state import LOCAL, WEIGHT, PlacementState
 

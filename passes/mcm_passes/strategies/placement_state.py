@@ -15,14 +15,8 @@ from numba import njit
 from mcm_compiler.lean_kernels import inlined_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.mapping.loads.ring_kernels import (
-    HELD,
-    HOST_IN,
-    LIVE,
-    RECEIVED,
-    count_host,
-    count_way,
-)
+from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, count_host, count_way
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
 from mcm_passes.strategies.placed_problem import PlacedProblem
 from mcm_passes.strategies.placement_rules import LAST_USED, LONG, MARK, count_edges
 

@@ -11,6 +11,7 @@ import numpy as np
 from mcm_compiler.partition import (
     Budget,
     Evaluate,
+    EvaluatesBatches,
     Floats,
     Ints,
     LowerBound,
@@ -18,7 +19,6 @@ from mcm_compiler.partition import (
     PartitionProblem,
     SearchMonitor,
 )
-from mcm_passes.partitioning.fast_periods import FastPeriods
 
 RUNNERS_UP = 12
 """Distinct partitions that a search remembers."""
@@ -94,7 +94,7 @@ class Search:
             `[min(B, left)]`, seconds.
         """
         rows = partitions[: self.left]
-        if isinstance(self._evaluate, FastPeriods):
+        if isinstance(self._evaluate, EvaluatesBatches):
             found = self._evaluate.periods(rows)
         else:
             found = np.array([self._evaluate(row) for row in rows], np.float64)

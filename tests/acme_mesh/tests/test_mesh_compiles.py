@@ -158,6 +158,21 @@ def test_a_pinned_op_is_where_it_is_wanted(tmp_path: Path) -> None:
     assert invoke("check", str(pinned)).output.rstrip().endswith("holds")
 
 
+def test_pins_need_not_rise_along_a_mesh(tmp_path: Path) -> None:
+    """Unlike a ring's, whose data flows to higher chips alone."""
+    out, pinned = tmp_path / "out", tmp_path / "pinned"
+    words = ("compile", "zoo:bert-tiny", "--target", "acme-mesh16", "--replicas", "1")
+    invoke(*words, "-o", str(out))
+    kernels = [
+        kernel for chip in _json(out / "program.json")["chips"] for kernel in chip["kernels"]
+    ]
+    first, last = kernels[0]["nodes"][0], kernels[-1]["nodes"][-1]
+    invoke(*words, "--pin", f"{first}=14", "--pin", f"{last}=3", "-o", str(pinned))
+    chips = {chip["chip"]: chip for chip in _json(pinned / "program.json")["chips"]}
+    assert any(first in kernel["nodes"] for kernel in chips[14]["kernels"])
+    assert any(last in kernel["nodes"] for kernel in chips[3]["kernels"])
+
+
 def test_an_assignment_of_ones_own_is_kept_or_refused_by_the_rules_of_a_mesh(
     tmp_path: Path,
 ) -> None:

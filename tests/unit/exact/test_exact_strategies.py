@@ -10,7 +10,7 @@ from mcm_passes.exact import certificates, cpsat
 from mcm_passes.exact import order_ideals as order_ideals_module
 from mcm_passes.exact.certificates import verify_bound
 from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows, work_around
+from mcm_passes.exact.chip_windows import chip_windows
 from mcm_passes.exact.cpsat import CpSat
 from mcm_passes.exact.cpsat_model import CpSatModel
 from mcm_passes.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
@@ -19,6 +19,7 @@ from mcm_passes.exact.incumbent import Incumbent
 from mcm_passes.exact.order_ideals import order_ideals
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.work_around import work_around
 from mcm_passes.solver.rule_graph import rule_graph
 from tests.property.test_partition_search import make_problem
 

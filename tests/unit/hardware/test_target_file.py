@@ -10,8 +10,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import target_from_text
 from mcm_hardware import builtin_targets
-from mcm_hardware.chip_spec import RingSpec
 from mcm_hardware.description_reader import MAX_FAULTS
+from mcm_hardware.ring_spec import RingSpec
 from mcm_hardware.ring_target import RingTarget
 
 GOOD = builtin_targets.mcm36().source_text

@@ -27,7 +27,7 @@ from mcm_passes.mapping.loads.demand_table import (
     demand_table,
 )
 from mcm_passes.mapping.loads.reference import reference_loads
-from mcm_passes.mapping.loads.ring_kernels import tensor_columns
+from mcm_passes.mapping.loads.tensor_columns import tensor_columns
 from tests.property.test_partition_search import make_problem
 
 CLONES = {"compute_us": [1, 1, 1, 1, 1], "edges": [(0, 1), (1, 2), (1, 4), (0, 3)]}

@@ -14,8 +14,8 @@ from mcm_compiler.machine import Machine
 from mcm_compiler.machine_rules import find_placement_violations
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import Violation
+from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from mcm_passes.mapping.machine.load_kernels import MachineLoads, loads_on_machine, route_arrays
-from mcm_passes.partitioning.fast_model import problem_arrays
 from mcm_passes.partitioning.rooms import aligned
 
 

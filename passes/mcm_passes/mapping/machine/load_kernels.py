@@ -10,21 +10,14 @@ from numba import njit
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
-from mcm_passes.mapping.loads.ring_kernels import (
-    CROSSED,
-    ENTERED,
-    EXITED,
-    MADE,
-    RECEIVED,
-    SENT,
-)
-from mcm_passes.partitioning.fast_kernels import (
+from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
     clone_copies,
     count_weights,
     needed_live_bytes,
     peak_live_bytes,
 )
+from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED, MADE, RECEIVED, SENT
 
 
 class RouteArrays(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
-from mcm_passes.partitioning.fast_kernels import ProblemArrays
 
 UNIT_MOVES, SWAPS = 0.7, 0.93
 """Shares of all moves up to which units change their stage, and two stages their devices; with the

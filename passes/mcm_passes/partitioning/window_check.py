@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.exact.plain_need import plain_weights
+from mcm_passes.partitioning.plain_need import plain_weights
 
 PlainWindows = dict[int, tuple[int, int]]
 """The lowest and the highest chip of each unit that is not clonable."""

@@ -1,0 +1,100 @@
+"""The mapping of machines whose family has none of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.equal_shares import equal_shares
+from mcm_compiler.levels import Level
+from mcm_compiler.mapping import Nearest, PassedOn
+from mcm_compiler.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    PartitionStrategy,
+    knows_machines,
+)
+from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
+from mcm_passes.mapping.machine.stages import Stages
+
+QUICK = Stages(orders=1)
+"""Finds first placements."""
+
+QUICK_EVALUATIONS = 2_000
+
+
+class AnyMachine:
+    """Implements `mcm_compiler.mapping.FamilyMapping`: devices, channels and routes are all."""
+
+    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> MachineEvaluation:
+        """As `MachineModel.evaluate`."""
+        return machine_model(problem).evaluate(chip_of)
+
+    def periods(self, problem: PartitionProblem) -> Evaluate:
+        """The period of placements, infinite where a rule is broken."""
+        model = machine_model(problem)
+
+        def period_s(chip_of: Ints) -> float:
+            found = model.evaluate(chip_of)
+            return found.period_s if found.valid else float("inf")
+
+        return period_s
+
+    def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
+        """None is better than those that hold on every machine."""
+        del problem
+        return known
+
+    def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
+        """None that would show: data may flow to any device, and any may stay empty."""
+        del problem
+        return []
+
+    def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
+        """They are not listed."""
+        del problem, most
+
+    def passed_on(
+        self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
+    ) -> list[PassedOn]:
+        """None: routes lead from every device to every other."""
+        del problem, chip_of, num_chips
+        return []
+
+    def interchangeable(self, problem: PartitionProblem) -> bool:
+        """Whether several shares of the devices are alike."""
+        return len(equal_shares(problem.num_chips, problem.machine)) > 1
+
+    def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
+        """What `stages` finds from one order."""
+        budget = replace(budget, evaluations=QUICK_EVALUATIONS)
+        return QUICK.solve(problem, self.periods(problem), np.random.default_rng(0), budget)
+
+    def better(self, problem: PartitionProblem) -> Ints | None:
+        """None is sought."""
+        del problem
+
+    def nearest(
+        self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
+    ) -> Nearest:
+        """None is sought."""
+        del problem, chip_of, rng
+        return Nearest(None, proven=False, sought=False)
+
+    def strategy(self, level: Level) -> str:
+        """The level's strategy for any machine."""
+        return level.machine_strategy
+
+    def serves(self, strategy: PartitionStrategy) -> bool:
+        """Whether the strategy says that it places on machines of any family."""
+        return knows_machines(strategy)
+
+
+ANY_MACHINE = AnyMachine()

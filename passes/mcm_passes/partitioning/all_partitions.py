@@ -1,0 +1,30 @@
+"""All partitions of a small problem on a ring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+
+
+def all_partitions(problem: PartitionProblem, most: int) -> Ints | None:
+    """`[B, N]`, all partitions that no dependency forbids; None where they are more than `most`.
+
+    Units are in a topological order, so that a unit's place is bounded by those before it.
+    """
+    source, target = dependency_edges(problem)
+    rows = np.zeros((1, problem.num_units), np.int32)
+    chips = np.arange(problem.num_chips, dtype=np.int32)
+    for u in np.flatnonzero(~problem.clonable).tolist():
+        least = rows[:, source[target == u]].max(axis=1, initial=0)
+        rows = np.repeat(rows, chips.size, axis=0)
+        rows[:, u] = np.tile(chips, least.size)
+        rows = rows[rows[:, u] >= np.repeat(least, chips.size)]
+        if len(rows) > most * problem.num_chips:
+            return None
+    used = np.zeros((len(rows), problem.num_chips), np.bool_)
+    fixed = np.flatnonzero(~problem.clonable)
+    used[np.repeat(np.arange(len(rows)), fixed.size), rows[:, fixed].ravel()] = True
+    rows = rows[used.sum(axis=1) == rows[:, fixed].max(axis=1) + 1]
+    return rows if 0 < len(rows) <= most else None

@@ -1,0 +1,165 @@
+"""Checking bounds without trusting whoever claims them.
+
+Each kind of argument is recomputed from the problem in plain Python, by other code than the one
+that finds bounds; a bound holds if the argument rules out every period below it. Here are the
+arguments that hold on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_passes.partitioning.chain_check import chain_does_not_fit
+from mcm_passes.partitioning.dual_feasible_check import copies_do_not_fit, units_do_not_pack
+from mcm_passes.partitioning.window_check import plain_windows
+
+Checks = Mapping[str, Callable[[PartitionProblem, float], bool]]
+
+MARGIN = 1e-8
+"""Relative room between a claim and what is checked, for sums taken in another order."""
+
+MOST_UNITS = 4000
+"""Units up to which all ancestors of all units are collected; all other checks are linear, or
+linear but for sorting."""
+
+
+def verify_bound(
+    problem: PartitionProblem, bound: LowerBound, checks: Checks | None = None
+) -> bool:
+    """Whether `bound` is shown to hold, by an argument that is carried out here again.
+
+    The kind of argument is `bound.proof`. A bound whose kind is not among them is shown to hold if
+    one of the others rules out every shorter period. False means "not shown", not "wrong".
+
+    Args:
+        problem: what was placed.
+        bound: the claim; only its seconds and the name of its proof are looked at.
+        checks: arguments by the name of their kind; those of every machine where None.
+    """
+    if bound.seconds <= 0.0:
+        return True
+    checks = CHECKS if checks is None else checks
+    period_s = bound.seconds * (1.0 - MARGIN)
+    known = [checks[bound.proof]] if bound.proof in checks else list(checks.values())
+    return any(check(problem, period_s) for check in known)
+
+
+def _heaviest_unit(problem: PartitionProblem, period_s: float) -> bool:
+    return max(problem.compute_s.tolist(), default=0.0) / max(problem.chip_speed) >= period_s
+
+
+def _total_work(problem: PartitionProblem, period_s: float) -> bool:
+    chips = min(problem.num_chips, problem.clonable.tolist().count(False))
+    speeds = problem.chip_speed.tolist()
+    if problem.machine is not None:
+        speeds.sort(reverse=True)
+    speed = math.fsum(speeds[:chips])
+    return math.fsum(problem.compute_s) >= period_s * speed > 0.0
+
+
+def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
+    """The largest tensor alone, or the sum over all channels, or over the one they share."""
+    limits = problem.limits
+    fixed = problem.clonable.tolist().count(False)
+    channels = 1 if limits.host_io == "ends" else min(problem.num_chips, fixed)
+    room = period_s * limits.host_bytes_per_s
+    shared_room = period_s * limits.host_total_bytes_per_s
+    read = np.diff(problem.tensor_ptr) > 0
+    made = problem.tensor_producer >= 0
+    for wanted in (~made & read, made & problem.tensor_to_host):
+        sizes = problem.tensor_bytes[wanted].tolist()
+        if not sizes or not fixed:
+            continue
+        if max(*sizes, sum(sizes) / channels) >= room or 0.0 < shared_room <= sum(sizes):
+            return True
+    return False
+
+
+def _streamed_weights(problem: PartitionProblem, period_s: float) -> bool:
+    limits = problem.limits
+    beyond = sum(problem.weight_bytes.tolist()) - sum(limits.sram_bytes)
+    rate = problem.num_chips * limits.stream_bytes_per_s
+    if limits.stream_total_bytes_per_s > 0.0:
+        rate = min(rate, limits.stream_total_bytes_per_s)
+    return problem.streams and beyond >= period_s * rate
+
+
+def _large_tensors(problem: PartitionProblem, period_s: float) -> bool:
+    """Units tied together by tensors that no link carries in time."""
+    group = list(range(problem.num_units))
+
+    def root(u: int) -> int:
+        while group[u] != u:
+            group[u] = group[group[u]]
+            u = group[u]
+        return u
+
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        too_large = problem.tensor_bytes[t] >= period_s * problem.limits.link_bytes_per_s
+        if u < 0 or problem.clonable[u] or not too_large:
+            continue
+        for v in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
+            group[root(int(v))] = root(u)
+    work = [0.0] * problem.num_units
+    for u in range(problem.num_units):
+        if not problem.clonable[u]:
+            work[root(u)] += float(problem.compute_s[u])
+    return max(work, default=0.0) / max(problem.chip_speed) >= period_s
+
+
+def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
+    """A unit, and k others that it reads from: wherever the last of these is, it is too busy."""
+    if problem.routing != "relay" or problem.limits.forwarding != "engine":
+        return False
+    room = period_s * max(problem.chip_speed)
+    relayed: dict[int, dict[int, list[float]]] = {}
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        if u >= 0 and not problem.clonable[u]:
+            for s in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
+                relayed.setdefault(int(s), {}).setdefault(u, []).append(float(problem.relay_s[t]))
+    for s, made in relayed.items():
+        by_work = sorted(made, key=lambda u: -problem.compute_s[u])
+        joined_s = float(problem.compute_s[s])
+        for k in range(2, min(len(by_work), problem.num_chips + 1) + 1):
+            *_, lighter, lightest = by_work[:k]
+            if problem.clonable[s] or problem.compute_s[[lighter, lightest]].sum() < room:
+                break
+            if k > problem.num_chips:
+                # More units than chips, no two of which may share one.
+                return True
+            passed = [math.fsum(made[u]) for u in by_work[:k]]
+            load = [
+                float(problem.compute_s[u]) + min(joined_s, math.fsum(passed) - own)
+                for u, own in zip(by_work, passed, strict=False)
+            ]
+            if min(load) >= room:
+                return True
+    return False
+
+
+def around_units(problem: PartitionProblem, period_s: float) -> bool:
+    """Whether some unit has no device left between the work before it and that after it."""
+    return problem.num_units <= MOST_UNITS and plain_windows(problem, period_s) is None
+
+
+def _chain(problem: PartitionProblem, period_s: float) -> bool:
+    return chain_does_not_fit(problem, period_s) or around_units(problem, period_s)
+
+
+CHECKS: Checks = {
+    "heaviest_unit": _heaviest_unit,
+    "total_work": _total_work,
+    "indivisible_work": units_do_not_pack,
+    "copied_weights": copies_do_not_fit,
+    "host_transfers": _host_transfers,
+    "streamed_weights": _streamed_weights,
+    "tensors_too_large_to_cross": _large_tensors,
+    "work_around_a_unit": around_units,
+    "outputs_passed_on": _outputs_passed_on,
+    "chain_of_units": _chain,
+}
+"""Whether an argument rules out a period, by the name of its kind."""
