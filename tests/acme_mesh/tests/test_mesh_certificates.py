@@ -1,0 +1,61 @@
+"""Certificates of a mesh that somebody changed: the machine in them is read as a stranger's."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from mcm_compiler.api import compile_model
+from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.certificate.files import read_certificate
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machine import same_machine
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.target_loading import load_target
+from tools.figure_mutations import rehash
+
+ARRAYS = "certificate.safetensors"
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mesh") / "out"
+    compile_model("zoo:bert-tiny", "acme-mesh16", CompileOptions(replicas=1), output=folder)
+    return folder
+
+
+def test_the_machine_is_read_as_it_was_written(compiled: Path) -> None:
+    machine = read_certificate(compiled).problem.machine
+    assert machine is not None
+    assert same_machine(machine, load_target("acme-mesh16").machine)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_other_machine_gets_through(compiled: Path, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    folder = shutil.copytree(compiled, tmp_path / "out")
+    arrays = load_file(folder / ARRAYS)
+    name = draw.choice(sorted(n for n in arrays if n.startswith(("machine.", "channel."))))
+    changed = np.array(arrays[name])
+    at = draw.randrange(changed.size)
+    if changed.dtype == np.bool_:
+        changed[at] = not changed[at]
+    elif draw.random() < 0.3:
+        changed = changed[:-1]
+    else:
+        choices = [-1, 0, 1, 7, 1e9] if changed.dtype.kind == "f" else [-1, 0, 1, 7, 2**31 - 1]
+        changed[at] = draw.choice([value for value in choices if value != changed[at]])
+    save_file({**arrays, name: changed}, folder / ARRAYS)
+    rehash(folder)
+    try:
+        found = check_folder(folder, seeds=(0,), without=("equality",))
+    except CompileError as error:
+        assert {d.code for d in error.diagnostics} <= {"MCM-A020"}
+        return
+    assert not found.holds, name
+    assert {d.code for d in found.diagnostics} <= {"MCM-A020", "MCM-V070", "MCM-V073"}
