@@ -13,7 +13,6 @@ from safetensors.numpy import load_file, save_file
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.certificate.files import read_certificate
-from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machine import same_machine
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.target_loading import load_target
@@ -52,10 +51,6 @@ def test_no_other_machine_gets_through(compiled: Path, tmp_path: Path, seed: int
         changed[at] = draw.choice([value for value in choices if value != changed[at]])
     save_file({**arrays, name: changed}, folder / ARRAYS)
     rehash(folder)
-    try:
-        found = check_folder(folder, seeds=(0,), without=("equality",))
-    except CompileError as error:
-        assert {d.code for d in error.diagnostics} <= {"MCM-A020"}
-        return
+    found = check_folder(folder, seeds=(0,), without=("equality",))
     assert not found.holds, name
     assert {d.code for d in found.diagnostics} <= {"MCM-A020", "MCM-V070", "MCM-V073"}
