@@ -23,13 +23,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/batch"
+PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/families/ring/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
-    f"{PASSES}/partitioning/fast_kernels.py": ("",),
+    f"{PASSES}/families/ring/fast_kernels.py": ("",),
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
-    f"{PASSES}/partitioning/contiguous_windows.py": ("",),
-    f"{PASSES}/partitioning/strict_windows.py": (
+    f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
+    f"{PASSES}/families/ring/contiguous/strict_windows.py": (
         "StrictWindows.__init__",
         "StrictWindows._grown",
         "StrictWindows._live",
@@ -40,14 +40,18 @@ LOADS: dict[str, tuple[str, ...]] = {
         "_Legalizer._last_chip",
         "_Legalizer._relay",
     ),
-    f"{PASSES}/exact/chip_demands.py": ("",),
-    f"{PASSES}/exact/ideal_windows.py": ("",),
-    f"{PASSES}/exact/chip_constraints.py": ("ChipItems", "constrain_time", "_relayed"),
-    f"{PASSES}/exact/memory_constraints.py": ("",),
-    f"{PASSES}/solver/problem_sampling.py": ("fill_clonable",),
-    f"{PASSES}/strategies/placed_problem.py": ("",),
-    f"{PASSES}/strategies/placement_state.py": ("",),
-    f"{PASSES}/strategies/placement_loads.py": (
+    f"{PASSES}/families/ring/exact/chip_demands.py": ("",),
+    f"{PASSES}/families/ring/exact/ideal_windows.py": ("",),
+    f"{PASSES}/families/ring/exact/chip_constraints.py": (
+        "ChipItems",
+        "constrain_time",
+        "_relayed",
+    ),
+    f"{PASSES}/families/ring/exact/memory_constraints.py": ("",),
+    f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
+    f"{PASSES}/families/ring/strategies/placed_problem.py": ("",),
+    f"{PASSES}/families/ring/strategies/placement_state.py": ("",),
+    f"{PASSES}/families/ring/strategies/placement_loads.py": (
         "_streamed",
         "_peak",
         "loads_of_state",
@@ -59,32 +63,32 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/strategies/delta_kernels.py": ("Travels", "place", "_find_last", "_count", "shift"),
     f"{PASSES}/strategies/unit_items.py": ("",),
     f"{PASSES}/strategies/refinement.py": ("_travels",),
-    f"{PASSES}/strategies/chip_window.py": ("chip_window", "_read_by_clones"),
+    f"{PASSES}/families/ring/strategies/chip_window.py": ("chip_window", "_read_by_clones"),
     f"{BATCH}/placement.py": ("place", "_find_copies", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""
 
 RULES: dict[str, tuple[str, ...]] = {
     "mcm_compiler/ring_rules.py": ("",),
-    f"{PASSES}/partitioning/period_kernels.py": ("",),
+    f"{PASSES}/families/ring/period_kernels.py": ("",),
     f"{BATCH}/rule_check.py": ("",),
     "mcm_compiler/compiled_rules.py": ("",),
-    f"{PASSES}/exact/ideal_windows.py": ("arrivals_end", "beside_no_dependency"),
-    f"{PASSES}/exact/triangle_constraints.py": ("",),
-    f"{PASSES}/strategies/placement_loads.py": ("_detours",),
-    f"{PASSES}/strategies/placement_rules.py": ("",),
-    f"{PASSES}/solver/constraint_solver.py": ("",),
-    f"{PASSES}/solver/adjacent_cuts.py": ("",),
-    f"{PASSES}/solver/adjacent_domains.py": ("",),
+    f"{PASSES}/families/ring/exact/ideal_windows.py": ("arrivals_end", "beside_no_dependency"),
+    f"{PASSES}/families/ring/exact/triangle_constraints.py": ("",),
+    f"{PASSES}/families/ring/strategies/placement_loads.py": ("_detours",),
+    f"{PASSES}/families/ring/strategies/placement_rules.py": ("",),
+    f"{PASSES}/families/ring/solver/constraint_solver.py": ("",),
+    f"{PASSES}/families/ring/solver/adjacent_cuts.py": ("",),
+    f"{PASSES}/families/ring/solver/adjacent_domains.py": ("",),
 }
 
 PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
     "mcm_compiler/ring_routes.py",
-    f"{PASSES}/mapping/loads/ring_kernels.py",
-    f"{PASSES}/mapping/loads/shared_items.py",
-    f"{PASSES}/mapping/loads/chip_memory.py",
-    f"{PASSES}/mapping/loads/reference.py",
+    f"{PASSES}/families/ring/loads/ring_kernels.py",
+    f"{PASSES}/families/ring/loads/shared_items.py",
+    f"{PASSES}/families/ring/loads/chip_memory.py",
+    f"{PASSES}/families/ring/loads/reference.py",
     "mcm_compiler/clone_closure.py",
 )
 

@@ -42,8 +42,8 @@ from mcm_compiler.partition import Budget, Ints, Partition, PartitionProblem
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.target import Routing
 from mcm_compiler.target_loading import load_target
+from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.planned_memory import solve_with_plans
 from mcm_passes.partitioning.problem_builder import build_problem
 from mcm_passes.partitioning.solve import solve

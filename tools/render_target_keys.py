@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from mcm_hardware.families.ring.ring_schema import RING
 from mcm_hardware.package_schema import (
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
@@ -15,7 +16,6 @@ from mcm_hardware.package_schema import (
     STORAGE_TABLE,
     STREAM_TABLE,
 )
-from mcm_hardware.ring_schema import RING
 from mcm_hardware.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "writing-a-target.md"

@@ -12,7 +12,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import Outcome
 from mcm_compiler.report.moves import Move, find_moves
 from mcm_compiler.target import machine_of
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 
 OPTIONS = CompileOptions(
     passes="simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate",

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from mcm_compiler.partition import Budget, LowerBound
-from mcm_passes.exact.certificates import verify_bound
-from mcm_passes.exact.cpsat import CpSat
-from mcm_passes.exact.ideals import Ideals
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.cpsat import CpSat
+from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.families.ring.fast_model import evaluate, period
 from tests.property.test_partition_search import make_problem
 
 CHIPS = 3

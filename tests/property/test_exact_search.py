@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import Budget, LowerBound
-from mcm_passes.exact.certificates import verify_bound
-from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows
-from mcm_passes.exact.cpsat import CpSat
-from mcm_passes.exact.flow_bound import flow_bound
-from mcm_passes.exact.ideals import Ideals
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.chip_demands import chip_demands
+from mcm_passes.families.ring.exact.chip_windows import chip_windows
+from mcm_passes.families.ring.exact.cpsat import CpSat
+from mcm_passes.families.ring.exact.flow_bound import flow_bound
+from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.partitioning import bounds
 from mcm_passes.partitioning.copied_weights import copied_weights
-from mcm_passes.partitioning.fast_model import evaluate, period
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
+from mcm_passes.partitioning.rule_graph import rule_graph
 from mcm_passes.partitioning.work_around import work_around
-from mcm_passes.solver.rule_graph import rule_graph
 from tests.property.test_partition_search import best_period, make_problem
 
 ARGUMENTS = (

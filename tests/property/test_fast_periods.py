@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import Budget
+from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.families.ring.fast_periods import CHUNK, FastPeriods
+from mcm_passes.families.ring.strategies.annealing import Annealing
+from mcm_passes.families.ring.strategies.local_search import LocalSearch
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.fast_periods import CHUNK, FastPeriods
-from mcm_passes.strategies.annealing import Annealing
-from mcm_passes.strategies.local_search import LocalSearch
-from mcm_passes.strategies.portfolio import Portfolio
-from mcm_passes.strategies.random_search import RandomSearch
 
 _PATH = Path(__file__).with_name("test_partition_search.py")
 _SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)

@@ -6,9 +6,9 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import ChipSpec, MacArray
 from mcm_hardware.cycle_model import cycle_model
+from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.work import Gemm
 from mcm_hardware.roofline import Roofline

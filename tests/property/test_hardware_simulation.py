@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.side_by_side import side_by_side
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.channel_arrays import channel_arrays
 from mcm_hardware.event_graph import EventGraph, event_graph
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_machine import ring_machine
+from mcm_hardware.families.ring.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.ring_spec import RingSpec
 from mcm_hardware.performance import performance
 from mcm_hardware.program_arrays import program_arrays
-from mcm_hardware.ring_machine import ring_machine
-from mcm_hardware.ring_simulator import ring_simulator
-from mcm_hardware.ring_spec import RingSpec
 from mcm_hardware.service_order import serve_in_order
 from mcm_hardware.stall_times import stall_times
 from mcm_hardware.steady_state import steady_state

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import Budget
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies.coarsening import coarsen
-from mcm_passes.strategies.multilevel import Multilevel
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.coarsening import coarsen
+from mcm_passes.families.ring.strategies.multilevel import Multilevel
 
 _PATH = Path(__file__).with_name("test_partition_search.py")
 _SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.exact.nearest_model import moved_units, nearest_partition
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.problem_files.nearest import nearest_valid
+from mcm_passes.families.ring.exact.nearest_model import moved_units, nearest_partition
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.problem_files.nearest import nearest_valid
 from tests.property.test_exact_search import connected_problems
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 
 from mcm_compiler.partition import LowerBound
-from mcm_passes.exact.certificates import verify_bound
-from mcm_passes.exact.packed_check import units_do_not_pack_in_order
-from mcm_passes.exact.packing_bound import PROOF, packing_bound
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.packed_check import units_do_not_pack_in_order
+from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
+from mcm_passes.families.ring.fast_model import period
 from mcm_passes.partitioning.bounds import lower_bound, total_work
-from mcm_passes.partitioning.fast_model import period
-from mcm_passes.solver.rule_graph import rule_graph
+from mcm_passes.partitioning.rule_graph import rule_graph
 from tests.property.test_exact_search import connected_problems
 from tests.property.test_packing_bound import bound_of, steps
 from tests.property.test_partition_search import best_period, make_problem

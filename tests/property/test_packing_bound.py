@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.exact.packing_bound import PackedWindows, packing_bound
-from mcm_passes.exact.weight_runs import weight_runs
+from mcm_passes.families.ring.exact.packing_bound import PackedWindows, packing_bound
+from mcm_passes.families.ring.exact.weight_runs import weight_runs
+from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.partitioning.bounds import lower_bound, total_work
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.solver.rule_graph import closure, rule_graph
+from mcm_passes.partitioning.rule_graph import closure, rule_graph
 from tests.property.test_exact_search import connected_problems
 from tests.property.test_partition_search import best_period, make_problem
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from mcm_compiler.partition import Budget, PartitionProblem
 from mcm_compiler.ring_rules import find_violations
 from mcm_compiler.target import PackageLimits
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
+from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
+from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.partitioning import bounds
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.contiguous_windows import windows_along
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.greedy import Greedy, chips_from_cuts
 from mcm_passes.partitioning.rooms import aligned
 from mcm_passes.partitioning.topological_orders import topological_orders
 

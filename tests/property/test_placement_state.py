@@ -10,19 +10,24 @@ from hypothesis import strategies as st
 from numba import njit
 
 from mcm_compiler.partition import IN_A_WEIGHT
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.solver.rule_graph import rule_graph
-from mcm_passes.strategies.chip_window import chip_window
-from mcm_passes.strategies.placed_problem import placed_problem
-from mcm_passes.strategies.placement_loads import load_of_chip, load_of_root, scratch, weigh_memory
-from mcm_passes.strategies.placement_rules import LAST_USED, LONG, has_detours
-from mcm_passes.strategies.placement_state import (
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.chip_window import chip_window
+from mcm_passes.families.ring.strategies.placed_problem import placed_problem
+from mcm_passes.families.ring.strategies.placement_loads import (
+    load_of_chip,
+    load_of_root,
+    scratch,
+    weigh_memory,
+)
+from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, LONG, has_detours
+from mcm_passes.families.ring.strategies.placement_state import (
     ARRIVED,
     empty_state,
     fill_state,
     place_unit,
 )
+from mcm_passes.partitioning.rule_graph import rule_graph
 from tests.property.test_exact_search import connected_problems
 
 

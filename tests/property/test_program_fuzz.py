@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import HOST, OFF_PACKAGE
-from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_simulator import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e10, stream_latency_s=1e-6, host_io="ends")
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import IN_A_WEIGHT
+from mcm_passes.families.ring import fast_kernels
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.loads.reference import reference_loads
+from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
-from mcm_passes.mapping.loads.reference import reference_loads
-from mcm_passes.mapping.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
-from mcm_passes.partitioning import fast_kernels
-from mcm_passes.partitioning.fast_model import evaluate
 from tests.property.test_exact_search import connected_problems
 from tests.property.test_partition_search import make_problem
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
 from mcm_compiler.target import PackageLimits
-from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning import bounds
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from tests.property.test_exact_search import connected_problems
 from tests.property.test_partition_search import make_problem
 from tests.property.test_reference_loads import forward_placement

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 
 from mcm_compiler.partition import Budget
-from mcm_passes.partitioning import contiguous_dp, strict_windows
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.greedy import chips_from_cuts
-from mcm_passes.partitioning.strict_windows import StrictWindows
+from mcm_passes.families.ring.contiguous import contiguous_dp, strict_windows
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
+from mcm_passes.families.ring.fast_model import evaluate, period
 from tests.property.test_exact_search import connected_problems
 from tests.property.test_partition_search import make_problem
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import Budget
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate, period
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.solver.random_stream import streams
-from mcm_passes.strategies.placement_state import ARRIVED
-from mcm_passes.strategies.walking import Walker
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.strategies.placement_state import ARRIVED
+from mcm_passes.families.ring.strategies.walking import Walker
 from tests.property.test_exact_search import connected_problems
 
 

@@ -28,11 +28,11 @@ import sys, time
 import numpy as np
 from mcm_compiler.partition import Budget
 from mcm_compiler.target_loading import load_target
-from mcm_passes.learning.training_problems import partition_problem
+from mcm_passes.families.ring.learning.training_problems import partition_problem
 problem = partition_problem({MODEL!r}, load_target({TARGET!r}))
 start = time.perf_counter()
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies.rl_zeroshot import RlZeroshot
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.rl_zeroshot import RlZeroshot
 outcome = RlZeroshot().solve(
     problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=64)
 )
@@ -63,12 +63,12 @@ def _iterations_s(recipe_name: str, repetitions: int) -> list[float]:
 
     from mcm_compiler.target_loading import load_target
     from mcm_models.policy.layout import initial_weights
-    from mcm_passes.learning.learner import PolicyLearner
-    from mcm_passes.learning.recipes import RECIPES
-    from mcm_passes.learning.rewards import FastRewards
-    from mcm_passes.learning.tasks import Task
-    from mcm_passes.learning.training_problems import partition_problem
-    from mcm_passes.partitioning.fast_periods import FastPeriods
+    from mcm_passes.families.ring.fast_periods import FastPeriods
+    from mcm_passes.families.ring.learning.learner import PolicyLearner
+    from mcm_passes.families.ring.learning.recipes import RECIPES
+    from mcm_passes.families.ring.learning.rewards import FastRewards
+    from mcm_passes.families.ring.learning.tasks import Task
+    from mcm_passes.families.ring.learning.training_problems import partition_problem
 
     problem = partition_problem(MODEL, load_target(TARGET))
     recipe = RECIPES[recipe_name]

@@ -30,10 +30,10 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.program import PROGRAM, Buffer
 from mcm_compiler.registry import ZOO
 from mcm_hardware.activation_plan import find_activations
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_dataflow import chip_dataflow
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.low_memory_order import peak_of_order
-from mcm_hardware.ring_target import RingTarget
 from mcm_hardware.transfer_plan import plan_transfers
 
 DATA = Path(__file__).parent / "data" / "memory_plans.json"

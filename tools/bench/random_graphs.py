@@ -28,8 +28,8 @@ from harness.bars import Bar, as_json, as_table
 from mcm_compiler.partition import Budget, PartitionProblem
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.target import PackageLimits
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.strategies.levels import DEFAULT
 from mcm_passes.strategies.named import strategy_of
 

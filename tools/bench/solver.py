@@ -30,11 +30,11 @@ from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import Ints
 from mcm_compiler.target import Routing
-from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.families.ring.solver.cp_sat import RingAuthority
 from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.solver.batch import BatchSolver
-from mcm_passes.solver.cp_sat import RingAuthority
-from mcm_passes.solver.rule_graph import RuleGraph, from_edges, rule_graph
+from mcm_passes.partitioning.rule_graph import RuleGraph, from_edges, rule_graph
 
 DATA = Path(__file__).with_name("data") / "solver.json"
 PROPERTY = Path(__file__).parents[2] / "tests" / "property" / "test_solver_validity.py"

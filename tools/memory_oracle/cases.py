@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 PACKAGE = """
 family = "ring"

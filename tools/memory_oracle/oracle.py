@@ -20,12 +20,12 @@ from mcm_compiler.partition import (
     Outcome,
     PartitionProblem,
 )
-from mcm_passes.exact.certificates import CHECKED_PROOFS, verify_bound
-from mcm_passes.exact.cpsat import CpSat
-from mcm_passes.exact.ideals import Ideals
+from mcm_passes.families.ring.exact.certificates import CHECKED_PROOFS, verify_bound
+from mcm_passes.families.ring.exact.cpsat import CpSat
+from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.partitioning.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
 from memory_oracle.cases import ROOMY_BYTES, Case, for_compile

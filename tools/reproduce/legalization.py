@@ -34,9 +34,9 @@ from mcm_compiler.simulation import SIMULATION
 from mcm_compiler.target import Routing
 from mcm_compiler.target_loading import load_target
 from mcm_compiler.verification import VERIFICATION
-from mcm_passes.partitioning.fast_model import evaluate
-from mcm_passes.solver.batch import BatchSolver
-from mcm_passes.solver.rule_graph import rule_graph
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.partitioning.rule_graph import rule_graph
 
 DATA = Path(__file__).with_name("data") / "legalization.json"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "onnxruntime")

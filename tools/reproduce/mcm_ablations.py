@@ -24,7 +24,7 @@ from mcm_study.problems import Setting
 from mcm_study.summary import panel_summary
 
 from mcm_models.policy.dataset import split
-from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 
 NAME = "mcm_ablations"
 SAMPLES, SEEDS = 1000, 5

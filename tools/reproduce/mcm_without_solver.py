@@ -20,7 +20,7 @@ from mcm_study.problems import Setting
 from mcm_study.proposals import measure_proposals
 
 from mcm_models.policy.dataset import split
-from mcm_passes.learning.recipes import RECIPES
+from mcm_passes.families.ring.learning.recipes import RECIPES
 
 NAME = "mcm_without_solver"
 SAMPLES, SEEDS = 4000, 2

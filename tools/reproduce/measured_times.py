@@ -34,7 +34,7 @@ from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Ints
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import load_target
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.families.ring.fast_model import evaluate
 
 DATA = Path(__file__).with_name("data") / "measured_times.json"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "ortools")

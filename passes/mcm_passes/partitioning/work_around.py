@@ -9,7 +9,7 @@ from numba import njit
 
 from mcm_compiler.partition import Floats, Longs, PartitionProblem
 from mcm_passes.partitioning.rooms import weight_blocks
-from mcm_passes.solver.rule_graph import RuleGraph, Words, closure
+from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
 
 
 class WorkAround(NamedTuple):

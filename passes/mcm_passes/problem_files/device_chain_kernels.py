@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_passes.solver.rule_graph import Words
+from mcm_passes.partitioning.rule_graph import Words
 
 
 class IdealWork(NamedTuple):

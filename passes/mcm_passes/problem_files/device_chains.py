@@ -15,6 +15,7 @@ import numpy as np
 
 from mcm_compiler.partition import Floats, Ints
 from mcm_compiler.placement import PlacementProblem
+from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
 from mcm_passes.problem_files.device_chain_kernels import (
     ChainLimits,
     IdealWork,
@@ -26,7 +27,6 @@ from mcm_passes.problem_files.device_chain_kernels import (
 from mcm_passes.problem_files.device_groups import DeviceGroups
 from mcm_passes.problem_files.device_loads import MEMORY_SLACK
 from mcm_passes.problem_files.training_order import backward_paths
-from mcm_passes.solver.rule_graph import RuleGraph, Words, closure
 
 Reading = Literal["none", "relay", "adjacent", "between"]
 """Which chains count. `none`: all. `relay`: all, and what passes a device costs there. `adjacent`:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.partition import Bools, Ints
 from mcm_compiler.placement import PlacementProblem
-from mcm_passes.solver.rule_graph import Words
+from mcm_passes.partitioning.rule_graph import Words
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import Outcome
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 
 # Without simplify and with single ops, so that every boundary of the text is one in the package.
 PASSES = "fuse{max_group=1},annotate_cost,partition,legalize,split,lower,simulate,emit,verify"

@@ -40,7 +40,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     search = 'portfolio{members="dp;rl{start=known,samples=20}",slack=1.0}'
     options = CompileOptions(chips=3, inferences=8, partitioner=search)
     target = folder.parent / "small.toml"
-    small = (Path(__file__).parents[3] / "hardware/mcm_hardware/targets/mcm4.toml").read_text()
+    small = (
+        Path(__file__).parents[3] / "hardware/mcm_hardware/families/ring/targets/mcm4.toml"
+    ).read_text()
     target.write_text(small.replace("sram_mib = 64", "sram_mib = 4"))
     compile_model(ir.from_proto(proto), str(target), options, output=folder)
     return folder

@@ -20,7 +20,7 @@ from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.ring_rules import find_partition_violations
 from mcm_compiler.target import OFF_PACKAGE
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_passes.partitioning.clonable import CloningLimits
 from mcm_passes.partitioning.problem_builder import build_problem
 

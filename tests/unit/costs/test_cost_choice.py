@@ -25,8 +25,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import COST_MODELS, register_cost_model
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import load_cluster, target_from_text, without_chips
+from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.measured_times.times_file import read_times
-from mcm_hardware.ring_target import RingTarget
 
 NOTHING = user_files(None)
 PASSES = "simplify,fuse,annotate_cost,partition"

@@ -11,8 +11,8 @@ import pytest
 
 from mcm_compiler.chips import ORIGIN_PROPERTY, name_before_copying
 from mcm_compiler.cost import ModelNames
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.cycle_model import cycle_model
+from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.measured_times.costs import MeasuredTimes
 from mcm_hardware.measured_times.times import op_kind
 from mcm_hardware.measured_times.times_file import read_times

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from mcm_compiler.partition import Budget, LowerBound, SearchMonitor
-from mcm_passes.exact import certificates, cpsat
-from mcm_passes.exact import order_ideals as order_ideals_module
-from mcm_passes.exact.certificates import verify_bound
-from mcm_passes.exact.chip_demands import chip_demands
-from mcm_passes.exact.chip_windows import chip_windows
-from mcm_passes.exact.cpsat import CpSat
-from mcm_passes.exact.cpsat_model import CpSatModel
-from mcm_passes.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
-from mcm_passes.exact.ideals import Ideals
-from mcm_passes.exact.incumbent import Incumbent
-from mcm_passes.exact.order_ideals import order_ideals
+from mcm_passes.families.ring.exact import certificates, cpsat
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.chip_demands import chip_demands
+from mcm_passes.families.ring.exact.chip_windows import chip_windows
+from mcm_passes.families.ring.exact.cpsat import CpSat
+from mcm_passes.families.ring.exact.cpsat_model import CpSatModel
+from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
+from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.families.ring.exact.incumbent import Incumbent
+from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.partitioning import order_ideals as order_ideals_module
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.partitioning.order_ideals import order_ideals
+from mcm_passes.partitioning.rule_graph import rule_graph
 from mcm_passes.partitioning.work_around import work_around
-from mcm_passes.solver.rule_graph import rule_graph
 from tests.property.test_partition_search import make_problem
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]

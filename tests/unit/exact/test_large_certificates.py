@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.partition import LowerBound
-from mcm_passes.exact import certificates
-from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact import certificates
+from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.partitioning import bounds, chain_check
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from tests.property.test_partition_search import make_problem

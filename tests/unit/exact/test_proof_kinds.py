@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import mcm_passes
-from mcm_passes.exact.certificates import CHECKED_PROOFS
+from mcm_passes.families.ring.exact.certificates import CHECKED_PROOFS
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,8 +7,8 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import ChipSpec
+from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.roofline import Roofline
 
 

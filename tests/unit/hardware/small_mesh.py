@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from mcm_compiler.machine import Machine
 from mcm_compiler.machine_builder import MachineBuilder
-from mcm_hardware.builtin_targets import mcm36
 from mcm_hardware.chip_spec import PackageSpec
 from mcm_hardware.chips_package import ChipsPackage
+from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.package_file import PackageFile
 from mcm_hardware.package_machine import package_machine
 from mcm_hardware.package_schema import BANDWIDTH, LATENCY_US, PackageForm, package_form

@@ -7,7 +7,7 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machine import HOST
 from mcm_compiler.target import ChipModel, JudgesBatches, Lowers, Simulates, Wire
-from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.families.ring.builtin_targets import mcm36
 from tests.unit.hardware.small_mesh import SmallMesh, small_mesh
 
 RING_TEXT = mcm36().source_text

@@ -13,8 +13,8 @@ from mcm_compiler.cluster import ClusterTarget
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.importer import import_model
 from mcm_compiler.target_loading import load_cluster, load_package, load_target
-from mcm_hardware.cluster import builtin_clusters
-from mcm_hardware.cluster.cluster_package import ClusterPackage
+from mcm_hardware.families.cluster import builtin_clusters
+from mcm_hardware.families.cluster.cluster_package import ClusterPackage
 
 GOOD = builtin_clusters.config_a().source_text
 

@@ -9,9 +9,9 @@ from mcm_compiler.buffer_overlap import overlapping_buffers
 from mcm_compiler.chips import GROUP_PROPERTY
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import HOST, ChipModel, Wire
-from mcm_hardware.builtin_targets import mcm36
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.kernel_order import order_kernels
-from mcm_hardware.ring_target import RingTarget
 
 
 def chip_model(index: int, model: ir.Model) -> ChipModel:

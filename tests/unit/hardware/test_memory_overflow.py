@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from mcm_compiler.program import Lever, LoweredProgram
 from mcm_compiler.target import HOST, ChipModel, Wire
-from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 KIB = 1024
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_machine import ring_machine
-from mcm_hardware.ring_spec import RingSpec
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_machine import ring_machine
+from mcm_hardware.families.ring.ring_spec import RingSpec
 
 
 def ring(chips: int, **changes: object) -> RingSpec:

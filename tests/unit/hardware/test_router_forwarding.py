@@ -15,10 +15,10 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.simulation import SIMULATION
-from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_target import RingTarget
-from mcm_passes.exact.certificates import verify_bound
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.fast_model import evaluate
 from tests.property.test_partition_search import make_problem
 from tests.unit.hardware.test_ring_theory import CUT, STORE, far
 

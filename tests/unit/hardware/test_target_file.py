@@ -9,10 +9,10 @@ import pytest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.target import Target
 from mcm_compiler.target_loading import target_from_text
-from mcm_hardware import builtin_targets
 from mcm_hardware.description_reader import MAX_FAULTS
-from mcm_hardware.ring_spec import RingSpec
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring import builtin_targets
+from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 GOOD = builtin_targets.mcm36().source_text
 
@@ -343,7 +343,7 @@ def test_details_are_the_keys_and_what_follows_from_them():
 
 def test_listing_targets_loads_no_engine():
     code = (
-        "import sys; from mcm_hardware.builtin_targets import mcm36; mcm36().limits;"
+        "import sys; from mcm_hardware.families.ring.builtin_targets import mcm36; mcm36().limits;"
         "print([m for m in ('numba', 'onnxruntime', 'mcm_hardware.roofline') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import pytest
 
 from mcm_compiler.machine import HOST, Machine
 from mcm_compiler.target import Wire
-from mcm_hardware.builtin_targets import mcm4
-from mcm_hardware.ring_machine import ring_machine
+from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_machine import ring_machine
 from mcm_hardware.transfer_plan import plan_transfers
 from tests.unit.hardware.small_mesh import small_mesh
 

@@ -16,8 +16,8 @@ from mcm_compiler.warm_up import WarmUp
 
 SIGNATURES = """
 import json, sys
-from mcm_hardware import warm_up as component
-from mcm_hardware.batch.partition_judge import judge_range
+from mcm_hardware.families.ring import warm_up as component
+from mcm_hardware.families.ring.batch.partition_judge import judge_range
 from mcm_hardware.event_graph import event_graph
 from mcm_hardware.low_memory_order import low_memory_order
 from mcm_hardware.offset_assignment import plan_offsets

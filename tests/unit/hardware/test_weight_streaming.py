@@ -13,8 +13,8 @@ import pytest
 from mcm_compiler.buffer_overlap import overlapping_buffers
 from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.target import HOST, OFF_PACKAGE, ChipModel, Wire
-from mcm_hardware.builtin_targets import mcm36
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.weight_streaming import choose_streamed
 
 WEIGHT_BYTES = 16 * 16 * 2

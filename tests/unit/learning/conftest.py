@@ -13,10 +13,10 @@ from mcm_compiler.target_loading import load_target
 from mcm_compiler.training import TrainingRequest
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.learning import policy_trainer
-from mcm_passes.learning.policy_trainer import PolicyTrainer
-from mcm_passes.learning.recipes import RECIPES, Recipe
-from mcm_passes.learning.training_problems import TrainingProblem, training_problems
+from mcm_passes.families.ring.learning import policy_trainer
+from mcm_passes.families.ring.learning.policy_trainer import PolicyTrainer
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
+from mcm_passes.families.ring.learning.training_problems import TrainingProblem, training_problems
 
 use_one_thread()
 
@@ -46,7 +46,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """The recipe `tiny`, and little fine-tuning."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
     monkeypatch.setattr(policy_trainer, "NUM_TUNED", 1)
-    monkeypatch.setattr("mcm_passes.learning.validation.TUNING_SAMPLES", 8)
+    monkeypatch.setattr("mcm_passes.families.ring.learning.validation.TUNING_SAMPLES", 8)
     return TINY
 
 

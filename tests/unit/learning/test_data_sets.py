@@ -14,8 +14,8 @@ from mcm_compiler.target_loading import load_target
 from mcm_models.policy.dataset import MODELS, split
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.padding import MOST_NODES, bucket_of
-from mcm_passes.learning.data_sets import data_set
-from mcm_passes.learning.training_problems import (
+from mcm_passes.families.ring.learning.data_sets import data_set
+from mcm_passes.families.ring.learning.training_problems import (
     digest_of,
     partition_problem,
     training_problems,

@@ -14,8 +14,8 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import initial_weights
-from mcm_passes.learning.jobs import MAX_LOSSES, Jobs, open_jobs
-from mcm_passes.learning.validation import fine_tuned, zero_shot
+from mcm_passes.families.ring.learning.jobs import MAX_LOSSES, Jobs, open_jobs
+from mcm_passes.families.ring.learning.validation import fine_tuned, zero_shot
 
 NUM_JOBS = 6
 
@@ -78,7 +78,7 @@ def test_a_killed_process_loses_nothing(checkpoints, tiny, problems, expected):
 
 
 def test_a_job_that_kills_its_workers_is_given_up(monkeypatch):
-    monkeypatch.setattr("mcm_passes.learning.jobs.MAX_LOSSES", 1)
+    monkeypatch.setattr("mcm_passes.families.ring.learning.jobs.MAX_LOSSES", 1)
     with open_jobs(1) as jobs:
         ticket = jobs.submit(os._exit, 3)
         with pytest.raises(CompileError) as caught:
@@ -114,7 +114,7 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(checkpoints, tiny, problems,
 
 def test_a_cluster_without_a_scheduler_is_diagnosed(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("mcm_passes.learning.jobs.CONNECT_S", 0.2)
+    monkeypatch.setattr("mcm_passes.families.ring.learning.jobs.CONNECT_S", 0.2)
     with pytest.raises(CompileError) as caught, open_jobs(0, "tcp://127.0.0.1:9"):
         pass
     assert caught.value.diagnostics[0].code == "MCM-L010"

@@ -17,7 +17,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.checkpoint import load_checkpoint
-from mcm_passes.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
+from mcm_passes.families.ring.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
 
 WRITES = 32
 """More than the writes of a training of `request_for`."""
@@ -111,7 +111,7 @@ def test_another_seed_is_another_training(request_for, whole, tmp_path):
 
 def test_worker_processes_give_the_same_files(request_for, whole, tmp_path, monkeypatch):
     # Processes of their own do not know what the fixture has changed.
-    from mcm_passes.learning import validation
+    from mcm_passes.families.ring.learning import validation
 
     monkeypatch.setattr(validation, "TUNING_SAMPLES", 200)
     train(request_for(tmp_path / "here"))
@@ -187,8 +187,8 @@ from mcm_compiler.one_thread import use_one_thread
 use_one_thread()
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.learning import policy_trainer
-from mcm_passes.learning.recipes import RECIPES, Recipe
+from mcm_passes.families.ring.learning import policy_trainer
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
 policy_trainer.NUM_TUNED = 1
@@ -267,14 +267,14 @@ def test_metrics_that_someone_has_cut_are_diagnosed(request_for, whole):
 
 def test_rewards_that_are_no_numbers_are_diagnosed(request_for, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "mcm_passes.learning.rewards.FastRewards.evaluate",
+        "mcm_passes.families.ring.learning.rewards.FastRewards.evaluate",
         lambda _self, partitions: np.full(len(partitions), np.nan),
     )
     assert code_of(request_for(tmp_path / "run")) == "MCM-L004"
 
 
 def test_a_policy_that_diverges_is_diagnosed(request_for, tiny, tmp_path, monkeypatch):
-    from mcm_passes.learning import recipes
+    from mcm_passes.families.ring.learning import recipes
 
     wild = dataclasses.replace(tiny.ppo, learning_rate=1e30)
     monkeypatch.setitem(recipes.RECIPES, "tiny", dataclasses.replace(tiny, ppo=wild))

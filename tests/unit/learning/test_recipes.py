@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from mcm_passes.learning.recipes import PUBLISHED, RECIPES, transferring
+from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, transferring
 
 
 @pytest.mark.parametrize("name", ["published", "published-prior"])

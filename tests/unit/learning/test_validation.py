@@ -9,10 +9,10 @@ from mcm_compiler.target_loading import load_target
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint, save_checkpoint
 from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.learning.data_sets import data_set
-from mcm_passes.learning.recipes import RECIPES
-from mcm_passes.learning.training_problems import training_problems
-from mcm_passes.learning.validation import Score, best_so_far, zero_shot
+from mcm_passes.families.ring.learning.data_sets import data_set
+from mcm_passes.families.ring.learning.recipes import RECIPES
+from mcm_passes.families.ring.learning.training_problems import training_problems
+from mcm_passes.families.ring.learning.validation import Score, best_so_far, zero_shot
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.program import PROGRAM
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 PACKAGE = """
 family = "ring"

@@ -17,10 +17,10 @@ from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Outcome
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.target_loading import load_target
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.strategies.portfolio import Portfolio
 from tests.unit.memory_need.conftest import onnx_model, weight
 
 MIB = 1 << 20

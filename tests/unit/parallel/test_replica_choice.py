@@ -25,12 +25,12 @@ from mcm_compiler.replication import (
     Replication,
 )
 from mcm_compiler.simulation import SIMULATION
-from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.parallel.replica_search import Solved, solve_replicas
 from mcm_passes.parallel.replicas import choose_replicas, on_share
 from mcm_passes.parallel.share_judge import ShareJudge
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_periods import FastPeriods
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"

@@ -23,8 +23,8 @@ from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.timeline_tracks import tracks_of
 from mcm_compiler.side_by_side import side_by_side
 from mcm_compiler.simulation import SIMULATION
-from mcm_hardware.builtin_targets import mcm36, mcm36_shared
-from mcm_passes.exact.certificates import verify_bound
+from mcm_hardware.families.ring.builtin_targets import mcm36, mcm36_shared
+from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallel.replicas import on_share
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"

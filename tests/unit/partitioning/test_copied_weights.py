@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from mcm_compiler.partition import LowerBound
-from mcm_passes.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.copied_weights import copied_weights
 from tests.property.test_partition_search import make_problem

@@ -18,7 +18,8 @@ from mcm_compiler.ring_routes import (
     route,
     route_kinds,
 )
-from mcm_passes.mapping.loads.chip_memory import streamed_weights
+from mcm_passes.families.ring.loads.chip_memory import streamed_weights
+from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.mapping.loads.demand_table import (
     Demand,
     Resource,
@@ -26,7 +27,6 @@ from mcm_passes.mapping.loads.demand_table import (
     Trigger,
     demand_table,
 )
-from mcm_passes.mapping.loads.reference import reference_loads
 from mcm_passes.mapping.loads.tensor_columns import tensor_columns
 from tests.property.test_partition_search import make_problem
 

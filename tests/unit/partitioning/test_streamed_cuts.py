@@ -11,8 +11,8 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Budget
 from mcm_compiler.sharding import SHARDING_PLAN
 from mcm_compiler.target_loading import load_target, target_from_text
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate, period
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.partitioning.rooms import weight_rooms
 from tests.property.test_partition_search import make_problem
 

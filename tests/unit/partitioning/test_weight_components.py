@@ -10,8 +10,8 @@ import numpy as np
 from mcm_compiler.partition import Budget, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_compiler.target import PackageLimits
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import period
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import period
 from mcm_passes.partitioning.topological_orders import topological_orders
 
 WEIGHT = 100_032

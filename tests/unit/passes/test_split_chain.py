@@ -21,8 +21,8 @@ from mcm_compiler.ir.splitter import split
 from mcm_compiler.partition import CHIP, LowerBound, Partition
 from mcm_compiler.ring_rules import find_violations
 from mcm_compiler.target import HOST, PackageLimits
+from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.partitioning.clonable import CloningLimits
-from mcm_passes.partitioning.fast_model import evaluate
 from mcm_passes.partitioning.legalization import legalize
 from mcm_passes.partitioning.problem_builder import build_problem
 

@@ -8,7 +8,7 @@ import pytest
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.importer import import_model
-from mcm_hardware.cluster.builtin_clusters import config_a, config_c
+from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
 from mcm_models.dqn.plain_learner import PlainLearner
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.pipelining.candidates import candidate_cuts

@@ -13,7 +13,7 @@ from mcm_models.policy.features import COLUMNS, NUM_OP_CLASSES, graph_features
 from mcm_models.policy.layout import knot_mixture, knot_of_chip
 from mcm_models.policy.padding import pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.learning.orders import order_of_partition, share_before, shortest_ways
+from mcm_passes.families.ring.learning.orders import order_of_partition, share_before, shortest_ways
 
 REUSED = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -8,12 +8,12 @@ import numpy as np
 
 from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.learning.frozen_policy import FrozenPolicy
-from mcm_passes.learning.learner import PolicyLearner
-from mcm_passes.learning.recipes import Recipe
-from mcm_passes.learning.rewards import FastRewards
-from mcm_passes.learning.tasks import Task
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
+from mcm_passes.families.ring.learning.learner import PolicyLearner
+from mcm_passes.families.ring.learning.recipes import Recipe
+from mcm_passes.families.ring.learning.rewards import FastRewards
+from mcm_passes.families.ring.learning.tasks import Task
 
 ROUNDS = 4
 

@@ -16,12 +16,12 @@ from mcm_models.policy.inference import softmax
 from mcm_models.policy.layout import initial_weights, knot_mixture
 from mcm_models.policy.padding import pad_graph, pad_rows
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.learning.learner import PolicyLearner
-from mcm_passes.learning.recipes import PUBLISHED, RECIPES, Recipe
-from mcm_passes.learning.rewards import FastRewards
-from mcm_passes.learning.rollouts import FORBIDDEN
-from mcm_passes.learning.tasks import Task
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.learner import PolicyLearner
+from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
+from mcm_passes.families.ring.learning.rewards import FastRewards
+from mcm_passes.families.ring.learning.rollouts import FORBIDDEN
+from mcm_passes.families.ring.learning.tasks import Task
 
 FAST = PpoSettings(epochs=2, minibatches=2, learning_rate=3e-3, node_scores=100.0)
 

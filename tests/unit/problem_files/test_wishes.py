@@ -18,7 +18,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.target_loading import load_target, without_chips
-from mcm_passes.exact import nearest_model
+from mcm_passes.families.ring.exact import nearest_model
 from mcm_passes.problem_files.name_matching import KnownNames
 
 # A chain of six with a long way round; not fused, so that each op is a unit.

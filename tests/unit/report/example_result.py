@@ -21,7 +21,7 @@ from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.target import ChipModel, PackageLimits
 from mcm_compiler.target_loading import load_target
 from mcm_compiler.verification import OutputComparison, Verification
-from mcm_hardware.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 MIB = 1 << 20
 

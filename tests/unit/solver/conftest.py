@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mcm_passes.solver.rule_graph import RuleGraph
+from mcm_passes.partitioning.rule_graph import RuleGraph
 
 
 def make_graph(num_nodes, edges, num_chips, pins=None):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mcm_compiler.ring_rules import find_violations
-from mcm_passes.solver.batch import BatchSolver
-from mcm_passes.solver.constraint_solver import ConstraintSolver, NoPartitionError
-from mcm_passes.solver.cp_sat import RingAuthority
-from mcm_passes.solver.weight_memory import WeightMemory
+from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.families.ring.solver.constraint_solver import ConstraintSolver, NoPartitionError
+from mcm_passes.families.ring.solver.cp_sat import RingAuthority
+from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 
 CHIPS = 3
 

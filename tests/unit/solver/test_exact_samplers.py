@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from mcm_passes.solver.adjacent_cuts import likeliest_cuts, reach_of_cuts, sample_cuts
-from mcm_passes.solver.random_stream import streams
-from mcm_passes.solver.staircase import likeliest_staircase, sample_staircases
+from mcm_passes.families.ring.solver.adjacent_cuts import likeliest_cuts, reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.solver.staircase import likeliest_staircase, sample_staircases
 
 DRAWS = 4000
 ROUNDING = 1e-9

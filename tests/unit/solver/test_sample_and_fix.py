@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mcm_passes.solver.batch import BatchSolver
+from mcm_passes.families.ring.solver.batch import BatchSolver
 
 DRAWS = 4000
 RULES = pytest.mark.parametrize(("routing", "span"), [("relay", None), ("strict", 1)])

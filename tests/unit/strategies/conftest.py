@@ -8,7 +8,7 @@ import pytest
 from mcm_compiler.judging import Verdict, Verdicts
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.target import PackageLimits
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.families.ring.fast_model import evaluate
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.partition import Budget, Outcome
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import period
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import period
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies import portfolio
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies import portfolio
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.portfolio import Portfolio
 
 MEMBERS = ("greedy", "dp", "local_search")
 

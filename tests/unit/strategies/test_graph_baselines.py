@@ -11,10 +11,10 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.partition import Budget
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.partitioning.fast_model import period
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies.graph_baselines import Kahip, Metis
-from mcm_passes.strategies.weighted_graph import CLIQUE, weighted_graph
+from mcm_passes.families.ring.fast_model import period
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.graph_baselines import Kahip, Metis
+from mcm_passes.families.ring.strategies.weighted_graph import CLIQUE, weighted_graph
 
 BOTH = [Metis(), Kahip()]
 NAMES = [strategy.name for strategy in BOTH]

@@ -7,15 +7,15 @@ import pytest
 
 from mcm_compiler.judging import Verdict, Verdicts
 from mcm_compiler.partition import Budget, LowerBound, Outcome
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies import portfolio
-from mcm_passes.strategies.corrected import Corrected
-from mcm_passes.strategies.judge_search import JudgeSearch
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies import portfolio
+from mcm_passes.families.ring.strategies.corrected import Corrected
+from mcm_passes.families.ring.strategies.judge_search import JudgeSearch
+from mcm_passes.families.ring.strategies.local_search import LocalSearch
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.strategies.levels import LONG
-from mcm_passes.strategies.local_search import LocalSearch
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.portfolio import Portfolio
 
 
 @pytest.fixture

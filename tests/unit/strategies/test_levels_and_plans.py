@@ -13,8 +13,8 @@ from mcm_compiler.judging import Verdict, Verdicts
 from mcm_compiler.levels import load_level
 from mcm_compiler.partition import Budget
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import evaluate
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.partitioning.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.partitioning.solve import solve
 from mcm_passes.strategies.lazy_judge import LazyJudge

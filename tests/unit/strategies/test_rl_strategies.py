@@ -16,16 +16,16 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import PolicyLayout, initial_weights
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.learning import recipes
-from mcm_passes.learning.tasks import Task
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies.portfolio import Portfolio
-from mcm_passes.strategies.random_search import RandomSearch
-from mcm_passes.strategies.rl import Rl
-from mcm_passes.strategies.rl_finetune import RlFinetune
-from mcm_passes.strategies.rl_run import SHOTS, TEMPERATURES
-from mcm_passes.strategies.rl_zeroshot import RlZeroshot
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning import recipes
+from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.families.ring.strategies.random_search import RandomSearch
+from mcm_passes.families.ring.strategies.rl import Rl
+from mcm_passes.families.ring.strategies.rl_finetune import RlFinetune
+from mcm_passes.families.ring.strategies.rl_run import SHOTS, TEMPERATURES
+from mcm_passes.families.ring.strategies.rl_zeroshot import RlZeroshot
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
 

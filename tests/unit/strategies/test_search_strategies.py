@@ -9,20 +9,20 @@ from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.partition import Budget, Outcome, SearchMonitor
 from mcm_compiler.registry import STRATEGIES
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_model import period
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies import start
+from mcm_passes.families.ring.strategies.annealing import Annealing
+from mcm_passes.families.ring.strategies.corrected import Corrected
+from mcm_passes.families.ring.strategies.judge_search import JudgeSearch
+from mcm_passes.families.ring.strategies.lns import Lns
+from mcm_passes.families.ring.strategies.local_search import LocalSearch
+from mcm_passes.families.ring.strategies.multilevel import Multilevel
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.families.ring.strategies.random_search import RandomSearch
+from mcm_passes.families.ring.strategies.reorder import Reorder
 from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_model import period
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.strategies import start
-from mcm_passes.strategies.annealing import Annealing
-from mcm_passes.strategies.corrected import Corrected
-from mcm_passes.strategies.judge_search import JudgeSearch
-from mcm_passes.strategies.lns import Lns
-from mcm_passes.strategies.local_search import LocalSearch
-from mcm_passes.strategies.multilevel import Multilevel
-from mcm_passes.strategies.portfolio import Portfolio
-from mcm_passes.strategies.random_search import RandomSearch
-from mcm_passes.strategies.reorder import Reorder
 from mcm_passes.strategies.search import Search
 
 FROM_DP = [

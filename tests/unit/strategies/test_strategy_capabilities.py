@@ -10,10 +10,10 @@ import pytest
 
 from mcm_compiler.partition import Budget, Outcome, asks_judge, gives_start, learns
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.portfolio import Portfolio
 
 
 @dataclass(frozen=True)

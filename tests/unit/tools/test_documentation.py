@@ -52,7 +52,7 @@ def test_the_example_in_the_text_is_the_file_that_is_tested() -> None:
 def test_the_target_in_the_text_is_the_built_in_one() -> None:
     text = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
     shown = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
-    builtin = ROOT / "hardware" / "mcm_hardware" / "targets" / "mcm36.toml"
+    builtin = ROOT / "hardware" / "mcm_hardware" / "families" / "ring" / "targets" / "mcm36.toml"
     assert shown == tomllib.loads(builtin.read_text(encoding="utf-8"))
 
 

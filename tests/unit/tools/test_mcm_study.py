@@ -221,7 +221,7 @@ def test_cells_are_kept_and_found_again(study: Any, tmp_path: Path) -> None:
     method = study("methods").Method("random", "Random", "random", 30)
     prior = study("methods").Method(
         "prior", "prior", "draw", 30, "zero", importlib.import_module(
-            "mcm_passes.learning.recipes"
+            "mcm_passes.families.ring.learning.recipes"
         ).RECIPES["default"],
     )  # fmt: skip
     setting = study("problems").Setting(MODEL)
@@ -260,7 +260,7 @@ def test_every_method_that_learns_has_a_control(study: Any) -> None:
 def test_controls_and_dp_are_measured_without_an_update(
     study: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcm_passes.strategies import rl_run
+    from mcm_passes.families.ring.strategies import rl_run
 
     methods, problems = study("methods"), study("problems")
     problem = problems.study_problem(problems.Setting(MODEL))

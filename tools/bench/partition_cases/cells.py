@@ -17,7 +17,7 @@ from mcm_compiler.placement import PlacementRequest, Rule
 from mcm_compiler.placement_file import read_placement, with_devices
 from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning.planned_memory import solve_with_plans
 from mcm_passes.partitioning.solve import solve
 from mcm_passes.strategies.named import strategy_of

@@ -13,7 +13,7 @@ from partition_cases.packages import TIGHTNESS, sram_mib_for
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_passes.partitioning.fast_periods import FastPeriods
+from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.strategies.named import strategy_of
 

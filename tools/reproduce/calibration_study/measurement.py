@@ -19,9 +19,9 @@ from mcm_compiler.judging import Verdicts
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Floats, Ints, PartitionProblem
 from mcm_compiler.target import Routing, Target
 from mcm_compiler.target_loading import load_target
-from mcm_passes.partitioning.fast_model import Evaluation, FastModel
-from mcm_passes.solver.batch import BatchSolver
-from mcm_passes.solver.rule_graph import rule_graph
+from mcm_passes.families.ring.fast_model import Evaluation, FastModel
+from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.partitioning.rule_graph import rule_graph
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition"
 RULES_WITHOUT_MEMORY = frozenset({"memory"})

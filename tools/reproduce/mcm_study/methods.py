@@ -14,11 +14,11 @@ from mcm_compiler.partition import Budget
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.learning.recipes import RECIPES, Recipe
-from mcm_passes.partitioning.contiguous_dp import ContiguousDp
-from mcm_passes.strategies.annealing import Annealing
-from mcm_passes.strategies.random_search import RandomSearch
-from mcm_passes.strategies.rl_run import LearnedRun, recipe_of
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
+from mcm_passes.families.ring.strategies.annealing import Annealing
+from mcm_passes.families.ring.strategies.random_search import RandomSearch
+from mcm_passes.families.ring.strategies.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 

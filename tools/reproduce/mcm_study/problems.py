@@ -16,9 +16,9 @@ from mcm_compiler.judging import BatchJudge
 from mcm_compiler.partition import Budget, PartitionProblem
 from mcm_compiler.target import Routing, Target
 from mcm_compiler.target_loading import load_target, target_from_text
-from mcm_passes.learning.training_problems import model_to_partition
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.partitioning.greedy import Greedy
+from mcm_passes.families.ring.contiguous.greedy import Greedy
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.training_problems import model_to_partition
 from mcm_passes.partitioning.problem_builder import build_problem
 
 Measure = Literal["fast", "judge"]

@@ -13,12 +13,12 @@ from mcm_compiler.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_models.policy.inference import Decoded
 from mcm_models.policy.layout import initial_weights
-from mcm_passes.learning.recipes import Recipe
-from mcm_passes.learning.rewards import FastRewards
-from mcm_passes.learning.rollouts import Rollouts
-from mcm_passes.learning.tasks import Task
-from mcm_passes.partitioning.fast_periods import FastPeriods
-from mcm_passes.solver.problem_sampling import filled_rows
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.recipes import Recipe
+from mcm_passes.families.ring.learning.rewards import FastRewards
+from mcm_passes.families.ring.learning.rollouts import Rollouts
+from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.solver.problem_sampling import filled_rows
 from mcm_study.cells import Cell, Record
 from mcm_study.methods import Method
 from mcm_study.problems import StudyProblem
@@ -29,7 +29,7 @@ ENDS = 100
 
 @dataclass(frozen=True, eq=False)
 class ProposalsAsTheyAre:
-    """Implements `mcm_passes.learning.rollouts.Sampler`; what it hands on may break all rules.
+    """Implements `rollouts.Sampler`; what it hands on may break all rules.
 
     Attributes:
         problem: the problem.
@@ -49,7 +49,7 @@ class ProposalsAsTheyAre:
 def measure_proposals(cell: Cell, study: StudyProblem) -> Record:
     """Learns as the cell's recipe says, and counts what is valid."""
     use_one_thread()
-    from mcm_passes.learning.learner import PolicyLearner
+    from mcm_passes.families.ring.learning.learner import PolicyLearner
 
     assert isinstance(cell.method, Method)
     assert cell.method.recipe is not None

@@ -1,0 +1,1 @@
+"""Families of targets, one room a family."""

@@ -1,0 +1,1 @@
+"""Packages whose chips form a one-way ring."""

@@ -1,0 +1,233 @@
+"""The order of each chip's kernels and the SRAM that its plan needs, for many partitions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Longs
+from mcm_hardware.chip_spec import STREAM_BUFFERS
+from mcm_hardware.families.ring.batch.dataflow import Dataflow
+from mcm_hardware.families.ring.batch.problem_tables import ValueTables
+from mcm_hardware.low_memory_order import live_ranges, low_memory_order
+from mcm_hardware.offset_assignment import plan_offsets
+from mcm_hardware.weight_streaming import choose_streamed
+
+
+class ChipPlans(NamedTuple):
+    """Schedules and memory of all chips.
+
+    Attributes:
+        position: `[I]`, where each item stands in the order of execution.
+        high_water: `[P]`, bytes.
+        streams: `[Z, 4]`, a weight that comes from off-package memory for one kernel: its value;
+            chip; kernel, by its place in the order of execution; the row of what had the buffer
+            before, which is in the inference before for the first ones of a chip.
+    """
+
+    position: Longs
+    high_water: Longs
+    streams: Longs
+
+
+@njit(nogil=True, cache=True)
+def plan_chips(
+    values: ValueTables,
+    item_ptr: Longs,
+    flow: Dataflow,
+    slots: int,
+    sram_bytes: Longs,
+    streaming: bool,
+) -> ChipPlans:
+    """Orders the kernels of all chips and plans their memory.
+
+    Args:
+        values: of the problem.
+        item_ptr: `[P + 1]`, as in `Placement`.
+        flow: from `follow_tensors`.
+        slots: receive buffers per tensor that arrives, and send buffers per tensor that leaves.
+        sram_bytes: `[C]`, what each chip has.
+        streaming: whether weights that do not fit may be streamed.
+    """
+    high_water = _fixed_bytes(values, flow, slots)
+    position = np.empty(len(flow.item_s), np.int64)
+    streams = np.empty((len(flow.loads) if streaming else 0, 4), np.int64)
+    num_streams = np.int64(0)
+    for chip in range(len(high_water)):
+        succ_ptr, succ = _successors(item_ptr, flow, chip)
+        size, writer, reader_ptr, readers = _activations(values, item_ptr, flow, chip)
+        kept = np.zeros(len(size), np.bool_)
+        order = low_memory_order(succ_ptr, succ, size, writer, reader_ptr, readers, kept)
+        first_item = item_ptr[chip]
+        for place in range(len(order)):
+            position[first_item + order[place]] = first_item + place
+        first, last = live_ranges(order, writer, reader_ptr, readers, kept)
+        high_water[chip] += plan_offsets(size, first, last, 0)[1]
+        excess = high_water[chip] - sram_bytes[chip]
+        if streaming and excess > 0:
+            count, saved = _stream(
+                values, item_ptr, flow, position, chip, excess, streams[num_streams:]
+            )
+            for row in range(num_streams, num_streams + count):
+                streams[row, 3] += num_streams
+            num_streams += count
+            high_water[chip] -= saved
+    return ChipPlans(position, high_water, streams[:num_streams])
+
+
+@njit(nogil=True, cache=True)
+def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
+    """What each chip holds all the time: weights, receive and send buffers."""
+    fixed = np.zeros(len(flow.ends), np.int64)
+    room = values.room_bytes
+    for row in range(len(flow.arrivals)):
+        value = flow.wires[flow.arrivals[row, 1], 1]
+        fixed[flow.arrivals[row, 0]] += slots * room[value]
+    for chip in range(len(fixed)):
+        for row in range(_begin(flow, chip, 1), flow.ends[chip, 1]):
+            if flow.roots[row, 2] == 1:
+                fixed[chip] += slots * room[flow.roots[row, 1]]
+        for row in range(_begin(flow, chip, 3), flow.ends[chip, 3]):
+            fixed[chip] += room[flow.weights[row, 0]]
+    return fixed
+
+
+@njit(nogil=True, cache=True)
+def _begin(flow: Dataflow, chip: int, table: int) -> int:
+    """The first row of a chip."""
+    return int(flow.ends[chip - 1, table]) if chip > 0 else 0
+
+
+@njit(nogil=True, cache=True)
+def _stream(
+    values: ValueTables,
+    item_ptr: Longs,
+    flow: Dataflow,
+    position: Longs,
+    chip: int,
+    excess: int,
+    streams: Longs,
+) -> tuple[int, int]:
+    """Fills rows of `streams`, counted from 0, for a chip that needs `excess` bytes too many.
+
+    Returns:
+        The rows, and the bytes that the chip needs less; 0 and 0 where streaming does not help.
+    """
+    begin, end = _begin(flow, chip, 3), flow.ends[chip, 3]
+    load_begin, load_end = _begin(flow, chip, 4), flow.ends[chip, 4]
+    count = end - begin
+    num_kernels = item_ptr[chip + 1] - item_ptr[chip]
+    size = np.empty(count, np.int64)
+    user_ptr = np.zeros(count + 1, np.int64)
+    for weight in range(count):
+        size[weight] = values.room_bytes[flow.weights[begin + weight, 0]]
+    for load in range(load_begin, load_end):
+        # What the chip also sends stays there.
+        if flow.weights[flow.loads[load, 1], 1] == 0:
+            user_ptr[flow.loads[load, 1] - begin + 1] += 1
+    for weight in range(count):
+        user_ptr[weight + 1] += user_ptr[weight]
+    users = np.empty(user_ptr[count], np.int64)
+    free = user_ptr[:-1].copy()
+    for load in range(load_begin, load_end):
+        weight = flow.loads[load, 1] - begin
+        if flow.weights[begin + weight, 1] == 0:
+            users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
+            free[weight] += 1
+    for buffers in range(STREAM_BUFFERS, 0, -1):
+        chosen, room = choose_streamed(size, user_ptr, users, num_kernels, buffers, excess)
+        saved = -buffers * room
+        in_kernel = np.zeros(num_kernels + 1, np.int64)
+        for weight in range(count):
+            if chosen[weight]:
+                saved += size[weight]
+                for at in range(user_ptr[weight], user_ptr[weight + 1]):
+                    in_kernel[users[at] + 1] += 1
+        if not chosen.any():
+            continue
+        for kernel in range(num_kernels):
+            in_kernel[kernel + 1] += in_kernel[kernel]
+        turns = np.empty(num_kernels, np.int64)
+        num_turns = 0
+        for kernel in range(num_kernels):
+            if in_kernel[kernel + 1] > in_kernel[kernel]:
+                turns[num_turns] = in_kernel[kernel]
+                num_turns += 1
+        place = in_kernel.copy()
+        for weight in range(count):
+            if not chosen[weight]:
+                continue
+            for at in range(user_ptr[weight], user_ptr[weight + 1]):
+                row = place[users[at]]
+                place[users[at]] += 1
+                streams[row, 0], streams[row, 1] = flow.weights[begin + weight, 0], chip
+                streams[row, 2] = item_ptr[chip] + users[at]
+        for turn in range(num_turns):
+            after = turns[turn + 1] if turn + 1 < num_turns else in_kernel[num_kernels]
+            for row in range(turns[turn], after):
+                streams[row, 3] = turns[(turn - buffers) % num_turns]
+        return int(in_kernel[num_kernels]), saved
+    return 0, 0
+
+
+@njit(nogil=True, cache=True)
+def _successors(item_ptr: Longs, flow: Dataflow, chip: int) -> tuple[Longs, Longs]:
+    """`succ_ptr` and `succ` of a chip's kernels, as `low_memory_order` takes them."""
+    first_item = item_ptr[chip]
+    count = item_ptr[chip + 1] - first_item
+    begin, end = _begin(flow, chip, 0), flow.ends[chip, 0]
+    ptr = np.zeros(count + 1, np.int64)
+    for row in range(begin, end):
+        ptr[flow.follows[row, 1] - first_item + 1] += 1
+    for kernel in range(count):
+        ptr[kernel + 1] += ptr[kernel]
+    free = ptr[:-1].copy()
+    succ = np.empty(end - begin, np.int64)
+    for row in range(begin, end):
+        before = flow.follows[row, 1] - first_item
+        succ[free[before]] = flow.follows[row, 0] - first_item
+        free[before] += 1
+    return ptr, succ
+
+
+@njit(nogil=True, cache=True)
+def _activations(
+    values: ValueTables, item_ptr: Longs, flow: Dataflow, chip: int
+) -> tuple[Longs, Longs, Longs, Longs]:
+    """Values of a chip that need SRAM for a while.
+
+    What leaves has send buffers, and what only its own kernel reads stays in registers.
+
+    Returns:
+        `size`, `writer`, `reader_ptr` and `readers`, as `low_memory_order` takes them.
+    """
+    first_item = item_ptr[chip]
+    begin, end = _begin(flow, chip, 1), flow.ends[chip, 1]
+    use_begin, use_end = _begin(flow, chip, 2), flow.ends[chip, 2]
+    uses = np.zeros(end - begin, np.int64)
+    for row in range(use_begin, use_end):
+        uses[flow.uses[row, 1] - begin] += 1
+    size = np.empty(end - begin, np.int64)
+    writer = np.empty(end - begin, np.int64)
+    reader_ptr = np.zeros(end - begin + 1, np.int64)
+    # Where the readers of a root go, or -1 for those that need no SRAM of their own.
+    free = np.full(end - begin, -1)
+    count = 0
+    for root in range(begin, end):
+        leaves, inside = flow.roots[root, 2] == 1, flow.roots[root, 3] == 1
+        if leaves or (inside and uses[root - begin] == 0):
+            continue
+        size[count] = values.room_bytes[flow.roots[root, 1]]
+        writer[count] = flow.roots[root, 0] - first_item
+        free[root - begin] = reader_ptr[count]
+        reader_ptr[count + 1] = reader_ptr[count] + uses[root - begin]
+        count += 1
+    readers = np.empty(reader_ptr[count], np.int64)
+    for row in range(use_begin, use_end):
+        root = flow.uses[row, 1] - begin
+        if free[root] >= 0:
+            readers[free[root]] = flow.uses[row, 0] - first_item
+            free[root] += 1
+    return size[:count], writer[:count], reader_ptr[: count + 1], readers

@@ -1,0 +1,344 @@
+"""Where the tensors of every chip live and travel: splitting and lowering, as compiled code.
+
+What `mcm_compiler.ir.splitter` and `chip_dataflow.py` find out by walking through one ONNX model
+per chip is found here by one walk through the tables. A value of the original graph stands for
+all its copies: a chip has at most one that it makes itself, or one that arrives. What a relay
+makes is known by the relay.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Floats, Longs
+from mcm_hardware.families.ring.batch.placement import EVERYWHERE, NOWHERE, Placement
+from mcm_hardware.families.ring.batch.problem_tables import (
+    KernelTables,
+    OpTables,
+    ProblemTables,
+    TensorTables,
+    ValueTables,
+)
+
+
+class Dataflow(NamedTuple):
+    """Items (kernels and relays as placed) of all chips, and the memory between them.
+
+    A *root* is a value whose memory is written on a chip, as in `chip_dataflow.ChipDataflow`; what
+    a relay makes is one of its own. An
+    *arrival* is a tensor that comes to a chip. A *wire* is a tensor with all chips to which it
+    goes from one that makes it. Items and chips ascend in all tables.
+
+    Attributes:
+        item_s: `[I]`, durations.
+        follows: `[F, 2]`, item that waits, and the item of the same chip that it waits for.
+        roots: `[R, 4]`, item that writes it; value; whether it leaves the chip; whether its own
+            writer reads it.
+        uses: `[U, 2]`, item, and the root of another item that it reads.
+        arrivals: `[A, 3]`, chip; wire; how many chips the wire goes to before.
+        fetches: `[G, 2]`, item, and an arrival that it reads.
+        wires: `[W, 4]`, chip that it comes from or `NOWHERE`; value; item that makes it or -1;
+            number of chips that it goes to.
+        outputs: `[Y, 2]`, chip that sends a graph output to the host; item that makes it or -1.
+        weights: `[S, 2]`, value that a chip stores; whether the chip sends it.
+        loads: `[L, 2]`, item, and the row of a weight that it reads.
+        ends: `[P, 5]`, rows of follows, roots, uses, weights and loads up to the end of each chip.
+    """
+
+    item_s: Floats
+    follows: Longs
+    roots: Longs
+    uses: Longs
+    arrivals: Longs
+    fetches: Longs
+    wires: Longs
+    outputs: Longs
+    weights: Longs
+    loads: Longs
+    ends: Longs
+
+
+class _Walk(NamedTuple):
+    """What the walk knows at the item it is at.
+
+    Attributes:
+        marks: `[V, columns]`, see below; those of chips hold the last chip for which they count.
+        last: `[4, rows]`, the last item that waits for each item, that reads each root, each
+            arrival, and each weight.
+        counts: rows filled so far of each table.
+    """
+
+    marks: Longs
+    last: Longs
+    counts: Longs
+
+
+_MAKER = 0
+"""Last item that makes the value."""
+_ROOT, _ROOT_CHIP = 1, 2
+"""The value whose memory holds it, and the chip on which that is another."""
+_ROW, _MADE_CHIP = 3, 4
+"""Its row among the roots, and the chip on which it is one."""
+_ARRIVAL, _ARRIVAL_CHIP = 5, 6
+"""Its row among the arrivals, and the chip where it arrived."""
+_LEAVING_CHIP = 7
+"""A chip on which another kernel reads it."""
+_WEIGHT, _WEIGHT_CHIP = 8, 9
+"""Its row among the weights, and the chip that stores it."""
+_WRITER, _WIRE = 10, 11
+"""Item that writes it and wire that carries it from its home."""
+_RELAY = 12
+"""Its last relay."""
+_COLUMNS = 13
+
+_FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8)
+
+
+@njit(nogil=True, cache=True)
+def follow_tensors(tables: ProblemTables, placement: Placement, speed: Floats) -> Dataflow:
+    """The dataflow of all chips.
+
+    Args:
+        tables: the problem.
+        placement: from `place`.
+        speed: `[C]`, of each chip.
+    """
+    kernels, ops, values = tables.kernels, tables.ops, tables.values
+    reads, makes = _room(kernels, ops, placement.items)
+    num_items, num_used = len(placement.items), len(placement.item_ptr) - 1
+    flow = Dataflow(
+        np.zeros(num_items),
+        np.empty((reads, 2), np.int64),
+        np.empty((makes, 4), np.int64),
+        np.empty((reads, 2), np.int64),
+        np.empty((reads, 3), np.int64),
+        np.empty((reads, 2), np.int64),
+        np.empty((reads, 4), np.int64),
+        np.empty((len(values.outputs), 2), np.int64),
+        np.empty((reads + len(values.outputs), 2), np.int64),
+        np.empty((reads, 2), np.int64),
+        np.zeros((num_used, 5), np.int64),
+    )
+    walk = _Walk(
+        np.full((len(values.unit), _COLUMNS), -1),
+        np.full((4, max(num_items, reads, makes) + len(values.outputs)), -1),
+        np.zeros(8, np.int64),
+    )
+    for chip in range(num_used):
+        _walk_chip(kernels, ops, values, tables.tensors, placement, flow, walk, chip)
+        _finish_chip(kernels, values, placement, flow, walk, chip, speed[chip])
+    _collect_outputs(values, placement, flow, walk)
+    counts = walk.counts
+    return Dataflow(
+        flow.item_s,
+        flow.follows[: counts[_FOLLOWS]],
+        flow.roots[: counts[_ROOTS]],
+        flow.uses[: counts[_USES]],
+        flow.arrivals[: counts[_ARRIVALS]],
+        flow.fetches[: counts[_FETCHES]],
+        flow.wires[: counts[_WIRES]],
+        flow.outputs,
+        flow.weights[: counts[_WEIGHTS]],
+        flow.loads[: counts[_LOADS]],
+        flow.ends,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]:
+    """Operands and results of all items."""
+    reads, makes = np.int64(0), np.int64(0)
+    for kernel in items:
+        if kernel < 0:
+            reads += 1
+            makes += 1
+            continue
+        first, end = kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]
+        reads += ops.read_ptr[end] - ops.read_ptr[first]
+        makes += ops.made_ptr[end] - ops.made_ptr[first]
+    return int(reads), int(makes)
+
+
+@njit(nogil=True, cache=True)
+def _walk_chip(
+    kernels: KernelTables,
+    ops: OpTables,
+    values: ValueTables,
+    tensors: TensorTables,
+    placement: Placement,
+    flow: Dataflow,
+    walk: _Walk,
+    chip: int,
+) -> None:
+    """Walks through the items of a chip.
+
+    One long function, with its arrays in variables: each array that a call passes is counted as
+    used and as no longer used, and per op that took longer than all the rest.
+    """
+    read_ptr, reads, made_ptr, made = ops.read_ptr, ops.reads, ops.made_ptr, ops.made
+    home, sent, constant = placement.home, placement.sent, values.constant
+    marks, last, counts = walk.marks, walk.last, walk.counts
+    item_s, roots, uses, follows = flow.item_s, flow.roots, flow.uses, flow.follows
+    fetches, loads = flow.fetches, flow.loads
+    for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
+        kernel = placement.items[item]
+        if kernel < 0:
+            value = int(tensors.value[-1 - kernel])
+            item_s[item] = tensors.relay_s[-1 - kernel]
+            _receive(placement, flow, walk, chip, value)
+            _note(last[2], counts, _FETCHES, fetches, item, marks[value, _ARRIVAL])
+            marks[value, _RELAY] = item
+            _add_root(counts, roots, item, value, True)
+            continue
+        item_s[item] = kernels.seconds[kernel]
+        for op in range(kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]):
+            begin, end = read_ptr[op], read_ptr[op + 1]
+            for at in range(begin, end):
+                value = int(reads[at])
+                if home[value] == chip or home[value] == EVERYWHERE:
+                    before = marks[value, _MAKER]
+                    if before != item:
+                        marks[value, _LEAVING_CHIP] = chip
+                        _note(last[0], counts, _FOLLOWS, follows, item, before)
+                elif marks[value, _ARRIVAL_CHIP] != chip and not constant[value]:
+                    _receive(placement, flow, walk, chip, value)
+            if ops.is_view[op]:
+                view, source = made[made_ptr[op]], _root_of(marks, int(reads[begin]), chip)
+                if marks[source, _MADE_CHIP] == chip or not sent[view]:
+                    marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
+                    marks[view, _MAKER] = item
+                    if sent[view]:
+                        roots[marks[source, _ROW], 2] = 1
+                        marks[view, _WRITER] = roots[marks[source, _ROW], 0]
+                    continue
+                # Memory that no kernel of this chip writes has no send buffer: it is copied.
+                item_s[item] = max(item_s[item], ops.copy_s[op])
+            for at in range(begin, end):
+                root = _root_of(marks, int(reads[at]), chip)
+                if marks[root, _MADE_CHIP] == chip:
+                    row = marks[root, _ROW]
+                    if roots[row, 0] == item:
+                        roots[row, 3] = 1
+                    else:
+                        _note(last[1], counts, _USES, uses, item, row)
+                elif marks[root, _ARRIVAL_CHIP] == chip:
+                    _note(last[2], counts, _FETCHES, fetches, item, marks[root, _ARRIVAL])
+                else:
+                    row = _store(marks, counts, flow.weights, root, chip)
+                    _note(last[3], counts, _LOADS, loads, item, row)
+            for at in range(made_ptr[op], made_ptr[op + 1]):
+                value = int(made[at])
+                marks[value, _MAKER], marks[value, _MADE_CHIP] = item, chip
+                marks[value, _ROW] = _add_root(counts, roots, item, value, sent[value])
+                if sent[value]:
+                    marks[value, _WRITER] = item
+
+
+@njit(nogil=True, cache=True)
+def _note(last: Longs, counts: Longs, table: int, rows: Longs, item: int, other: int) -> None:
+    """Adds `(item, other)` to a table unless it is there already."""
+    if last[other] != item:
+        last[other] = item
+        row = _next(counts, table)
+        rows[row, 0], rows[row, 1] = item, other
+
+
+@njit(nogil=True, cache=True)
+def _add_root(counts: Longs, roots: Longs, item: int, value: int, leaves: bool) -> int:
+    row = _next(counts, _ROOTS)
+    roots[row, 0], roots[row, 1] = item, value
+    roots[row, 2], roots[row, 3] = leaves, 0
+    return row
+
+
+@njit(nogil=True, cache=True)
+def _next(counts: Longs, table: int) -> int:
+    row = int(counts[table])
+    counts[table] += 1
+    return row
+
+
+@njit(nogil=True, cache=True)
+def _root_of(marks: Longs, value: int, chip: int) -> int:
+    return marks[value, _ROOT] if marks[value, _ROOT_CHIP] == chip else value
+
+
+@njit(nogil=True, cache=True)
+def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value: int) -> None:
+    """Makes `value` arrive on `chip`: from the relay before, or else from where it is made."""
+    marks = walk.marks
+    relayed = placement.relays[value, 0] < chip <= placement.relays[value, 1]
+    wire = -1 if relayed else marks[value, _WIRE]
+    if wire < 0:
+        wire = _next(walk.counts, _WIRES)
+        flow.wires[wire, 1], flow.wires[wire, 3] = value, 0
+        if relayed:
+            flow.wires[wire, 0], flow.wires[wire, 2] = chip - 1, marks[value, _RELAY]
+        else:
+            flow.wires[wire, 0] = placement.home[value]
+            flow.wires[wire, 2] = marks[value, _WRITER]
+            marks[value, _WIRE] = wire
+    row = _next(walk.counts, _ARRIVALS)
+    marks[value, _ARRIVAL], marks[value, _ARRIVAL_CHIP] = row, chip
+    flow.arrivals[row, 0], flow.arrivals[row, 1] = chip, wire
+    flow.arrivals[row, 2] = flow.wires[wire, 3]
+    flow.wires[wire, 3] += 1
+
+
+@njit(nogil=True, cache=True)
+def _store(marks: Longs, counts: Longs, weights: Longs, weight: int, chip: int) -> int:
+    """The row of a weight on a chip, which is made where there is none yet."""
+    if marks[weight, _WEIGHT_CHIP] != chip:
+        row = _next(counts, _WEIGHTS)
+        marks[weight, _WEIGHT], marks[weight, _WEIGHT_CHIP] = row, chip
+        weights[row, 0], weights[row, 1] = weight, 0
+    return int(marks[weight, _WEIGHT])
+
+
+@njit(nogil=True, cache=True)
+def _finish_chip(
+    kernels: KernelTables,
+    values: ValueTables,
+    placement: Placement,
+    flow: Dataflow,
+    walk: _Walk,
+    chip: int,
+    speed: float,
+) -> None:
+    """What is known once all items of a chip have been seen."""
+    if chip == 0:
+        for value in values.outputs:
+            # A graph output that no op makes is an initializer, and the first chip sends it.
+            if placement.home[value] == NOWHERE:
+                row = _store(walk.marks, walk.counts, flow.weights, int(value), chip)
+                flow.weights[row, 1] = 1
+    for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
+        kernel = placement.items[item]
+        if kernel >= 0 and kernels.option_begin[kernel] >= 0:
+            option = kernels.option_begin[kernel]
+            begin = kernels.option_ptr[kernel]
+            for at in range(begin, kernels.option_ptr[kernel + 1]):
+                if walk.marks[kernels.option_values[at], _LEAVING_CHIP] == chip:
+                    option += 1 << (at - begin)
+            flow.item_s[item] = max(flow.item_s[item], kernels.option_s[option])
+        flow.item_s[item] /= speed
+    for table in range(5):
+        flow.ends[chip, table] = walk.counts[table]
+
+
+@njit(nogil=True, cache=True)
+def _collect_outputs(
+    values: ValueTables, placement: Placement, flow: Dataflow, walk: _Walk
+) -> None:
+    last = len(placement.item_ptr) - 2
+    for index in range(len(values.outputs)):
+        value = values.outputs[index]
+        chip, writer = placement.home[value], walk.marks[value, _WRITER]
+        if chip == NOWHERE:
+            chip, writer = 0, -1
+        elif placement.relays[value, 0] <= last < placement.relays[value, 1]:
+            chip, writer = last, walk.marks[value, _RELAY]
+        flow.outputs[index, 0], flow.outputs[index, 1] = chip, writer

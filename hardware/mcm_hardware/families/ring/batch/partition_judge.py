@@ -1,0 +1,121 @@
+"""One partition from the tables to the verdict, as compiled code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from mcm_compiler.compiled_rules import breaks_rule
+from mcm_compiler.judging import Verdict
+from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_hardware.channel_arrays import ChannelArrays
+from mcm_hardware.families.ring.batch.chip_memory import plan_chips
+from mcm_hardware.families.ring.batch.dataflow import follow_tensors
+from mcm_hardware.families.ring.batch.placement import place
+from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
+from mcm_hardware.families.ring.batch.program_assembly import assemble
+from mcm_hardware.performance import program_performance
+
+_RUNS, _BREAKS_RULE, _OVERFLOWS = (
+    int(Verdict.RUNS),
+    int(Verdict.BREAKS_RULE),
+    int(Verdict.OVERFLOWS),
+)
+
+
+class PackageTables(NamedTuple):
+    """The package, as compiled code takes it.
+
+    Attributes:
+        channels: its channels; channel c, for c below C - 1, is the link from chip c to the next.
+        speed: `[C]`, of each chip.
+        sram_bytes: `[C]`.
+        slots: buffers per tensor that travels.
+        streaming: whether weights that do not fit are read from off-package memory.
+        shared: channels that pipelines side by side share.
+    """
+
+    channels: ChannelArrays
+    speed: Floats
+    sram_bytes: Longs
+    slots: int
+    streaming: bool
+    shared: Longs
+
+
+class Results(NamedTuple):
+    """Where verdicts go; fields as in `mcm_compiler.judging.Verdicts`."""
+
+    verdict: Ints
+    period_s: Floats
+    latency_s: Floats
+    high_water_bytes: Longs
+    chip_busy_s: Floats
+    link_busy_s: Floats
+    shared_busy_s: Floats
+
+
+@njit(nogil=True, cache=True)
+def judge_range(
+    tables: ProblemTables,
+    package: PackageTables,
+    partitions: Ints,
+    begin: int,
+    end: int,
+    results: Results,
+) -> None:
+    """Fills the rows `begin` to `end` of `results`; each depends on its own partition alone.
+
+    Args:
+        tables: the problem.
+        package: the package; partitions may be for fewer chips.
+        partitions: `[B, N]`.
+        begin: the first row.
+        end: one past the last row.
+        results: rows of zeros, and infinite times.
+    """
+    num_chips = results.high_water_bytes.shape[1]
+    engines, links = package.channels.num_channels, package.channels.num_devices - 1
+    for row in range(begin, end):
+        chip_of = partitions[row]
+        units = tables.units
+        if breaks_rule(
+            units.clone_row,
+            units.pinned_chip,
+            units.edge_source,
+            units.edge_target,
+            chip_of,
+            num_chips,
+            tables.strict,
+        ):
+            results.verdict[row] = _BREAKS_RULE
+            continue
+        placement = place(tables, chip_of)
+        flow = follow_tensors(tables, placement, package.speed)
+        plans = plan_chips(
+            tables.values,
+            placement.item_ptr,
+            flow,
+            package.slots,
+            package.sram_bytes,
+            package.streaming,
+        )
+        fits = True
+        for chip in range(len(plans.high_water)):
+            results.high_water_bytes[row, chip] = plans.high_water[chip]
+            fits = fits and plans.high_water[chip] <= package.sram_bytes[chip]
+        if not fits:
+            results.verdict[row] = _OVERFLOWS
+            continue
+        program = assemble(tables.values, placement.item_ptr, flow, plans, package.slots)
+        speed = program_performance(program, package.channels)
+        results.verdict[row] = _RUNS
+        results.period_s[row] = speed.period_s
+        results.latency_s[row] = speed.latency_s
+        for channel in package.shared:
+            results.shared_busy_s[row] = max(results.shared_busy_s[row], speed.busy_s[channel])
+        # Links behind the last used chip carry what goes to the host at the end of the ring.
+        for chip in range(num_chips):
+            results.link_busy_s[row, chip] = speed.busy_s[chip] if chip < links else 0.0
+            results.chip_busy_s[row, chip] = speed.busy_s[engines + chip]

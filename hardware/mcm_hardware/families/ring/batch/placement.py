@@ -1,0 +1,157 @@
+"""What each chip runs and passes on: legalisation of a partition, as compiled code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Bools, Ints, Longs
+from mcm_compiler.ring_routes import (
+    CLONED,
+    COLLECTED,
+    FORWARDED,
+    FROM_HOST,
+    TO_HOST,
+    passing_span,
+)
+from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
+
+_passing_span = njit(nogil=True, cache=True)(passing_span)
+
+NOWHERE = -1
+"""Home of what no op on a chip makes: graph inputs and constants."""
+
+EVERYWHERE = -2
+"""Home of what clones make."""
+
+
+class Placement(NamedTuple):
+    """A partition made executable.
+
+    Attributes:
+        item_ptr: `[P + 1]`, items of each of the P used chips.
+        items: what each chip runs, in order: a kernel of the tables, or `-1 - t` for a relay of
+            tensor t.
+        home: `[V]`, chip that makes a value, `NOWHERE` or `EVERYWHERE`.
+        sent: `[V]`, whether a value leaves its home.
+        relays: `[V, 2]`, the first chip that relays a value, and one past the last.
+    """
+
+    item_ptr: Longs
+    items: Longs
+    home: Longs
+    sent: Bools
+    relays: Longs
+
+
+@njit(nogil=True, cache=True)
+def place(tables: ProblemTables, chip_of: Ints) -> Placement:
+    """What `legalize` does to the graph: clones, relays, and the order of kernels on each chip.
+
+    Args:
+        tables: the problem.
+        chip_of: `[N]`, breaking no rule; entries of clonable units are not looked at.
+    """
+    units, values = tables.units, tables.values
+    num_used = np.int64(0)
+    num_clonable = np.int64(0)
+    for unit in range(len(chip_of)):
+        if units.clone_row[unit] < 0:
+            num_used = max(num_used, np.int64(chip_of[unit]) + 1)
+        else:
+            num_clonable += 1
+    copies = np.zeros((num_clonable, num_used), np.bool_)
+    for unit in range(len(chip_of) if num_clonable > 0 else 0):
+        row = units.clone_row[unit]
+        if row >= 0:
+            for at in range(units.user_ptr[unit], units.user_ptr[unit + 1]):
+                copies[row, chip_of[units.users[at]]] = True
+    home = np.full(len(values.unit), NOWHERE)
+    for value in range(len(home)):
+        unit = values.unit[value]
+        if unit >= 0:
+            home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
+    sent = np.zeros(len(home), np.bool_)
+    relays = np.zeros((len(home), 2), np.int64)
+    _route(tables, chip_of, int(num_used), home, sent, relays)
+    item_ptr, items = _items(tables, chip_of, copies, relays)
+    return Placement(item_ptr, items, home, sent, relays)
+
+
+@njit(nogil=True, cache=True)
+def _route(
+    tables: ProblemTables,
+    chip_of: Ints,
+    num_used: int,
+    home: Longs,
+    sent: Bools,
+    relays: Longs,
+) -> None:
+    """Fills `sent` and `relays`."""
+    tensors = tables.tensors
+    for tensor in range(len(tensors.value)):
+        kind, value = tensors.kind[tensor], tensors.value[tensor]
+        if kind & CLONED:
+            continue
+        last = -1
+        for at in range(tensors.reader_ptr[tensor], tensors.reader_ptr[tensor + 1]):
+            last = max(last, int(chip_of[tensors.readers[at]]))
+        if kind & COLLECTED:
+            last = num_used - 1
+        source = 0 if kind & FROM_HOST else int(home[value])
+        sent[value] = not kind & FROM_HOST and (kind & TO_HOST > 0 or last > source)
+        if kind & FORWARDED and last > source:
+            relays[value, 0], relays[value, 1] = _passing_span(kind, source, last)
+
+
+@njit(nogil=True, cache=True)
+def _items(
+    tables: ProblemTables, chip_of: Ints, copies: Bools, relays: Longs
+) -> tuple[Longs, Longs]:
+    """Lists what each chip runs: constant ops, relays, and the units in their order."""
+    units, kernels, tensors = tables.units, tables.kernels, tables.tensors
+    num_used = copies.shape[1]
+    item_ptr = np.zeros(num_used + 1, np.int64)
+    for unit in range(len(chip_of)):
+        count = units.kernel_ptr[unit + 1] - units.kernel_ptr[unit]
+        row = units.clone_row[unit]
+        if row < 0:
+            item_ptr[chip_of[unit] + 1] += count
+        else:
+            for chip in range(num_used):
+                if copies[row, chip]:
+                    item_ptr[chip + 1] += count
+    for value in tensors.value:
+        for chip in range(relays[value, 0], relays[value, 1]):
+            item_ptr[chip + 1] += 1
+    for chip in range(num_used):
+        item_ptr[chip + 1] += item_ptr[chip]
+    free = item_ptr[:-1].copy()
+    items = np.empty(item_ptr[num_used], np.int64)
+    for early in range(len(kernels.early)):
+        # What makes a graph output is not clonable.
+        chip = chip_of[kernels.early_unit[early]]
+        items[free[chip]] = kernels.early[early]
+        free[chip] += 1
+    for tensor in range(len(tensors.value)):
+        value = tensors.value[tensor]
+        for chip in range(relays[value, 0], relays[value, 1]):
+            items[free[chip]] = -1 - tensor
+            free[chip] += 1
+    for unit in range(len(chip_of)):
+        row = units.clone_row[unit]
+        for kernel in range(units.kernel_ptr[unit], units.kernel_ptr[unit + 1]):
+            if kernels.is_early[kernel]:
+                continue
+            if row < 0:
+                chip = chip_of[unit]
+                items[free[chip]] = kernel
+                free[chip] += 1
+                continue
+            for chip in range(num_used):
+                if copies[row, chip]:
+                    items[free[chip]] = kernel
+                    free[chip] += 1
+    return item_ptr, items

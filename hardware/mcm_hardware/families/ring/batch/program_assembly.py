@@ -1,0 +1,149 @@
+"""From the dataflow of a partition to the arrays that the simulator plays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.partition import Longs
+from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_hardware.families.ring.batch.chip_memory import ChipPlans
+from mcm_hardware.families.ring.batch.dataflow import Dataflow
+from mcm_hardware.families.ring.batch.problem_tables import ValueTables
+from mcm_hardware.program_arrays import ProgramArrays
+
+
+@njit(nogil=True, cache=True)
+def assemble(
+    values: ValueTables, item_ptr: Longs, flow: Dataflow, plans: ChipPlans, slots: int
+) -> ProgramArrays:
+    """The program of a partition, as `program_arrays` makes it from a lowered one.
+
+    Args:
+        values: of the problem.
+        item_ptr: `[P + 1]`, as in `Placement`.
+        flow: from `follow_tensors`.
+        plans: from `plan_chips`.
+        slots: receive buffers per tensor.
+    """
+    wire_ptr = np.zeros(len(flow.wires) + 1, np.int64)
+    for wire in range(len(flow.wires)):
+        wire_ptr[wire + 1] = wire_ptr[wire] + flow.wires[wire, 3]
+    arrivals, outputs, streams = len(flow.arrivals), len(values.outputs), len(plans.streams)
+    count = arrivals + outputs + streams
+    position = plans.position
+    source = np.empty(count, np.int64)
+    destination = np.empty(count, np.int64)
+    size_bytes = np.empty(count, np.int64)
+    slots_of = np.full(count, slots)
+    after = np.full(count, -1)
+    reuses = np.full(count, -1)
+    writer = np.full(count, -1)
+    transfer_of = np.empty(arrivals, np.int64)
+    for arrival in range(arrivals):
+        chip, wire = flow.arrivals[arrival, 0], flow.arrivals[arrival, 1]
+        transfer = wire_ptr[wire] + flow.arrivals[arrival, 2]
+        transfer_of[arrival] = transfer
+        source[transfer], destination[transfer] = flow.wires[wire, 0], chip
+        size_bytes[transfer] = values.size_bytes[flow.wires[wire, 1]]
+        if transfer == wire_ptr[wire]:
+            writer[transfer] = flow.wires[wire, 2]
+        elif source[transfer] != HOST:
+            # The router of the nearest chip passes it on; arrivals of a wire ascend by chip.
+            source[transfer] = destination[transfer - 1]
+            after[transfer] = transfer - 1
+    for output in range(outputs):
+        transfer = arrivals + output
+        source[transfer], destination[transfer] = flow.outputs[output, 0], HOST
+        size_bytes[transfer] = values.size_bytes[values.outputs[output]]
+        writer[transfer] = flow.outputs[output, 1]
+    for stream in range(streams):
+        transfer = arrivals + outputs + stream
+        source[transfer], destination[transfer] = OFF_PACKAGE, plans.streams[stream, 1]
+        size_bytes[transfer] = values.size_bytes[plans.streams[stream, 0]]
+        slots_of[transfer] = 1
+        reuses[transfer] = arrivals + outputs + plans.streams[stream, 3]
+    kernel_s = np.empty(len(position))
+    for item in range(len(position)):
+        kernel_s[position[item]] = flow.item_s[item]
+    read_ptr, reads = _reads(flow, transfer_of, plans, arrivals + outputs)
+    write_ptr, writes = _writes(writer, position)
+    return ProgramArrays(
+        np.arange(len(item_ptr) - 1),
+        item_ptr,
+        kernel_s,
+        read_ptr,
+        reads,
+        write_ptr,
+        writes,
+        source,
+        destination,
+        size_bytes,
+        slots_of,
+        after,
+        reuses,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _reads(
+    flow: Dataflow, transfer_of: Longs, plans: ChipPlans, first_stream: int
+) -> tuple[Longs, Longs]:
+    """Transfers that each kernel waits for, ascending."""
+    fetches, streams = len(flow.fetches), len(plans.streams)
+    transfer = np.empty(fetches + streams, np.int64)
+    kernel = np.empty(fetches + streams, np.int64)
+    for at in range(fetches):
+        transfer[at] = transfer_of[flow.fetches[at, 1]]
+    by_transfer = _counting_order(transfer[:fetches], len(transfer_of))
+    for at in range(fetches):
+        kernel[at] = plans.position[flow.fetches[by_transfer[at], 0]]
+    for at in range(streams):
+        kernel[fetches + at] = plans.streams[at, 2]
+    by_kernel = _counting_order(kernel, len(plans.position))
+    reads = np.empty(len(transfer), np.int64)
+    for at in range(len(reads)):
+        chosen = by_kernel[at]
+        if chosen < fetches:
+            reads[at] = transfer[by_transfer[chosen]]
+        else:
+            reads[at] = first_stream + chosen - fetches
+    return _row_ptr(kernel, len(plans.position)), reads
+
+
+@njit(nogil=True, cache=True)
+def _writes(writer: Longs, position: Longs) -> tuple[Longs, Longs]:
+    """Transfers that each kernel makes ready to send, ascending."""
+    made = np.empty(len(writer), np.int64)
+    kernel = np.empty(len(writer), np.int64)
+    count = 0
+    for transfer in range(len(writer)):
+        if writer[transfer] >= 0:
+            made[count], kernel[count] = transfer, position[writer[transfer]]
+            count += 1
+    by_kernel = _counting_order(kernel[:count], len(position))
+    writes = np.empty(count, np.int64)
+    for at in range(count):
+        writes[at] = made[by_kernel[at]]
+    return _row_ptr(kernel[:count], len(position)), writes
+
+
+@njit(nogil=True, cache=True)
+def _row_ptr(rows: Longs, count: int) -> Longs:
+    ptr = np.zeros(count + 1, np.int64)
+    for row in rows:
+        ptr[row + 1] += 1
+    for row in range(count):
+        ptr[row + 1] += ptr[row]
+    return ptr
+
+
+@njit(nogil=True, cache=True)
+def _counting_order(keys: Longs, count: int) -> Longs:
+    """Indices of `keys`, which are below `count`, in ascending order of key; stable."""
+    free = _row_ptr(keys, count)
+    order = np.empty(len(keys), np.int64)
+    for index in range(len(keys)):
+        order[free[keys[index]]] = index
+        free[keys[index]] += 1
+    return order

@@ -1,0 +1,203 @@
+"""From a model and its partition problem to the tables of a batch judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.ir.constants import body_weights, constant_values, consumed_values
+from mcm_compiler.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.ring_routes import route_kinds
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_hardware.activation_plan import buffer_bytes
+from mcm_hardware.body_memory import body_scratch
+from mcm_hardware.chip_spec import ChipSpec
+from mcm_hardware.cycle_model import copy_seconds, cycle_model
+from mcm_hardware.families.ring.batch.kernel_times import kernel_times, relay_seconds
+from mcm_hardware.families.ring.batch.problem_tables import (
+    KernelTables,
+    OpTables,
+    ProblemTables,
+    TensorTables,
+    UnitTables,
+    ValueTables,
+)
+from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.kernel_work import is_view
+
+
+def build_tables(
+    model: ir.Model,
+    problem: PartitionProblem,
+    groups: Mapping[str, str],
+    spec: RingSpec,
+    durations: CostModel | None = None,
+) -> ProblemTables:
+    """The tables of a problem. Takes near-linear time in the size of the graph.
+
+    Args:
+        model: the model that `problem` was built from; left unchanged.
+        problem: the problem.
+        groups: fusion group of each op that has one, by the names of both.
+        spec: the package.
+        durations: of kernels on a chip of speed 1; those of the cycle model where None.
+
+    Raises:
+        ValueError: if the problem does not belong to the model, or as `kernel_times`.
+    """
+    chip = spec.reference
+    played = durations or cycle_model(chip)
+    constants = constant_values(model.graph)
+    kernels, kernel_unit = _kernels(model.graph, problem, groups)
+    ops = [node for kernel in kernels for node in kernel]
+    views = [is_view(node) for node in ops]
+    reads = [consumed_values(node) for node in ops]
+    made = [_made(node, view) for node, view in zip(ops, views, strict=True)]
+    tensors = _tensor_values(model.graph, ops, problem)
+    clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
+    times = kernel_times(played, kernels, reads, clonable)
+    unit_of = {
+        value: unit
+        for kernel, unit in zip(kernels, kernel_unit, strict=True)
+        for node in kernel
+        for value in node.outputs
+    }
+    for node, operands, results in zip(ops, reads, made, strict=True):
+        # What bodies hold, as `chip_dataflow` and `with_body_memory` find it.
+        if not node.attributes:
+            continue
+        inner = body_weights(node)
+        operands.extend(inner)
+        constants.update(inner)
+        if (scratch := body_scratch(node, chip)) is not None:
+            unit_of[scratch] = unit_of[node.outputs[0]]
+            results.append(scratch)
+    outputs = [v for v in dict.fromkeys(model.graph.outputs) if v in unit_of or v in constants]
+    values = list(dict.fromkeys(v for row in (*reads, *made, tensors, outputs) for v in row))
+    number = {value: index for index, value in enumerate(values)}
+    sizes = np.array([chip.storage.value_bytes(value) for value in values], np.int64)
+    early = _early(model.graph, kernels, constants)
+    source, target = dependency_edges(problem)
+    read_ptr, read_values = _rows(reads, number)
+    made_ptr, made_values = _rows(made, number)
+    option_ptr, option_values = _rows(times.options, number)
+    return ProblemTables(
+        units=UnitTables(
+            clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, -1).astype(
+                np.int32
+            ),
+            pinned_chip=np.array(problem.pinned_chip),
+            kernel_ptr=_offsets(np.bincount(kernel_unit, minlength=problem.num_units).tolist()),
+            user_ptr=np.array(problem.clone_closure.ptr),
+            users=np.array(problem.clone_closure.entries),
+            edge_source=np.array(source),
+            edge_target=np.array(target),
+        ),
+        kernels=KernelTables(
+            op_ptr=_offsets([len(kernel) for kernel in kernels]),
+            seconds=np.array(times.seconds, np.float64),
+            early=np.array(early, np.int64),
+            early_unit=np.array([kernel_unit[kernel] for kernel in early], np.int64),
+            is_early=np.isin(np.arange(len(kernels)), early),
+            option_ptr=option_ptr,
+            option_values=option_values,
+            option_begin=np.array(times.option_begin, np.int64),
+            option_s=np.array(times.option_seconds, np.float64),
+        ),
+        ops=OpTables(
+            is_view=np.array(views, np.bool_),
+            copy_s=_copy_times(chip, ops, views),
+            read_ptr=read_ptr,
+            reads=read_values,
+            made_ptr=made_ptr,
+            made=made_values,
+        ),
+        values=ValueTables(
+            size_bytes=sizes,
+            room_bytes=np.array([buffer_bytes(chip, size) for size in sizes.tolist()], np.int64),
+            unit=np.array([unit_of.get(value, -1) for value in values], np.int64),
+            constant=np.array([value in constants for value in values], np.bool_),
+            outputs=np.array([number[value] for value in outputs], np.int64),
+        ),
+        tensors=TensorTables(
+            value=np.array([number[value] for value in tensors], np.int64),
+            reader_ptr=np.array(problem.placed_readers.ptr),
+            readers=np.array(problem.placed_readers.entries),
+            kind=route_kinds(problem),
+            relay_s=np.array(relay_seconds(played, tensors), np.float64),
+        ),
+        strict=problem.routing == "strict",
+    )
+
+
+def _kernels(
+    graph: ir.Graph, problem: PartitionProblem, groups: Mapping[str, str]
+) -> tuple[list[tuple[ir.Node, ...]], list[int]]:
+    """Ops that run together, unit by unit, and the unit of each."""
+    nodes = {node.name or "": node for node in graph}
+    kernels: list[tuple[ir.Node, ...]] = []
+    units: list[int] = []
+    for unit, members in enumerate(problem.members):
+        if any(name not in nodes for name in members):
+            raise ValueError(f"the model lacks ops of unit {unit} of the problem")
+        # A lone op may be named like a group, so that their keys differ.
+        for _, names in groupby(members, key=lambda name: (name in groups, groups.get(name, name))):
+            kernels.append(tuple(nodes[name] for name in names))
+            units.append(unit)
+    return kernels, units
+
+
+def _made(node: ir.Node, view: bool) -> list[ir.Value]:
+    """Outputs that take memory; of a view, the first one in any case."""
+    made = [value for value in node.outputs if value.name or value.uses()]
+    return made if made or not view else [node.outputs[0]]
+
+
+def _tensor_values(
+    graph: ir.Graph, ops: Sequence[ir.Node], problem: PartitionProblem
+) -> list[ir.Value]:
+    named = {value.name: value for value in graph.inputs}
+    named.update((value.name, value) for node in ops for value in node.outputs)
+    missing = [name for name in problem.tensor_names if name not in named]
+    if missing:
+        raise ValueError(f"the model lacks tensor '{missing[0]}' of the problem")
+    return [named[name] for name in problem.tensor_names]
+
+
+def _early(
+    graph: ir.Graph, kernels: Sequence[tuple[ir.Node, ...]], constants: set[ir.Value]
+) -> list[int]:
+    """Kernels of constant ops, by their place in the graph."""
+    place = {node: position for position, node in enumerate(graph)}
+    early = [
+        index
+        for index, kernel in enumerate(kernels)
+        if all(value in constants for node in kernel for value in node.outputs)
+    ]
+    return sorted(early, key=lambda index: place[kernels[index][0]])
+
+
+def _copy_times(chip: ChipSpec, ops: Sequence[ir.Node], views: Sequence[bool]) -> Floats:
+    return np.array(
+        [
+            copy_seconds(chip, chip.storage.value_bytes(node.outputs[0])) if view else 0.0
+            for node, view in zip(ops, views, strict=True)
+        ],
+        np.float64,
+    )
+
+
+def _rows(
+    rows: Sequence[Sequence[ir.Value]], number: Mapping[ir.Value, int]
+) -> tuple[Longs, Longs]:
+    """Rows of values in CSR form, by their numbers."""
+    flat = [number[value] for row in rows for value in row]
+    return _offsets([len(row) for row in rows]), np.array(flat, np.int64)
+
+
+def _offsets(counts: Iterable[int]) -> Longs:
+    return np.concatenate(([0], np.cumsum(np.array(list(counts), np.int64)))).astype(np.int64)

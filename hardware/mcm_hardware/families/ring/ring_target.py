@@ -1,0 +1,101 @@
+"""The family of ring packages: a `Target` made from a TOML description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_compiler.judging import BatchJudge
+from mcm_compiler.machine import Machine
+from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.target import PackageLimits
+from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
+from mcm_hardware.chips_package import ChipsPackage
+from mcm_hardware.families.ring.ring_machine import ring_machine
+from mcm_hardware.families.ring.ring_schema import RING
+from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.families.ring.target_file import parse_ring
+from mcm_hardware.package_schema import PackageForm
+
+
+@dataclass(frozen=True)
+class RingTarget(ChipsPackage):
+    """A package of chips on a one-way ring.
+
+    Attributes:
+        spec: its numbers.
+    """
+
+    spec: RingSpec
+    form: ClassVar[PackageForm] = RING
+
+    @classmethod
+    def from_text(cls, name: str, text: str) -> RingTarget:
+        """Makes the target from a description.
+
+        Raises:
+            CompileError: MCM-T001 to MCM-T008, one diagnostic per fault.
+        """
+        return cls(name, parse_ring(name, text), text)
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        return self.spec.summary or f"{self.spec.num_chips} chips on a one-way ring"
+
+    @property
+    def limits(self) -> PackageLimits:
+        """The numbers that partitioning needs."""
+        spec = self.spec
+        return PackageLimits(
+            num_chips=spec.num_chips,
+            sram_bytes=tuple(chip.sram_bytes for chip in spec.chips),
+            link_bytes_per_s=spec.link_bytes_per_s,
+            hop_latency_s=min(spec.hop_latency_s, default=0.0),
+            host_io=spec.host_io,
+            host_bytes_per_s=spec.host_bytes_per_s,
+            channel_slots=spec.channel_slots,
+            chip_speed=tuple(chip.speed for chip in spec.chips),
+            stream_bytes_per_s=spec.stream_bytes_per_s,
+            buffer_alignment_bytes=spec.reference.alignment_bytes,
+            stream_buffers=STREAM_BUFFERS,
+            activation_packing=ACTIVATION_PACKING,
+            host_total_bytes_per_s=spec.host_total_bytes_per_s,
+            stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
+            forwarding=spec.forwarding,
+        )
+
+    def connected(self) -> Machine:
+        """Devices, channels and routes."""
+        return ring_machine(self.spec)
+
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers of the package by section and key, for `mcmc targets show`."""
+        sections = {section: dict(keys) for section, keys in super().details().items()}
+        sections["derived"]["package_hop_latency_us"] = sum(self.spec.hop_latency_s) * 1e6
+        return sections
+
+    def without_chips(self, places: Sequence[int]) -> RingTarget:
+        """The same package with an override more, which switches these chips off.
+
+        Raises:
+            CompileError: MCM-T001 to MCM-T008, such as for a chip that is overridden already.
+        """
+        physical = self.spec.physical
+        on = [p for p in sorted(set(places)) if p in physical or p > max(physical)]
+        if not on:
+            return self
+        override = f"\n\n[[override]]\nchips = {on}\noff = true\n"
+        smaller = RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
+        return replace(smaller, cost_choice=self.cost_choice)
+
+    def batch_judge(
+        self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
+    ) -> BatchJudge:
+        """The judge of many partitions of one problem, without ONNX."""
+        from mcm_hardware.families.ring.batch.ring_judge import RingBatchJudge
+
+        return RingBatchJudge(self.spec, model, problem, groups, self.costs.played)

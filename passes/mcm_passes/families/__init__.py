@@ -1,0 +1,1 @@
+"""What only one family of machines needs, one room a family."""

@@ -1,0 +1,1 @@
+"""Placing models on rings: the fast model, its searches, bounds and checks."""

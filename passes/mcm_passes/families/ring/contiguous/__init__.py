@@ -1,0 +1,1 @@
+"""Cuts of topological orders: windows along an order, dynamic programming, the greedy one."""

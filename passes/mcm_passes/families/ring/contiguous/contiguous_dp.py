@@ -1,0 +1,250 @@
+"""The best contiguous partition of several topological orders, by bisection on the period."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, PartitionProblem
+from mcm_compiler.units import count_text
+from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
+from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
+from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
+from mcm_passes.families.ring.contiguous.tightest_unit import tightest_unit
+from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_passes.partitioning.topological_orders import Order, topological_orders
+
+SLACK = 1e-9
+"""Relative room for the rounding of running sums."""
+
+STREAM_SHARES = (0.0, 0.25, 1.0, 4.0)
+"""Bounds that are tried for what a chip may lack where weights can be streamed, as shares of its
+memory; all weights together are tried as well."""
+
+STREAM_UNITS = 5000
+"""Units up to which all sizes of streamed weights are tried, even if one has led to a partition."""
+
+STREAM_PARTS = (2, 4, 8)
+"""Weights of at most these parts of a chip's memory are streamed, one limit after the other."""
+
+STRICT_UNITS = 4000
+"""Units up to which cuts that are not adjacent are looked for under the strict rule."""
+
+STRICT_STEPS = 4_000_000
+"""Units and tensors that are looked at for them in all; a million takes about a second."""
+
+STRICT_TOLERANCE = 2e-3
+"""Relative width at which their bisection stops."""
+
+STRICT_GAP = 0.02
+"""Distance to the work's bound within which adjacent cuts are good enough."""
+
+
+@dataclass(frozen=True)
+class ContiguousDp:
+    """Bisection on the period; at each period, dynamic programming over cuts (our derivation).
+
+    A period is feasible if the order can be chained from windows that fit into it. Clones,
+    relays, links, host channels and memory are inside, so that what is found is valid. Exact up
+    to `tolerance` for chains; for other graphs the best of its orders.
+
+    Attributes:
+        orders: topological orders to cut, at least 1; see `topological_orders`.
+        tolerance: relative width at which the bisection stops.
+    """
+
+    name: ClassVar[str] = "dp"
+    summary: ClassVar[str] = "best contiguous cuts of several topological orders, by bisection"
+
+    orders: int = 7
+    tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.orders < 1:
+            raise ValueError(f"orders is {self.orders}, not at least 1")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance is {self.tolerance}, not between 0 and 1")
+
+    @property
+    def gives_start(self) -> bool:
+        """Whether its outcome is what others begin with; they ask for the defaults."""
+        return self == ContiguousDp()
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Cuts each order; nothing is random."""
+        del rng
+        search = _Search(problem, evaluate, budget, self.tolerance)
+        orders = topological_orders(problem, self.orders)
+        shares = _stream_shares(problem)
+        for most in _streamed_sizes(problem):
+            for order in orders:
+                for share in shares:
+                    windows = windows_along(
+                        problem, order.units, stream_share=share, stream_most=most
+                    )
+                    search.cut(order, windows)
+            if search.best is not None and problem.num_units > STREAM_UNITS:
+                break
+        if search.best is None:
+            # Activations are estimated from above along an order; the evaluation counts exactly.
+            for order in orders:
+                search.cut(order, windows_along(problem, order.units, count_live=False))
+        if problem.routing == "strict" and problem.limits.host_io == "any":
+            search.cut_apart(orders)
+        if search.best is not None:
+            return Outcome(search.best, search.evaluations)
+        rule = " under the strict rule" if problem.routing == "strict" else ""
+        pins = " and the pinned chips" if (problem.pinned_chip >= 0).any() else ""
+        return Outcome(
+            None,
+            search.evaluations,
+            f"no contiguous cuts of {count_text(len(orders), 'topological order')} fit the "
+            f"memory{pins}{rule}; " + tightest_unit(problem, orders),
+        )
+
+
+def dp_outcome(
+    problem: PartitionProblem, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
+) -> Outcome:
+    """What `dp` finds: from the budget's start where that is of this problem, else anew."""
+    if budget.start is not None and budget.start.problem is problem:
+        return budget.start.outcome
+    return ContiguousDp().solve(problem, evaluate, rng, budget)
+
+
+def _stream_shares(problem: PartitionProblem) -> tuple[float, ...]:
+    if not problem.streams:
+        return (0.0,)
+    everything = float(problem.weight_bytes.sum()) / max(problem.limits.sram_bytes)
+    return (*(share for share in STREAM_SHARES if share < everything), everything)
+
+
+def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
+    """Limits on the size of a streamed weight; None for no limit.
+
+    A chip that streams at all has two buffers for its largest weight, and it must not have a
+    weight that leaves no room for them.
+    """
+    if not problem.streams:
+        return [None]
+    sizes = weight_rooms(problem)
+    limits = [max(problem.limits.sram_bytes) // parts for parts in STREAM_PARTS]
+    largest = [int(sizes[sizes <= limit].max(initial=0)) for limit in limits]
+    return [None, *(size for size in dict.fromkeys(largest) if size)]
+
+
+class _Search:
+    """The best partition so far, over all orders."""
+
+    def __init__(
+        self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget, tolerance: float
+    ) -> None:
+        self._problem = problem
+        self._evaluate = evaluate
+        self._budget = budget
+        self._start_s = time.monotonic()
+        self._tolerance = tolerance
+        work = float(problem.compute_s.sum())
+        heaviest = float(problem.compute_s.max(initial=0.0))
+        speed = problem.chip_speed
+        self._least = max(work / float(speed.sum()), heaviest / float(speed.max()))
+        self.best: Ints | None = None
+        self.best_period = float("inf")
+        self.evaluations = 0
+
+    def cut(self, order: Order, windows: Windows) -> None:
+        """Bisects on the period along one order, below the best one known."""
+        ceiling = self.best_period * (1.0 - self._tolerance)
+        limits = self._problem.limits
+        shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
+
+        def most_s(period_s: float) -> float:
+            # Windows know nothing of each other. What all of them put on a channel that they share
+            # may take longer than each of them, and less if they are longer and fewer.
+            return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
+
+        high = self._try(order, windows, ceiling)
+        low = min(self._least, high) * (1.0 - SLACK)
+        while np.isfinite(high) and high - low > self._tolerance * high:
+            # Most optima lie near the lower end, so guesses lean towards it.
+            middle = low + 0.25 * (high - low)
+            found = self._try(order, windows, middle)
+            if found <= most_s(middle):
+                high = min(found, middle)
+            else:
+                low = middle
+
+    def cut_apart(self, orders: Sequence[Order]) -> None:
+        """Bisects along all orders with cuts that dependencies may pass chips by.
+
+        Under the strict rule, where adjacent cuts are far from what the work allows, or there are
+        none.
+        """
+        enough = max(self._least, self._budget.enough_s) * (1.0 + STRICT_GAP)
+        if self._problem.num_units > STRICT_UNITS or self.best_period <= enough:
+            return
+        steps = STRICT_STEPS
+        for order in orders:
+            windows = StrictWindows(self._problem, order.units)
+            low, found = self._least * (1.0 - SLACK), float("inf")
+            # The work's bound is tried first, then longer periods until one is long enough.
+            for period_s in (enough, *(enough * factor for factor in (1.5, 3.0, 12.0, 1e6))):
+                if period_s >= self.best_period or windows.steps >= steps or self._spent():
+                    break
+                found = self._try_apart(order, windows, period_s, steps)
+                if np.isfinite(found):
+                    break
+                low = period_s
+            while np.isfinite(found) and found - low > STRICT_TOLERANCE * found:
+                if windows.steps >= steps or self._spent():
+                    break
+                middle = 0.5 * (low + found)
+                shorter = self._try_apart(order, windows, middle, steps)
+                low, found = (low, shorter) if np.isfinite(shorter) else (middle, found)
+            steps -= windows.steps
+
+    def _try_apart(
+        self, order: Order, windows: StrictWindows, period_s: float, most_steps: int
+    ) -> float:
+        cuts = windows.cuts_within(period_s * (1.0 + SLACK), most_steps - windows.steps)
+        return self._offer(order, cuts) if cuts.size else float("inf")
+
+    def _try(self, order: Order, windows: Windows, period_s: float) -> float:
+        """The period of a partition within `period_s`, or infinity where there is none."""
+        if self._spent():
+            return float("inf")
+        cuts = chain_windows(windows, period_s * (1.0 + SLACK))
+        return self._offer(order, cuts) if cuts.size else float("inf")
+
+    def _offer(self, order: Order, cuts: Longs) -> float:
+        """Evaluates the partition of some cuts and keeps it if it is the best; its period."""
+        chip_of = chips_from_cuts(self._problem, order.units, cuts)
+        self.evaluations += 1
+        found = self._evaluate(chip_of)
+        fewer = (
+            self.best is not None
+            and found <= self.best_period
+            and len(cuts) - 2 < int(self.best.max())
+        )
+        if found < self.best_period or fewer:
+            self.best, self.best_period = chip_of, found
+            self._budget.monitor.best(chip_of, found)
+        return found
+
+    def _spent(self) -> bool:
+        """Whether the budget is spent; time counts from the first evaluation on."""
+        budget = self._budget
+        late = budget.seconds is not None and time.monotonic() - self._start_s >= budget.seconds
+        stopped = late or budget.monitor.cancelled
+        return self.evaluations >= budget.evaluations or (self.evaluations > 0 and stopped)

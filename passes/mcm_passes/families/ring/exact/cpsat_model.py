@@ -1,0 +1,215 @@
+"""Direct optimisation of the period with CP-SAT."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.exact.chip_constraints import (
+    ChipItems,
+    constrain_skips,
+    constrain_time,
+)
+from mcm_passes.families.ring.exact.chip_demands import ChipDemands
+from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
+from mcm_passes.families.ring.exact.order_literals import OrderLiterals
+from mcm_passes.families.ring.exact.triangle_constraints import constrain_triangles
+from mcm_passes.partitioning.rule_graph import RuleGraph
+
+TICKS = 1 << 24
+"""Ticks of the ceiling: times are rounded down to them, n units on a chip by n / TICKS at most."""
+
+Verdict = Literal["optimal", "feasible", "infeasible", "unknown"]
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """When CP-SAT stops.
+
+    Attributes:
+        effort_s: deterministic seconds.
+        seconds: wall time, or None for no limit.
+        workers: strategies that take turns; the result is the same on any number of cores.
+        seed: of the solver.
+        gap: relative gap that is good enough.
+    """
+
+    effort_s: float
+    seconds: float | None
+    workers: int
+    seed: int
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What CP-SAT found out.
+
+    Attributes:
+        verdict: `infeasible` says that no partition is within the ceiling.
+        chip_of: `[N]`, its best partition, or None.
+        bound_s: no partition within the ceiling is faster; the ceiling where none is.
+        effort_s: deterministic seconds that were spent.
+    """
+
+    verdict: Verdict
+    chip_of: Ints | None
+    bound_s: float
+    effort_s: float
+
+
+class CpSatModel:
+    """All partitions within a ceiling on the period, as a model of CP-SAT.
+
+    It asks for all that the fast model and the rules ask for, but rounds times down to ticks and
+    may leave out memory and a part of the triangle rule; so whatever it proves holds, and its
+    solutions are to be evaluated.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        demands: its demands.
+        windows: the chips of each node within the ceiling.
+        least_s: a lower bound that is known.
+        ceiling_s: periods beyond it are left out.
+        memory: whether to ask for memory.
+    """
+
+    def __init__(
+        self,
+        problem: PartitionProblem,
+        graph: RuleGraph,
+        demands: ChipDemands,
+        windows: ChipWindows,
+        least_s: float,
+        ceiling_s: float,
+        *,
+        memory: bool,
+    ) -> None:
+        self._problem = problem
+        self._graph = graph
+        self._least_s = least_s
+        self._ceiling_s = ceiling_s
+        self._ticks_per_s = TICKS / ceiling_s
+        self._order = OrderLiterals(graph, demands, windows)
+        model = self._order.model
+        least = int(np.floor(least_s * self._ticks_per_s * (1.0 - 1e-9)))
+        self._period = model.new_int_var(min(least, TICKS), TICKS, "period")
+        items = ChipItems(self._order, demands)
+        constrain_time(self._order, items, problem, demands, self._period, self._ticks_per_s, least)
+        if memory:
+            MemoryConstraints(
+                self._order, items, problem, demands, self._period, self._ticks_per_s
+            ).add()
+        if problem.routing == "strict":
+            constrain_triangles(self._order, graph)
+        self._compresses = (
+            len(set(problem.limits.sram_bytes)) == 1
+            and len(set(problem.chip_speed.tolist())) == 1
+            and problem.limits.host_io == "any"
+            and not (problem.pinned_chip >= 0).any()
+        )
+        if not self._compresses:
+            # Where chips are alike, an empty one can be left out of any solution.
+            constrain_skips(self._order, graph.num_nodes)
+        model.minimize(self._period)
+
+    def hint(self, chip_of: Ints) -> None:
+        """Starts the search at a partition, as far as the windows allow it."""
+        for v, chip in enumerate(chip_of[self._graph.units].tolist()):
+            for c in range(self._order.low[v] + 1, self._order.high[v] + 1):
+                literal = self._order.since(v, c)
+                if isinstance(literal, cp_model.IntVar):
+                    self._order.model.add_hint(literal, chip >= c)
+
+    def search(
+        self,
+        limits: SearchLimits,
+        on_solution: Callable[[Ints], object],
+        cancelled: Callable[[], bool],
+    ) -> SearchResult:
+        """Searches until the gap is closed or a limit is hit.
+
+        Args:
+            limits: when to stop.
+            on_solution: called with each better partition.
+            cancelled: asked from time to time; True stops the search.
+        """
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = limits.workers
+        parameters.interleave_search = limits.workers > 1
+        parameters.random_seed = limits.seed
+        parameters.max_deterministic_time = limits.effort_s
+        parameters.relative_gap_limit = limits.gap
+        parameters.linearization_level = 2
+        if limits.seconds is not None:
+            parameters.max_time_in_seconds = limits.seconds
+        watcher = _Watcher(solver, cancelled)
+        with watcher:
+            status = solver.solve(self._order.model, _OnSolution(self._placement, on_solution))
+        effort_s = float(solver.response_proto.deterministic_time)
+        if status == cp_model.INFEASIBLE:
+            return SearchResult("infeasible", None, self._ceiling_s, effort_s)
+        bound_s = max(solver.best_objective_bound / self._ticks_per_s, self._least_s)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return SearchResult("unknown", None, bound_s, effort_s)
+        verdict = "optimal" if status == cp_model.OPTIMAL else "feasible"
+        return SearchResult(verdict, self._placement(solver.boolean_value), bound_s, effort_s)
+
+    def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> Ints:
+        """`[N]`, the partition that the literals say."""
+        chip_of = np.zeros(self._problem.num_units, np.int32)
+        for v, unit in enumerate(self._graph.units.tolist()):
+            chip = self._order.low[v]
+            while chip < self._order.high[v] and holds(self._order.since(v, chip + 1)):
+                chip += 1
+            chip_of[unit] = chip
+        if self._compresses:
+            used = np.unique(chip_of[self._graph.units])
+            chip_of[self._graph.units] = np.searchsorted(used, chip_of[self._graph.units])
+        return chip_of
+
+
+class _OnSolution(cp_model.CpSolverSolutionCallback):
+    def __init__(
+        self,
+        placement: Callable[[Callable[[cp_model.LiteralT], bool]], Ints],
+        on_solution: Callable[[Ints], object],
+    ) -> None:
+        super().__init__()
+        self._placement = placement
+        self._tell = on_solution
+
+    def on_solution_callback(self) -> None:
+        self._tell(self._placement(self.boolean_value))
+
+
+class _Watcher:
+    """Stops a solver from another thread once its caller has cancelled."""
+
+    def __init__(self, solver: cp_model.CpSolver, cancelled: Callable[[], bool]) -> None:
+        self._solver = solver
+        self._cancelled = cancelled
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.1):
+            if self._cancelled():
+                self._solver.stop_search()
+                return

@@ -1,0 +1,124 @@
+"""The flow bound: no partition is faster than the period at which windows or links give out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_compiler.units import bytes_text, seconds_text
+from mcm_passes.families.ring.exact.chip_demands import ChipDemands
+from mcm_passes.families.ring.exact.chip_windows import chip_windows
+from mcm_passes.families.ring.exact.link_cuts import fewest_crossing_bytes
+from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.partitioning.work_around import WorkAround
+
+OF_WINDOWS, OF_LINKS = "windows", "link_cuts"
+"""Names of the proofs."""
+
+STEPS = 40
+"""Halvings of the bisection: to 1e-12 of the first interval."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why no partition is within a period.
+
+    Attributes:
+        node: the node without a chip, or -1.
+        link: the link that must carry too much, or -1.
+        crossing_bytes: what it must carry.
+    """
+
+    node: int
+    link: int = -1
+    crossing_bytes: int = 0
+
+
+def obstacle(
+    problem: PartitionProblem,
+    graph: RuleGraph,
+    around: WorkAround,
+    period_s: float,
+    demands: ChipDemands | None,
+) -> Obstacle | None:
+    """What shows that no partition is within `period_s`; None where nothing does.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        around: its `work_around`.
+        period_s: the period.
+        demands: its demands, or None to leave the links out.
+    """
+    windows = chip_windows(problem, graph, around, period_s)
+    if windows.empty:
+        return Obstacle(int(np.argmax(windows.low - windows.high)))
+    if demands is None:
+        return None
+    most = period_s * problem.limits.link_bytes_per_s
+    if int(demands.tensor_bytes.sum()) <= most:
+        return None
+    for link in range(problem.num_chips - 1):
+        crossing = fewest_crossing_bytes(graph, demands, windows, link)
+        if crossing > most * (1.0 + 1e-9):
+            return Obstacle(-1, link, crossing)
+    return None
+
+
+def flow_bound(
+    problem: PartitionProblem,
+    graph: RuleGraph,
+    around: WorkAround,
+    demands: ChipDemands | None,
+    least_s: float,
+    most_s: float,
+) -> LowerBound:
+    """The largest period between `least_s` and `most_s` that an obstacle rules out.
+
+    Larger periods only widen windows and links, so bisection finds the threshold; links are
+    looked at only where windows alone leave it.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        around: its `work_around`.
+        demands: its demands, or None to leave the links out.
+        least_s: a bound that is known already.
+        most_s: the period of a known partition.
+
+    Returns:
+        0 seconds where nothing beyond `least_s` is proven.
+    """
+    known, proven = least_s, LowerBound(0.0, "no obstacle")
+    for of_links in (None, demands) if demands is not None else (None,):
+        low, high = known, most_s
+        why = obstacle(problem, graph, around, low, of_links)
+        if why is None:
+            continue
+        for _ in range(STEPS):
+            if high - low <= 1e-9 * high:
+                break
+            middle = 0.5 * (low + high)
+            in_the_way = obstacle(problem, graph, around, middle, of_links)
+            if in_the_way is None:
+                high = middle
+            else:
+                low, why = middle, in_the_way
+        known, proven = low, _bound(problem, graph, low, why)
+    return proven
+
+
+def _bound(
+    problem: PartitionProblem, graph: RuleGraph, seconds: float, why: Obstacle
+) -> LowerBound:
+    within = f"within {seconds_text(seconds)}"
+    if why.node < 0:
+        crossing = bytes_text(why.crossing_bytes)
+        text = f"{within} at least {crossing} must cross the link after chip {why.link}"
+        return LowerBound(seconds, text, OF_LINKS)
+    unit = quote(problem.names[graph.units[why.node]])
+    text = f"{within} no chip is left for unit {unit} between the work before and after it"
+    return LowerBound(seconds, text, OF_WINDOWS)

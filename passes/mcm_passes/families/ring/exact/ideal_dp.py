@@ -1,0 +1,142 @@
+"""The best chain of order ideals: an exact optimum where a graph has few of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_passes.families.ring.exact.chip_demands import chip_demands
+from mcm_passes.families.ring.exact.ideal_chain import Covers, Package, Triangles, best_chain
+from mcm_passes.families.ring.exact.ideal_windows import PackingRatio, TriangleReading, cuts_of
+from mcm_passes.partitioning.order_ideals import OrderIdeals, order_ideals
+from mcm_passes.partitioning.rooms import sram_blocks
+from mcm_passes.partitioning.rule_graph import closure, rule_graph
+
+
+@dataclass(frozen=True, eq=False)
+class IdealOptimum:
+    """The best partition under one reading of the rules, among those below a ceiling.
+
+    Attributes:
+        chip_of: `[N]`, or None where no partition is below the ceiling.
+        period_s: its period, or the ceiling.
+        ideals: ideals of the graph.
+        windows: windows that were weighed.
+    """
+
+    chip_of: Ints | None
+    period_s: float
+    ideals: int
+    windows: int
+
+
+class IdealLattice:
+    """A problem prepared for dynamic programming over its ideals."""
+
+    def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
+        self._problem = problem
+        self._graph = rule_graph(problem)
+        self._ideals = ideals
+        self._demands = chip_demands(problem, self._graph)
+        self._cuts = cuts_of(ideals, self._demands)
+        self._covers = Covers(ideals.cover_ptr, ideals.covers, ideals.cover_node)
+        self._closure = closure(self._graph)
+        self._pinned = self._pinned_sets()
+        self._chips = self._package()
+
+    @classmethod
+    def of(cls, problem: PartitionProblem, most_ideals: int) -> IdealLattice | None:
+        """None where the graph has more ideals, or no unit to place."""
+        graph = rule_graph(problem)
+        ideals = order_ideals(graph, most_ideals) if graph.num_nodes else None
+        return None if ideals is None else cls(problem, ideals)
+
+    def of_problem(self, problem: PartitionProblem) -> IdealLattice:
+        """The lattice of a problem with the same units and dependencies, and other memory."""
+        return IdealLattice(problem, self._ideals)
+
+    @property
+    def most_windows(self) -> int:
+        """No more pairs of ideals can be a window."""
+        return self._ideals.count * (self._ideals.count - 1) // 2
+
+    def optimum(
+        self, reading: TriangleReading, ceiling_s: float, most_windows: int
+    ) -> IdealOptimum | None:
+        """The smallest period below `ceiling_s`, with the fewest chips among equals.
+
+        Every constraint but the triangle rule is local to one window between two ideals, so the
+        smallest largest cost over chains of at most C windows is the exact optimum under the fast
+        model and the given reading of that rule.
+
+        Args:
+            reading: how windows judge long dependencies.
+            ceiling_s: partitions from this period on are not looked for; may be infinite.
+            most_windows: give up beyond so many.
+
+        Returns:
+            None where there are more windows.
+        """
+        problem = self._problem
+        best, came_from, windows = best_chain(
+            self._demands,
+            self._cuts,
+            self._covers,
+            self._pinned,
+            self._chips,
+            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            ceiling_s,
+            most_windows,
+        )
+        if windows > most_windows:
+            return None
+        count = self._ideals.count
+        last = best[count - 1]
+        chips = int(last.argmin())
+        if not last[chips] < ceiling_s:
+            return IdealOptimum(None, ceiling_s, count, windows)
+        chip_of = np.zeros(problem.num_units, np.int32)
+        members = self._ideals.members
+        at = count - 1
+        for chip in range(chips - 1, -1, -1):
+            before = int(came_from[at, chip + 1])
+            inside = members[at] & ~members[before]
+            nodes = np.flatnonzero(
+                np.unpackbits(inside.astype("<u8").view(np.uint8), bitorder="little")
+            )
+            chip_of[self._graph.units[nodes]] = chip
+            at = before
+        return IdealOptimum(chip_of, float(last[chips]), count, windows)
+
+    def _pinned_sets(self) -> Longs:
+        """`[I, C + 1]`, how many nodes of each ideal are pinned to each chip, and to any."""
+        pinned = self._demands.pinned
+        chips = self._problem.num_chips
+        held = np.zeros((self._ideals.count, chips + 1), np.int64)
+        for v in np.flatnonzero(pinned >= 0).tolist():
+            inside = (self._ideals.members[:, v >> 6] >> np.uint64(v & 63) & np.uint64(1)) > 0
+            held[inside, chips] += 1
+            if pinned[v] < chips:
+                held[inside, pinned[v]] += 1
+        return held
+
+    def _package(self) -> Package:
+        limits = self._problem.limits
+        packing = Fraction(limits.activation_packing)
+        speed, sram_room = self._problem.chip_speed, sram_blocks(self._problem)
+        pinned = bool((self._demands.pinned >= 0).any())
+        return Package(
+            speed,
+            sram_room,
+            np.inf if self._problem.streams else float(sram_room.max()),
+            limits.link_bytes_per_s,
+            limits.host_bytes_per_s,
+            limits.stream_bytes_per_s,
+            PackingRatio(packing.numerator, packing.denominator),
+            limits.buffer_alignment_bytes,
+            limits.stream_buffers,
+            not pinned and np.unique(speed).size == np.unique(sram_room).size == 1,
+        )

@@ -1,0 +1,184 @@
+"""The exact strategy for graphs that are nearly a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import (
+    Budget,
+    Evaluate,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+)
+from mcm_compiler.units import count_text
+from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
+from mcm_passes.families.ring.exact.ideal_chain import SLACK
+from mcm_passes.families.ring.exact.ideal_dp import IdealLattice, IdealOptimum
+from mcm_passes.families.ring.exact.ideal_windows import TriangleReading
+from mcm_passes.families.ring.exact.incumbent import Incumbent
+from mcm_passes.partitioning.bounds import lower_bound
+
+PROOF = "ideals"
+
+FIRST_STEP = 0.01
+"""Of the periods that are tried, by how much the first is above the bound."""
+
+GROWTH = 3.0
+"""By how much each is further above it than the one before."""
+
+LAST_STEP = 100.0
+"""Beyond that many times the bound no period is tried but that of the partition that is known."""
+
+
+@dataclass(frozen=True)
+class Ideals:
+    """Dynamic programming over order ideals (Tarnawski et al. 2020, section 5.1).
+
+    Exact under the relay rule, memory and all. Under the strict rule it finds the best partition
+    whose dependencies span at most one chip, and proves a bound for all others; mostly the two
+    meet. Likewise, what several chips read or stream through one channel that they share counts
+    once in the bound, as no window knows of the others. Starts from `dp`.
+
+    Attributes:
+        ideals: most order ideals; where a graph has more, the answer is that of `dp`.
+        windows: most windows between two of them; one takes about a microsecond.
+    """
+
+    name: ClassVar[str] = "ideals"
+    summary: ClassVar[str] = "exact dynamic programming over order ideals; for chain-like graphs"
+
+    ideals: int = 20_000
+    windows: int = 4_000_000
+
+    def __post_init__(self) -> None:
+        for name, value in (("ideals", self.ideals), ("windows", self.windows)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}, not at least 1")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Nothing is random."""
+        known = Incumbent(evaluate, budget)
+        reason = start_from_dp(known, problem, evaluate, rng, budget)
+        known.prove(lower_bound(problem))
+        text = search_ideals(known, problem, self.ideals, self.windows)
+        return known.outcome(text or reason)
+
+
+def start_from_dp(
+    known: Incumbent,
+    problem: PartitionProblem,
+    evaluate: Evaluate,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> str:
+    """Offers what `dp` finds; the reason where it finds nothing."""
+    outcome = dp_outcome(problem, evaluate, rng, budget)
+    known.evaluations += outcome.evaluations
+    if outcome.chip_of is not None:
+        known.offer(outcome.chip_of)
+    return outcome.reason
+
+
+def search_ideals(
+    known: Incumbent, problem: PartitionProblem, most_ideals: int, most_windows: int
+) -> str:
+    """Improves a partition and a bound by dynamic programming over ideals.
+
+    Unless all windows can be looked at, periods are tried from the bound upwards: the closer to it,
+    the fewer ideals can be where one chip hands over to the next. Each that no partition is below
+    is a bound, and the first that one is below has the optimum.
+
+    Args:
+        known: what there is, and what comes.
+        problem: what is to be placed. Bounds hold for what every memory plan needs at least, and
+            partitions are kept where they fit as `problem` counts memory.
+        most_ideals: where a graph has more, nothing is tried.
+        most_windows: most windows between two of them, over all periods.
+
+    Returns:
+        Why there is no partition, or that this stays unproven; empty where the search says
+        nothing of that.
+    """
+    lattice = IdealLattice.of(problem.at_need(), most_ideals)
+    if lattice is None or known.must_stop():
+        return ""
+    strict = problem.routing == "strict"
+    fits = True
+    if strict:
+        found = _climb(known, lattice, "adjacent", most_windows)
+        if found is not None and found.chip_of is not None:
+            fits = known.offer(found.chip_of)
+    found = _climb(known, lattice, "between" if strict else "none", most_windows)
+    if found is not None and found.chip_of is not None:
+        fits &= known.offer(found.chip_of) or strict
+    if not fits and problem.memory == "estimate":
+        # Whether a plan is tight to the last byte is for the planner to say; one with some room
+        # is looked for as well.
+        roomy = lattice.of_problem(problem)
+        better = _climb(known, roomy, "adjacent" if strict else "none", most_windows)
+        if better is not None and better.chip_of is not None:
+            known.offer(better.chip_of)
+        if better is not None and not strict:
+            known.settle(min(better.period_s, known.period_s))
+    if found is None:
+        return ""
+    if found.chip_of is None and np.isinf(found.period_s):
+        known.exhausted = True
+        return (
+            f"none exists: each of the {count_text(found.windows, 'window')} between "
+            f"{count_text(found.ideals, 'order ideal')} of the graph was tried, and no chain of "
+            "them fits memory and rules"
+        )
+    optimal = found.period_s * (1.0 + SLACK) >= known.period_s
+    chains = f"chains of {count_text(found.ideals, 'order ideal')}"
+    argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
+    if strict:
+        argument += ", with detours beside dependencies left out"
+    known.prove(LowerBound(min(found.period_s, known.period_s), argument, PROOF))
+    if known.chip_of is None:
+        return "none is known, and it is unproven that none exists"
+    return ""
+
+
+def _climb(
+    known: Incumbent, lattice: IdealLattice, reading: TriangleReading, most_windows: int
+) -> IdealOptimum | None:
+    """The optimum under a reading of the rules, or the largest period that none is below.
+
+    Returns:
+        None where not even the first period could be tried.
+    """
+    reached: IdealOptimum | None = None
+    few = lattice.most_windows <= most_windows
+    start_s = np.inf if few else known.bound.seconds
+    for period_s in _periods(start_s, known.period_s):
+        found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
+        if found is None:
+            break
+        most_windows -= found.windows
+        if found.chip_of is not None:
+            return found
+        reached = replace(found, period_s=period_s)
+        if known.must_stop():
+            break
+    return reached
+
+
+def _periods(bound_s: float, known_s: float) -> Iterator[float]:
+    """From just above a bound, where that is finite, to a period that is known or infinite."""
+    above = FIRST_STEP
+    while 0.0 < bound_s < np.inf and bound_s * (1.0 + above) < known_s and above < LAST_STEP:
+        yield bound_s * (1.0 + above)
+        above *= GROWTH
+    yield known_s

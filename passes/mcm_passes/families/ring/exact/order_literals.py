@@ -1,0 +1,175 @@
+"""The order encoding: Booleans that say "unit v is on chip c or later".
+
+With them a tensor crosses the link after chip c if its last reader is on c + 1 or later and its
+producer is not, which is a difference of two Booleans, and windows are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ortools.sat.python import cp_model
+
+from mcm_compiler.ring_routes import COLLECTED
+from mcm_passes.families.ring.exact.chip_demands import ChipDemands
+from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_passes.partitioning.rule_graph import RuleGraph
+
+Literal = cp_model.LiteralT
+"""A Boolean variable, its negation, or a constant `bool`."""
+
+
+def negated(literal: Literal) -> Literal:
+    """The opposite of a literal."""
+    return (not literal) if isinstance(literal, bool) else ~literal
+
+
+class WeightedSum:
+    """A linear sum over literals, while it is collected.
+
+    Attributes:
+        constant: the part that is known.
+    """
+
+    def __init__(self, constant: int = 0) -> None:
+        self.constant = constant
+        self._terms: list[tuple[Literal, int]] = []
+
+    def add(self, literal: Literal, weight: int) -> None:
+        """Adds `weight` where the literal holds."""
+        if isinstance(literal, bool):
+            self.constant += weight * literal
+        elif weight:
+            self._terms.append((literal, weight))
+
+    def add_sum(self, other: WeightedSum, factor: int) -> None:
+        """Adds `factor` times another sum."""
+        self.constant += factor * other.constant
+        self._terms += [(literal, factor * weight) for literal, weight in other._terms]
+
+    @property
+    def most(self) -> int:
+        """An upper limit of the sum."""
+        return self.constant + sum(weight for _, weight in self._terms if weight > 0)
+
+    def expression(self) -> cp_model.LinearExpr:
+        """The sum for the solver."""
+        literals = [literal for literal, _ in self._terms]
+        weights = [weight for _, weight in self._terms]
+        total = cp_model.LinearExpr.weighted_sum(literals, weights)
+        return total + self.constant
+
+
+class OrderLiterals:
+    """A CP-SAT model with the chips of all nodes, closed under the edges.
+
+    Without demands there are no tensors to speak of.
+
+    Attributes:
+        model: the solver's model, to which more is added.
+        num_chips: chips of the package.
+    """
+
+    def __init__(self, graph: RuleGraph, demands: ChipDemands | None, windows: ChipWindows) -> None:
+        self.model = cp_model.CpModel()
+        self.num_chips = graph.num_chips
+        self.low = windows.low.tolist()
+        self.high = windows.high.tolist()
+        self.sinks = [
+            v for v in range(graph.num_nodes) if graph.next_ptr[v] == graph.next_ptr[v + 1]
+        ]
+        self._from: list[list[Literal]] = []
+        for v in range(graph.num_nodes):
+            chips = range(self.low[v] + 1, self.high[v] + 1)
+            literals: list[Literal] = [self.model.new_bool_var(f"{v}>={c}") for c in chips]
+            self._from.append(literals)
+            for earlier, later in pairwise(literals):
+                self.model.add_implication(later, earlier)
+        for v in range(graph.num_nodes):
+            for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]].tolist():
+                for c in range(max(self.low[u], self.low[v]) + 1, self.high[u] + 1):
+                    self.clause(negated(self.since(u, c)), self.since(v, c))
+        self._last_read: dict[tuple[int, int], Literal] = {}
+        self._used: dict[int, Literal] = {}
+        self._producer: list[int] = []
+        self._collected: list[bool] = []
+        self._readers: list[list[int]] = []
+        if demands is not None:
+            self._producer = demands.producer.tolist()
+            self._collected = (demands.kind & COLLECTED > 0).tolist()
+            self._readers = [self._last_readers(demands, t) for t in range(len(self._producer))]
+
+    def clause(self, *literals: Literal) -> None:
+        """At least one of the literals holds."""
+        if True not in [x for x in literals if isinstance(x, bool)]:
+            self.model.add_bool_or([x for x in literals if not isinstance(x, bool)])
+
+    def since(self, node: int, chip: int) -> Literal:
+        """Whether the node is on `chip` or later."""
+        if chip <= self.low[node]:
+            return True
+        if chip > self.high[node]:
+            return False
+        return self._from[node][chip - self.low[node] - 1]
+
+    def not_on(self, node: int, chip: int) -> tuple[Literal, Literal]:
+        """Two literals, of which one holds where the node is not on `chip`."""
+        return negated(self.since(node, chip)), self.since(node, chip + 1)
+
+    def may_be_on(self, node: int, chip: int) -> bool:
+        """Whether the window holds the chip."""
+        return self.low[node] <= chip <= self.high[node]
+
+    def used(self, chip: int) -> Literal:
+        """Whether some node is on `chip` or later."""
+        if chip not in self._used:
+            self._used[chip] = self._any([self.since(v, chip) for v in self.sinks], f"used {chip}")
+        return self._used[chip]
+
+    def needed(self, tensor: int, chip: int) -> Literal:
+        """Whether the tensor must get to `chip` or further."""
+        key = (tensor, chip)
+        if key not in self._last_read:
+            wanted = [self.since(v, chip) for v in self._readers[tensor]]
+            if self._collected[tensor]:
+                wanted.append(self.used(chip))
+            self._last_read[key] = self._any(wanted, f"needed {tensor} {chip}")
+        return self._last_read[key]
+
+    def made_since(self, tensor: int, chip: int) -> Literal:
+        """Whether the tensor is made on `chip` or later; what the host sends starts at chip 0."""
+        producer = self._producer[tensor]
+        return chip <= 0 if producer < 0 else self.since(producer, chip)
+
+    def may_cross(self, tensor: int, link: int) -> bool:
+        """Whether the tensor may have to cross the link after chip `link`."""
+        return self.needed(tensor, link + 1) is not False and (
+            self.made_since(tensor, link + 1) is not True
+        )
+
+    def at_least(self, name: str, *clauses: Sequence[Literal]) -> Literal:
+        """A literal that holds wherever none of some clause's literals does."""
+        literal: Literal = self.model.new_bool_var(name)
+        for clause in clauses:
+            self.clause(literal, *clause)
+        return literal
+
+    def _any(self, literals: list[Literal], name: str) -> Literal:
+        """A literal that holds where one of `literals` does, and only there."""
+        free = [x for x in literals if not isinstance(x, bool)]
+        if len(free) < len(literals) and True in [x for x in literals if isinstance(x, bool)]:
+            return True
+        if len(free) < 2:
+            return free[0] if free else False
+        literal: Literal = self.model.new_bool_var(name)
+        for x in free:
+            self.model.add_implication(x, literal)
+        self.clause(negated(literal), *free)
+        return literal
+
+    def _last_readers(self, d: ChipDemands, tensor: int) -> list[int]:
+        """The readers that can be the last: a reader before the window of another can not."""
+        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        latest = max((self.low[v] for v in readers), default=0)
+        return [v for v in readers if self.high[v] > latest or self.low[v] == latest]

@@ -1,0 +1,244 @@
+"""The packing bound: chips are bins, along the graph, with memory and shared weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
+from mcm_compiler.units import count_text, seconds_text
+from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_passes.families.ring.exact.packed_windows import (
+    SLACK,
+    Side,
+    light_work,
+    lowest_by_memory,
+    lowest_by_work,
+)
+from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
+from mcm_passes.partitioning.rooms import sram_blocks, weight_blocks
+from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
+
+PROOF = "packed_windows"
+
+MOST_NODES = 6_000
+"""Nodes up to which the bound is looked for; at 3,000 it takes two seconds."""
+
+MOST_HEAVY = 500
+"""Nodes that are poured in piece by piece; all others are sand."""
+
+LEAST_SHARE = 0.02
+"""Share of the average chip's work from which on a node is heavy."""
+
+PIVOTS = 4
+"""Nodes between which chips are filled anew."""
+
+SIZES = 4
+"""Sizes of pieces that are counted."""
+
+ROUNDS = 12
+"""Passes over all arguments at most; each may sharpen the next."""
+
+GRAIN = 1e-5
+"""Relative width at which the bisection stops."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """One way to count work: as it is, or with the gaps of runs."""
+
+    seconds: Floats
+    light_from_start: Floats
+    light_from_end: Floats
+    sizes: Floats
+    runs: WeightRuns | None
+
+
+class PackedWindows:
+    """A problem prepared for windows at many periods.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+    """
+
+    def __init__(self, problem: PartitionProblem, graph: RuleGraph) -> None:
+        n = graph.num_nodes
+        ancestors, descendants = closure(graph)
+        own_s = np.array(problem.compute_s[graph.units], np.float64)
+        least_s = LEAST_SHARE * float(own_s.sum()) / problem.num_chips
+        by_work = np.argsort(-own_s, kind="stable")[:MOST_HEAVY]
+        heavy = np.sort(by_work[own_s[by_work] >= least_s]).astype(np.int32)
+        pivots = _pivots(ancestors, descendants, own_s, heavy)
+        along = np.arange(n, dtype=np.int32)
+        self._graph = graph
+        self._speed = problem.chip_speed
+        self._start = Side(
+            along, graph.before_ptr, graph.before_nodes, ancestors, descendants, pivots, heavy
+        )
+        self._end = Side(
+            along[::-1].copy(),
+            graph.next_ptr,
+            graph.next_nodes,
+            descendants,
+            ancestors,
+            pivots[::-1].copy(),
+            heavy,
+        )
+        self._works = [self._work(own_s, None)]
+        runs = weight_runs(problem, graph, ancestors, descendants)
+        if runs.users:
+            self._works.append(self._work(runs.work_s, runs))
+        self._sram: Longs | None = None
+        if not problem.streams:
+            self._sram = sram_blocks(problem)
+        self._weight_ptr, self._weights = _weights_of(problem, graph)
+        self._weight_room = weight_blocks(problem)
+
+    def _work(self, seconds: Floats, runs: WeightRuns | None) -> _Work:
+        return _Work(
+            seconds,
+            light_work(self._start, seconds),
+            light_work(self._end, seconds),
+            _common_sizes(seconds[self._start.heavy]),
+            runs,
+        )
+
+    def at(self, period_s: float) -> ChipWindows:
+        """The chips that each node can be on in any valid partition within `period_s`.
+
+        Lower periods only narrow them. Arguments take turns until none narrows any window: work
+        and memory, from either end of the ring (see `lowest_by_work` and `lowest_by_memory`).
+        """
+        windows = ChipWindows(self._graph.low, self._graph.high)
+        for _ in range(ROUNDS):
+            before = windows
+            for work in self._works:
+                windows = self._by_work(windows, work, period_s)
+                if windows.empty:
+                    return windows
+            if self._sram is not None:
+                windows = self._by_memory(windows, self._sram)
+            if windows.empty or (
+                np.array_equal(windows.low, before.low)
+                and np.array_equal(windows.high, before.high)
+            ):
+                break
+        return windows
+
+    def _by_work(self, windows: ChipWindows, work: _Work, period_s: float) -> ChipWindows:
+        last = self._speed.size - 1
+        capacity = self._speed * (period_s * (1.0 + SLACK))
+        if work.runs is not None:
+            capacity = capacity + work.runs.excess_s(windows, self._speed.size, self._sram)
+        low, load = lowest_by_work(
+            self._start, windows.low, work.seconds, work.light_from_start, capacity, work.sizes
+        )
+        turned = (last - windows.high).astype(np.int32)
+        from_end, load_from_end = lowest_by_work(
+            self._end, turned, work.seconds, work.light_from_end, capacity[::-1].copy(), work.sizes
+        )
+        high = (last - from_end).astype(np.int32)
+        # A node with one chip left has there what both ends say of it.
+        both = load + load_from_end - work.seconds
+        full = (low == high) & (both > capacity[np.clip(low, 0, last)] * (1.0 + SLACK))
+        return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
+
+    def _by_memory(self, windows: ChipWindows, sram: Longs) -> ChipWindows:
+        last = self._speed.size - 1
+        items = (self._weight_ptr, self._weights, self._weight_room)
+        low = lowest_by_memory(self._start, windows.low, *items, sram)
+        turned = (last - windows.high).astype(np.int32)
+        from_end = lowest_by_memory(self._end, turned, *items, sram[::-1].copy())
+        return ChipWindows(low, (last - from_end).astype(np.int32))
+
+
+def packing_bound(
+    problem: PartitionProblem, graph: RuleGraph, least_s: float, most_s: float
+) -> LowerBound:
+    """The longest period between `least_s` and `most_s` at which some node has no chip left.
+
+    Args:
+        problem: the problem.
+        graph: its rule graph.
+        least_s: a bound that is known already.
+        most_s: the period of a known partition.
+
+    Returns:
+        0 seconds where nothing beyond `least_s` is proven.
+    """
+    nothing = LowerBound(0.0, "units and weights pack")
+    if not 0 < graph.num_nodes <= MOST_NODES or not 0.0 < least_s < most_s < np.inf:
+        return nothing
+    packed = PackedWindows(problem, graph)
+    low, high = least_s * (1.0 + GRAIN), most_s
+    windows = packed.at(low)
+    if not windows.empty:
+        return nothing
+    while high - low > GRAIN * high:
+        # Optima tend to lie near what is known.
+        middle = low + 0.6 * (high - low)
+        found = packed.at(middle)
+        if found.empty:
+            low, windows = middle, found
+        else:
+            high = middle
+    node = int(np.argmax(windows.low - windows.high))
+    return LowerBound(
+        low,
+        f"within {seconds_text(low)} no chip is left for unit "
+        f"{quote(problem.names[graph.units[node]])}, with weights that share memory and "
+        f"{count_text(graph.num_nodes, 'unit')} that are not divided",
+        PROOF,
+    )
+
+
+def _pivots(ancestors: Words, descendants: Words, own_s: Floats, heavy: Ints) -> Ints:
+    """Nodes that most heavy work comes before or after, apart from each other by work before."""
+    if not heavy.size or not own_s.any():
+        return np.empty(0, np.int32)
+    n = own_s.size
+    above, below = np.zeros(n), np.zeros(n)
+    for u in heavy.tolist():
+        word, bit = u >> 6, np.uint64(u & 63)
+        above += own_s[u] * (ancestors[:, word] >> bit & np.uint64(1))
+        below += own_s[u] * (descendants[:, word] >> bit & np.uint64(1))
+    total = float(own_s[heavy].sum())
+    covered = above + below
+    chosen: list[int] = []
+    for v in np.argsort(-np.minimum(covered, 0.999 * total), kind="stable").tolist():
+        # Of two with the same work before them the first tells as much.
+        share = above[v] / total
+        if not 0.02 < share < 0.98 or covered[v] < 0.9 * total:
+            continue
+        if all(abs(share - above[u] / total) > 0.05 for u in chosen):
+            chosen.append(v)
+        if len(chosen) == PIVOTS:
+            break
+    return np.sort(np.array(chosen, np.int32))
+
+
+def _common_sizes(work_s: Floats) -> Floats:
+    """Sizes that hold most work, rounded down to the least of those that are almost the same."""
+    if not work_s.size:
+        return np.empty(0)
+    ordered = np.sort(work_s)
+    starts = np.flatnonzero(np.diff(ordered, prepend=0.0) > 1e-3 * ordered)
+    sums = np.add.reduceat(ordered, starts)
+    best = np.argsort(-sums, kind="stable")[:SIZES]
+    return np.sort(ordered[starts[best]])
+
+
+def _weights_of(problem: PartitionProblem, graph: RuleGraph) -> tuple[Longs, Ints]:
+    """CSR of the weights of each node."""
+    weight = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
+    node_of = np.full(problem.num_units, -1, np.int64)
+    node_of[graph.units] = np.arange(graph.num_nodes)
+    node = node_of[problem.weight_users]
+    weight, node = weight[node >= 0], node[node >= 0]
+    by_node = np.argsort(node, kind="stable")
+    ptr = np.zeros(graph.num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(node, minlength=graph.num_nodes), out=ptr[1:])
+    return ptr, weight[by_node].astype(np.int32)

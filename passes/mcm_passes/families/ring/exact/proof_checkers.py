@@ -1,0 +1,93 @@
+"""The checks of `certificates.py` as components that `mcmc check` finds by the kind of proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcm_compiler.partition import PartitionProblem
+from mcm_passes.families.ring.exact import certificates
+from mcm_passes.families.ring.exact.ideal_check import IdealCheck
+from mcm_passes.families.ring.exact.packed_check import MOST_UNITS as MOST_PACKED_UNITS
+from mcm_passes.partitioning.proof_checkers import (
+    CHAIN,
+    COPIED_WEIGHTS,
+    HEAVIEST_UNIT,
+    HOST_TRANSFERS,
+    INDIVISIBLE_WORK,
+    LARGE_TENSORS,
+    OUTPUTS_PASSED_ON,
+    STREAMED_WEIGHTS,
+    TOTAL_WORK,
+    Argument,
+)
+
+SOLVERS_WORD = "it is taken from the solver's word, which comes without a proof to follow"
+
+
+@dataclass(frozen=True)
+class IdealArgument:
+    """Order ideals, weighed up to a number of windows.
+
+    Attributes:
+        most_windows: how many; plain Python weighs about 12,000 a second.
+    """
+
+    most_windows: int = certificates.MOST_WINDOWS
+    summary: str = "no chain of order ideals is faster"
+    undecided: str = "there are too many order ideals to weigh again"
+    effort: int = 2
+
+    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
+        """See `ProofChecker`."""
+        if problem.num_units > certificates.MOST_UNITS:
+            return None
+        return IdealCheck(problem, self.most_windows).none_below(period_s)
+
+
+@dataclass(frozen=True)
+class SolverArgument:
+    """A solver's word: shown only where an argument that can be followed is as strong."""
+
+    summary: str = "the dual bound of CP-SAT"
+    undecided: str = SOLVERS_WORD
+    effort: int = 2
+
+    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
+        """See `ProofChecker`; never False, since a weaker argument contradicts nothing."""
+        shown = any(checker.rules_out(problem, period_s) for checker in _QUICK_FIRST)
+        return shown or _FEW_IDEALS.rules_out(problem, period_s)
+
+
+WINDOWS = Argument(
+    "a unit has no device left", certificates.check_of("windows"), certificates.MOST_UNITS, effort=1
+)
+LINK_CUTS = Argument(
+    "a channel must carry too much",
+    certificates.check_of("link_cuts"),
+    certificates.MOST_UNITS,
+    effort=2,
+)
+PACKED_WINDOWS = Argument(
+    "units and weights do not pack in order",
+    certificates.check_of("packed_windows"),
+    MOST_PACKED_UNITS,
+    effort=2,
+)
+IDEALS = IdealArgument()
+_FEW_IDEALS = IdealArgument(most_windows=100_000)
+"""Where nobody says that this argument holds."""
+CPSAT = SolverArgument()
+
+_QUICK_FIRST = (
+    TOTAL_WORK,
+    HEAVIEST_UNIT,
+    HOST_TRANSFERS,
+    STREAMED_WEIGHTS,
+    INDIVISIBLE_WORK,
+    COPIED_WEIGHTS,
+    OUTPUTS_PASSED_ON,
+    LARGE_TENSORS,
+    CHAIN,
+    LINK_CUTS,
+    PACKED_WINDOWS,
+)

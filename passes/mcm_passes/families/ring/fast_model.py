@@ -1,0 +1,162 @@
+"""The fast model: what a partition costs, in microseconds instead of a simulation.
+
+Chips, links and host channels are separate resources that overlap; the busiest sets the period
+(MCM, section 5.1, counts chips only; links and host are our addition). Everything that
+legalisation will add is charged here: clones on every chip that reads them, relays on the chips
+between, and their memory.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.ring_rules import Violation, find_partition_violations
+from mcm_passes.families.ring import fast_kernels
+from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.partitioning.rooms import aligned
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one partition costs per inference.
+
+    Attributes:
+        chip_of: `[N]`, the partition, with each clonable unit on the first chip with a copy.
+        copies: `[K, C]`, the chips that hold a copy of each of the K clonable units.
+        chip_busy_s: `[C]`, units, clones and relays, at the chip's own speed.
+        link_busy_s: `[C - 1]`, link c carries once each tensor that must get from chips up to c
+            to chips after c.
+        host_in_busy_s: `[C]`, what arrives from the host.
+        host_out_busy_s: `[C]`, what goes to the host.
+        stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
+        root_busy_s: `[3]`, what all chips share: all that arrives from the host, all that goes to
+            it, and all weights that are streamed; 0 where they have no channel in common.
+        memory_bytes: `[C]`, what lowering needs. An estimate counts each distinct weight once,
+            receive and send buffers with all their slots, and the peak of live activations in the
+            order of the units, times the room that the target's memory plans leave for gaps.
+            Streamed weights count with buffers for the largest. At need it is what every memory
+            plan of the target takes at least, see `NeededRooms`.
+        weight_bytes: `[C]`, the part of it that weights take.
+        period_s: the busiest resource.
+        violations: rules that the partition breaks; empty where it is valid.
+    """
+
+    chip_of: Ints
+    copies: Bools
+    chip_busy_s: Floats
+    link_busy_s: Floats
+    host_in_busy_s: Floats
+    host_out_busy_s: Floats
+    stream_busy_s: Floats
+    root_busy_s: Floats
+    memory_bytes: Longs
+    weight_bytes: Longs
+    period_s: float
+    violations: tuple[Violation, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether no rule is broken."""
+        return not self.violations
+
+
+def refuse_machines(problem: PartitionProblem) -> None:
+    """Raises ValueError for problems on machines that are no rings."""
+    if problem.machine is not None:
+        raise ValueError(f"the problem is placed on a machine of family {problem.machine.family}")
+
+
+class FastModel:
+    """A problem on a ring prepared for many evaluations.
+
+    Raises:
+        ValueError: if the problem is for another machine, which links between neighbours say
+            nothing of.
+    """
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        refuse_machines(problem)
+        self._problem = weakref.proxy(problem)
+        self._speed = problem.chip_speed
+        self._arrays = problem_arrays(problem)
+
+    def evaluate(self, chip_of: Ints) -> Evaluation:
+        """What `chip_of` costs; its entries for clonable units are not looked at.
+
+        Args:
+            chip_of: `[N]`. Out-of-range entries make the evaluation invalid, not an error.
+        """
+        problem: PartitionProblem = self._problem
+        limits = problem.limits
+        inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
+        in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
+        result = fast_kernels.measure(self._arrays, inside)
+        copies, weights, largest = result.copies, result.weights, result.largest
+        placed = inside.copy()
+        # numpy's argmax gives the first chip that holds a copy.
+        placed[problem.clonable] = copies.argmax(axis=1)
+        packed = np.ceil(result.peak * limits.activation_packing).astype(np.int64)
+        memory = weights + result.totals[HELD] + aligned(packed, limits.buffer_alignment_bytes)
+        streamed = np.zeros_like(memory)
+        if problem.streams:
+            over = memory - np.array(limits.sram_bytes, np.int64)
+            buffers = limits.stream_buffers * largest
+            streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
+            memory += np.where(over > 0, buffers - streamed, 0)
+        stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
+        busy = result.busy_s / self._speed
+        link_busy = result.totals[LINK, :-1] / limits.link_bytes_per_s
+        host_in_busy = result.totals[HOST_IN] / limits.host_bytes_per_s
+        host_out_busy = result.totals[HOST_OUT] / limits.host_bytes_per_s
+        root_busy = np.array(
+            [
+                result.totals[HOST_IN].sum() / limits.host_root_bytes_per_s,
+                result.totals[HOST_OUT].sum() / limits.host_root_bytes_per_s,
+                streamed.sum() / limits.stream_root_bytes_per_s,
+            ]
+        )
+        checked = placed if in_range else chip_of
+        return Evaluation(
+            chip_of=placed,
+            copies=copies,
+            chip_busy_s=busy,
+            link_busy_s=link_busy,
+            host_in_busy_s=host_in_busy,
+            host_out_busy_s=host_out_busy,
+            stream_busy_s=stream_busy,
+            root_busy_s=root_busy,
+            memory_bytes=memory,
+            weight_bytes=weights,
+            period_s=max(
+                float(r.max(initial=0.0))
+                for r in (busy, link_busy, host_in_busy, host_out_busy, stream_busy, root_busy)
+            ),
+            violations=tuple(find_partition_violations(problem, checked, memory)),
+        )
+
+
+_models: weakref.WeakKeyDictionary[PartitionProblem, FastModel] = weakref.WeakKeyDictionary()
+
+
+def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
+    """What a partition costs; see `Evaluation`.
+
+    Args:
+        problem: arrays derived from it are kept as long as it lives.
+        chip_of: `[N]`; entries of clonable units are not looked at.
+    """
+    model = _models.get(problem)
+    if model is None:
+        model = _models[problem] = FastModel(problem)
+    return model.evaluate(chip_of)
+
+
+def period(problem: PartitionProblem, chip_of: Ints) -> float:
+    """The period in seconds; infinite where the partition breaks a rule."""
+    evaluation = evaluate(problem, chip_of)
+    return evaluation.period_s if evaluation.valid else float("inf")

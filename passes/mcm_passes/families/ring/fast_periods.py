@@ -1,0 +1,84 @@
+"""Periods under the fast model for searches: one partition or many at once, on all cores."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from mcm_compiler.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.ring_rules import dependency_edges
+from mcm_passes.families.ring import fast_model
+from mcm_passes.families.ring.period_kernels import RuleArrays, periods_between
+
+CHUNK = 64
+"""Partitions below which a second thread does not pay."""
+
+FEW = 256
+"""Partitions that are evaluated in full, before it pays to compile the lean kernel (seconds, once
+after installation); the numbers are the same."""
+
+
+class FastPeriods:
+    """An `Evaluate` of one problem: the period in seconds, infinite where a rule is broken.
+
+    Args:
+        problem: the problem.
+        few: partitions that are evaluated in full; see `FEW`.
+
+    Attributes:
+        problem: the problem.
+        arrays: it as compiled code takes it.
+        rules: its rules and package.
+    """
+
+    def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
+        fast_model.refuse_machines(problem)
+        self._in_full = few
+        source, target = dependency_edges(problem)
+        limits = problem.limits
+        self.problem = problem
+        self.arrays = fast_model.problem_arrays(problem)
+        self.rules = RuleArrays(
+            edge_source=np.ascontiguousarray(source, np.int32),
+            edge_target=np.ascontiguousarray(target, np.int32),
+            pinned_chip=problem.pinned_chip,
+            sram_bytes=np.array(limits.sram_bytes, np.int64),
+            speed=problem.chip_speed,
+            link_bytes_per_s=limits.link_bytes_per_s,
+            host_bytes_per_s=limits.host_bytes_per_s,
+            stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
+            host_root_bytes_per_s=limits.host_root_bytes_per_s,
+            stream_root_bytes_per_s=limits.stream_root_bytes_per_s,
+            streams=problem.streams,
+            strict=problem.routing == "strict",
+            alignment=limits.buffer_alignment_bytes,
+            packing=limits.activation_packing,
+            stream_slots=limits.stream_buffers,
+        )
+
+    def __call__(self, chip_of: Ints) -> float:
+        """The period of one partition `chip_of[N]`."""
+        return float(self.periods(np.asarray(chip_of)[None])[0])
+
+    def periods(self, partitions: Ints) -> Floats:
+        """`[B]`, the period of each row of `partitions[B, N]`."""
+        rows = np.ascontiguousarray(partitions, np.int32)
+        if len(rows) <= self._in_full:
+            self._in_full -= len(rows)
+            return np.array([fast_model.period(self.problem, row) for row in rows])
+        self._in_full = 0
+        periods = np.empty(len(rows))
+        threads = min(os.cpu_count() or 1, len(rows) // CHUNK)
+        if threads < 2:
+            periods_between(self.arrays, self.rules, rows, 0, len(rows), periods)
+            return periods
+        bounds = np.linspace(0, len(rows), threads + 1).astype(int).tolist()
+
+        def run(begin: int, end: int) -> None:
+            periods_between(self.arrays, self.rules, rows, begin, end, periods)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, bounds[:-1], bounds[1:]))
+        return periods

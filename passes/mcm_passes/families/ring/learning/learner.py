@@ -1,0 +1,167 @@
+"""One policy that learns on partitioning problems, iteration by iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from mcm_compiler.partition import Floats, Ints
+from mcm_models.policy import network, ppo
+from mcm_models.policy.features import Singles
+from mcm_models.policy.inference import PolicyOfGraph
+from mcm_models.policy.layout import Weights, knot_mixture, knot_of_chip
+from mcm_models.policy.padding import pad_rows
+from mcm_passes.families.ring.learning.credit import node_credit
+from mcm_passes.families.ring.learning.recipes import Recipe
+from mcm_passes.families.ring.learning.rewards import rewards_of
+from mcm_passes.families.ring.learning.rollouts import Rollouts
+from mcm_passes.families.ring.learning.tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """What one iteration saw.
+
+    Attributes:
+        partitions: `[R, N]`.
+        rewards: `[R]`.
+        metrics: of the update, by name.
+    """
+
+    partitions: Ints
+    rewards: Floats
+    metrics: dict[str, float]
+
+
+class PolicyLearner:
+    """A policy, its optimizer, and the iterations of MCM, section 4.2.
+
+    Args:
+        recipe: how it learns.
+        weights: that it starts from.
+        state: of the optimizer, from `optimizer_arrays`, to go on where another stopped.
+
+    Raises:
+        ValueError: for a state where nodes have scores of their own, which stay with their graph.
+    """
+
+    def __init__(self, recipe: Recipe, weights: Weights, state: Weights | None = None) -> None:
+        if state is not None and recipe.ppo.node_scores:
+            raise ValueError("scores of single nodes cannot go on where another learner stopped")
+        self.recipe = recipe
+        self._definition = network.definition(recipe.layout)
+        self._params = ppo.Trained(network.params_of(weights), jnp.zeros((0, 0)))
+        self._state = ppo.optimizer(recipe.ppo).init(self._params)
+        self._task: Task | None = None
+        if state is not None:
+            self._state = _with_arrays(self._state, state)
+
+    @property
+    def weights(self) -> Weights:
+        """Weights by name."""
+        return network.weights_of(self._params.network)
+
+    def optimizer_arrays(self) -> Weights:
+        """State of the optimizer, by number of the leaf."""
+        leaves = jax.tree.leaves(self._state)
+        return {f"optimizer/{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+
+    def policy(self, task: Task) -> PolicyOfGraph:
+        """The policy as it is, on the graph of a task."""
+        scores = task.prior
+        if self.recipe.ppo.node_scores:
+            own = np.asarray(self._own_scores(task))[: task.features.num_nodes]
+            scores = scores + np.float32(self.recipe.ppo.node_scores) * own
+        return PolicyOfGraph.of(self.recipe.layout, self.weights, task.features, scores)
+
+    def iterate(self, task: Task, rng: np.random.Generator) -> Iteration:
+        """Rolls out, rewards, and updates once.
+
+        Raises:
+            CompileError: MCM-L004 for rewards that are no numbers, MCM-L005 for a graph that is
+                too large.
+            ValueError: for another task than before where nodes have scores of their own.
+        """
+        decoded = self.policy(task).decode(rng, self.recipe.rollouts)
+        rollouts = task.sampler.draw(rng, decoded)
+        rewards = rewards_of(task.rewards, rollouts.partitions)
+        advantage = _advantage(task, rollouts, rewards, self.recipe)
+        metrics = self._update(task, rollouts, advantage, decoded.before, rng)
+        return Iteration(rollouts.partitions, rewards, metrics)
+
+    def _own_scores(self, task: Task) -> jax.Array:
+        if self._task is None:
+            self._task = task
+            shape = (task.padded.op_class.shape[0], task.features.num_chips)
+            self._params = self._params._replace(node_scores=jnp.zeros(shape))
+            self._state = ppo.optimizer(self.recipe.ppo).init(self._params)
+        elif task is not self._task:
+            raise ValueError("scores of single nodes were learned on another task")
+        return self._params.node_scores
+
+    def _update(
+        self,
+        task: Task,
+        rollouts: Rollouts,
+        advantage: Singles,
+        before: Ints | None,
+        rng: np.random.Generator,
+    ) -> dict[str, float]:
+        recipe, layout, ppo_settings = self.recipe, self.recipe.layout, self.recipe.ppo
+        nodes, chips = task.padded.op_class.shape[0], task.features.num_chips
+        choices = None
+        if before is not None:
+            choices = network.Choices(
+                jnp.asarray(pad_rows(knot_of_chip(layout.knots, chips)[before], nodes, 1)),
+                jnp.asarray(pad_rows(((before + 0.5) / chips).astype(np.float32), nodes, 1)),
+            )
+        order = np.stack(
+            [
+                rng.permutation(recipe.rollouts).reshape(ppo_settings.minibatches, -1)
+                for _ in range(ppo_settings.epochs)
+            ]
+        ).reshape(ppo_settings.epochs * ppo_settings.minibatches, -1)
+        self._params, self._state, found = ppo.update(
+            self._definition,
+            ppo_settings,
+            self._params,
+            self._state,
+            task.padded,
+            jnp.asarray(knot_mixture(layout.knots, chips)),
+            jnp.asarray(pad_rows(task.prior, nodes)),
+            ppo.Batch(
+                jnp.asarray(pad_rows(rollouts.actions, nodes, 1)),
+                jnp.asarray(pad_rows(rollouts.log_base, nodes, 1)),
+                jnp.asarray(pad_rows(advantage, nodes, 1)),
+                choices,
+            ),
+            jnp.asarray(order.astype(np.int32)),
+        )
+        return {name: float(value) for name, value in found._asdict().items()}
+
+
+def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) -> Singles:
+    """`[R, n]`: the reward normalised over the rollouts, and each node's credit.
+
+    The paper names no value network; normalising over the rollouts of a graph takes its place.
+    """
+    normalised = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    advantage = np.repeat(normalised[:, None], task.features.num_nodes, axis=1)
+    weight = recipe.credit if rewards.any() else recipe.stuck_credit
+    if weight:
+        advantage += weight * node_credit(
+            task.problem, task.features, rollouts.partitions, recipe.sharpness
+        )
+    # Where no partition was found there is no decision to learn from.
+    advantage[~rollouts.found] = 0.0
+    return advantage.astype(np.float32)
+
+
+def _with_arrays(state: optax.OptState, arrays: Weights) -> optax.OptState:
+    leaves, structure = jax.tree.flatten(state)
+    new = [jnp.asarray(arrays[f"optimizer/{k}"]) for k in range(len(leaves))]
+    return jax.tree.unflatten(structure, new)

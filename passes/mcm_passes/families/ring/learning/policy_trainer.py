@@ -1,0 +1,396 @@
+"""`mcmc train policy`: pre-training, validation of its checkpoints, and the choice of one.
+
+MCM, section 4.3: a training worker writes checkpoints, a validation worker scores each without
+learning and fine-tuned on models of its own, and the best becomes the policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.private_folders import PREFIX, remove_stale
+from mcm_compiler.staging import cannot_write
+from mcm_compiler.target_loading import load_target
+from mcm_compiler.training import (
+    TrainingProgress,
+    TrainingRequest,
+    TrainingResult,
+    check_at_least_one,
+)
+from mcm_compiler.whole_files import appended_file, write_whole
+from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
+from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
+from mcm_passes.families.ring.learning.training_problems import (
+    TrainingProblem,
+    digest_of,
+    training_problems,
+)
+from mcm_passes.families.ring.learning.validation import Score, fine_tuned, zero_shot
+
+RUN_NAME = "run.json"
+VALIDATION_NAME = "validation.jsonl"
+POLICY_NAME = "policy.safetensors"
+CARD_NAME = "policy.json"
+
+NUM_TUNED = 4
+"""Checkpoints, the best without learning, that are also scored fine-tuned (ours)."""
+
+_LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
+
+MAX_WORKERS = 1024
+
+Tell = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True)
+class PolicyTrainer:
+    """Trains the partitioning policy; see `mcm_compiler.training.Trainer`.
+
+    Attributes:
+        target: name or file of the package to train for.
+        data_set: name of a data set, or JSON file with the models to train and to validate on.
+        recipe: name of a recipe.
+        samples: partitions to learn from, rounded down to whole iterations; at least 1.
+        checkpoints: policies to keep and to choose among, evenly spaced; at least 1.
+        workers: processes on this machine that score checkpoints; 0 for none but this one.
+        scheduler: address of a Dask scheduler that takes their place, or None.
+
+    Raises:
+        ValueError: for numbers out of range.
+    """
+
+    name: ClassVar[str] = "policy"
+    summary: ClassVar[str] = "the policy behind the strategies rl-zeroshot and rl-finetune"
+
+    target: str = "mcm36"
+    data_set: str = DEFAULT_DATA_SET
+    recipe: str = "default"
+    samples: int = 20_000
+    checkpoints: int = 200
+    workers: int = 2
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least_one(samples=self.samples, checkpoints=self.checkpoints)
+        if not 0 <= self.workers <= MAX_WORKERS:
+            raise ValueError(f"workers is {self.workers}, not between 0 and {MAX_WORKERS}")
+
+    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+        """Trains, validates and chooses; or goes on where another process was stopped.
+
+        Raises:
+            CompileError: MCM-A001 if the folder exists and `resume` is not asked for, MCM-L008 if
+                it holds another training, MCM-L0## of what it calls, MCM-U003 for an unknown
+                recipe.
+        """
+        use_one_thread()
+        try:
+            if not request.resume and request.folder.exists() and any(request.folder.iterdir()):
+                raise CompileError(
+                    Diagnostic(
+                        "MCM-A001",
+                        "the folder of the training exists",
+                        at=quote(str(request.folder)),
+                        hint="choose another one, or go on with --resume",
+                    )
+                )
+            return _train(self, request, tell)
+        except OSError as error:
+            raise cannot_write(error, request.folder) from error
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A line of the validation's log."""
+
+    checkpoint: int
+    samples: int
+    kind: str
+    score: Score
+
+    def line(self) -> str:
+        data = {**dataclasses.asdict(self), "score": self.score.overall}
+        data["by_model"] = dict(self.score.by_model)
+        return json.dumps(data) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> _Scored:
+        data = cast("dict[str, Any]", json.loads(line))
+        score = Score(float(data["score"]), data["by_model"])
+        return cls(int(data["checkpoint"]), int(data["samples"]), str(data["kind"]), score)
+
+
+def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    recipe = _recipe(trainer.recipe)
+    models = data_set(trainer.data_set)
+    folder = request.folder
+    train, validation, left_out = _problems(trainer.target, models, tell)
+    request.folder.mkdir(parents=True, exist_ok=True)
+    run = _run_data(trainer, request.seed, models, recipe, [*train, *validation], left_out)
+    _begin(folder, run)
+    if (folder / POLICY_NAME).exists():
+        return _result(folder)
+    with open_jobs(trainer.workers, trainer.scheduler) as jobs:
+        scored = _pretrain_and_score(trainer, request, recipe, train, validation, jobs, tell)
+        _choose(folder, run, scored, recipe, validation, jobs, tell)
+    return _result(folder)
+
+
+def _recipe(name: str) -> Recipe:
+    if name not in RECIPES:
+        raise CompileError(
+            Diagnostic(
+                "MCM-U003",
+                f"unknown recipe {quote(name)}; known: {', '.join(sorted(RECIPES))}",
+                at=f"recipe {quote(name)}",
+                hint="take a known one",
+            )
+        )
+    return RECIPES[name]
+
+
+def _problems(
+    target_name: str, models: DataSet, tell: Tell
+) -> tuple[tuple[TrainingProblem, ...], tuple[TrainingProblem, ...], tuple[str, ...]]:
+    target = load_target(target_name)
+    total = len(models.train) + len(models.validation)
+
+    def told(before: int) -> Callable[[int], None]:
+        return lambda done: tell(TrainingProgress("reading models", before + done, total))
+
+    train, train_out = training_problems(models.train, target, told(0))
+    validation, validation_out = training_problems(
+        models.validation, target, told(len(models.train))
+    )
+    return train, validation, (*train_out, *validation_out)
+
+
+def _run_data(
+    trainer: PolicyTrainer,
+    seed: int,
+    models: DataSet,
+    recipe: Recipe,
+    problems: Sequence[TrainingProblem],
+    left_out: Sequence[str],
+) -> dict[str, Any]:
+    """Everything that decides the result, by name."""
+    versions = {name: _version(name) for name in _LIBRARIES}
+    return {
+        "target": trainer.target,
+        "data_set": models.name,
+        "models": models.digest,
+        "problems": digest_of(problems),
+        "left_out": list(left_out),
+        "recipe": trainer.recipe,
+        "recipe_settings": dataclasses.asdict(recipe),
+        "samples": trainer.samples,
+        "checkpoints": trainer.checkpoints,
+        "seed": seed,
+        "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _begin(folder: Path, run: dict[str, Any]) -> None:
+    """Notes what is trained, or checks that it is what the folder has noted.
+
+    Raises:
+        CompileError: MCM-L008 if it is not.
+    """
+    # Of a process that was killed while it wrote.
+    remove_stale(folder)
+    path = folder / RUN_NAME
+    if not path.exists():
+        # Those of another host or container may be left.
+        if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
+            raise _other_training(folder, "it holds files, but no training")
+        write_whole(path, _text(run), lasting=True)
+        return
+    try:
+        noted = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise _other_training(folder, f"its {RUN_NAME} is damaged") from error
+    # As it would be read back: tuples become lists.
+    asked = json.loads(_text(run))
+    if not isinstance(noted, dict):
+        raise _other_training(folder, f"its {RUN_NAME} is damaged")
+    before = cast("dict[str, Any]", noted)
+    if other := [name for name in asked if before.get(name) != asked[name]]:
+        name = other[0]
+        was, now = (json.dumps(data.get(name), sort_keys=True) for data in (before, asked))
+        reason = f"its '{name}' is {quote(was)}, and {quote(now)} is asked for"
+        raise _other_training(folder, reason)
+
+
+def _other_training(folder: Path, reason: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-L008",
+            f"the folder belongs to another training: {reason}",
+            at=quote(str(folder)),
+            hint="give the options that it began with, or another folder",
+        )
+    )
+
+
+def _pretrain_and_score(
+    trainer: PolicyTrainer,
+    request: TrainingRequest,
+    recipe: Recipe,
+    train: Sequence[TrainingProblem],
+    validation: Sequence[TrainingProblem],
+    jobs: Jobs,
+    tell: Tell,
+) -> list[_Scored]:
+    """Trains while workers score what is written; the scores of all checkpoints in their order."""
+    from mcm_passes.families.ring.learning.pretraining import PretrainingPlan, pretrain
+
+    plan = PretrainingPlan(transferring(recipe), trainer.samples, trainer.checkpoints, request.seed)
+    total = len(plan.stops())
+    log = request.folder / VALIDATION_NAME
+    scored = _read_log(log)
+    waiting: list[tuple[int, int, int]] = []
+    best = ""
+
+    def train_told(iterations: int) -> None:
+        samples = iterations * recipe.rollouts
+        tell(TrainingProgress("training", samples, plan.iterations * recipe.rollouts, best))
+
+    def take_first() -> str:
+        number, samples, ticket = waiting.pop(0)
+        scored.append(_Scored(number, samples, "zero-shot", jobs.result(ticket)))
+        _append_line(log, scored[-1].line())
+        top = max(scored, key=lambda each: each.score.overall)
+        return f"best {top.score.overall:.4f} after {top.samples} samples"
+
+    for written in pretrain(plan, train, request.folder, train_told):
+        if written.number < len(scored):
+            continue
+        data = written.path.read_bytes()
+        ticket = jobs.submit(zero_shot, data, recipe, validation, request.seed)
+        waiting.append((written.number, written.samples, ticket))
+        while waiting and jobs.done(waiting[0][2]):
+            best = take_first()
+    while waiting:
+        best = take_first()
+        tell(TrainingProgress("validation", len(scored) - 1, total, best))
+    return scored
+
+
+def _choose(
+    folder: Path,
+    run: dict[str, Any],
+    scored: Sequence[_Scored],
+    recipe: Recipe,
+    validation: Sequence[TrainingProblem],
+    jobs: Jobs,
+    tell: Tell,
+) -> None:
+    """Fine-tunes the best few and writes the best of them as the policy."""
+    from mcm_models.policy.checkpoint import load_checkpoint, save_checkpoint
+    from mcm_passes.families.ring.learning.pretraining import checkpoint_path
+
+    untrained, *trained = scored
+    candidates = sorted(trained, key=lambda each: -each.score.overall)[:NUM_TUNED]
+    seed = cast("int", run["seed"])
+    tickets = [
+        [
+            jobs.submit(
+                fine_tuned,
+                checkpoint_path(folder, each.checkpoint).read_bytes(),
+                transferring(recipe),
+                problem,
+                seed,
+            )
+            for problem in validation
+        ]
+        for each in (untrained, *candidates)
+    ]
+    tuned: list[_Scored] = []
+    for each, row in zip((untrained, *candidates), tickets, strict=True):
+        score = Score.of(dict(jobs.result(ticket) for ticket in row))
+        tuned.append(_Scored(each.checkpoint, each.samples, "fine-tuned", score))
+        tell(TrainingProgress("fine-tuning", len(tuned), len(tickets), f"{score.overall:.4f}"))
+    best = max(tuned[1:], key=lambda each: each.score.overall)
+    as_it_is = next(each for each in trained if each.checkpoint == best.checkpoint)
+    metrics = {
+        "zero_shot": as_it_is.score.overall,
+        "fine_tuned": best.score.overall,
+        "untrained_zero_shot": untrained.score.overall,
+        "untrained_fine_tuned": tuned[0].score.overall,
+    }
+    weights, card = load_checkpoint(checkpoint_path(folder, best.checkpoint))
+    card = dataclasses.replace(
+        card,
+        recipe=str(run["recipe"]),
+        trained_on={
+            **card.trained_on,
+            **{name: run[name] for name in ("target", "data_set", "models", "versions")},
+            "metrics": metrics,
+        },
+    )
+    log = "".join(each.line() for each in (*scored, *tuned))
+    write_whole(folder / VALIDATION_NAME, log.encode(), lasting=True)
+    write_whole(folder / CARD_NAME, card.to_json().encode(), lasting=True)
+    save_checkpoint(folder / POLICY_NAME, weights, card)
+
+
+def _result(folder: Path) -> TrainingResult:
+    from mcm_models.policy.checkpoint import load_checkpoint
+
+    run = json.loads((folder / RUN_NAME).read_bytes())
+    _, card = load_checkpoint(folder / POLICY_NAME)
+    return TrainingResult(
+        folder / POLICY_NAME,
+        int(card.trained_on["samples"]),
+        dict(card.trained_on["metrics"]),
+        tuple(run["left_out"]),
+        "scores: throughput over the greedy heuristic's, fast cost model, geometric mean over the "
+        "validation models of the best so far on average over 200 samples",
+    )
+
+
+def _read_log(path: Path) -> list[_Scored]:
+    """Scores of an earlier process, up to a line that it did not finish."""
+    scored: list[_Scored] = []
+    whole = 0
+    if path.exists():
+        for line in path.read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                each = _Scored.parse(line.decode())
+            except (ValueError, KeyError, TypeError):
+                break
+            if each.kind != "zero-shot" or each.checkpoint != len(scored):
+                break
+            scored.append(each)
+            whole += len(line)
+    with appended_file(path) as stream:
+        stream.truncate(whole)
+    return scored
+
+
+def _append_line(path: Path, line: str) -> None:
+    with appended_file(path) as stream:
+        stream.write(line.encode())
+
+
+def _text(data: dict[str, Any]) -> bytes:
+    return (json.dumps(data, indent=2, sort_keys=True) + "\n").encode()

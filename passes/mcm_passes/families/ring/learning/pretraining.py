@@ -1,0 +1,192 @@
+"""The training worker of MCM, section 4.3: one policy, many graphs, a checkpoint now and then."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
+from mcm_models.policy.layout import initial_weights
+from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner
+from mcm_passes.families.ring.learning.metrics_log import MetricsLog, Number
+from mcm_passes.families.ring.learning.recipes import Recipe
+from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.training_problems import TrainingProblem
+from mcm_passes.families.ring.learning.training_state import TrainingState
+
+STATE_NAME = "state.safetensors"
+CHECKPOINTS_NAME = "checkpoints"
+COLUMNS = (
+    "iteration", "samples", "model", "mean_reward", "best_reward", "valid_share",
+    "loss", "entropy", "clipped", "gradient",
+)  # fmt: skip
+"""Of the metrics: one row per iteration."""
+
+_ORDER, _ROLLOUTS = 0, 1
+"""Kinds of randomness that follow from the seed apart from each other."""
+
+
+@dataclass(frozen=True)
+class PretrainingPlan:
+    """How long a training lasts.
+
+    Attributes:
+        recipe: how it learns.
+        samples: partitions in all, rounded down to whole iterations (MCM, section 5.1: 20,000).
+        checkpoints: at most so many policies are kept, evenly spaced (MCM, section 5.1: 200).
+        seed: of everything random.
+    """
+
+    recipe: Recipe
+    samples: int = 20_000
+    checkpoints: int = 200
+    seed: int = 0
+
+    @property
+    def iterations(self) -> int:
+        """In all, at least one."""
+        return max(self.samples // self.recipe.rollouts, 1)
+
+    def stops(self) -> list[int]:
+        """Iterations after which a checkpoint is written; the last one is the end."""
+        count = min(self.checkpoints, self.iterations)
+        return [self.iterations * (k + 1) // count for k in range(count)]
+
+
+@dataclass(frozen=True)
+class WrittenCheckpoint:
+    """A checkpoint of the training.
+
+    Attributes:
+        number: from 1 on; 0 is the policy before any learning.
+        samples: that it has learned from.
+        path: of the file.
+    """
+
+    number: int
+    samples: int
+    path: Path
+
+
+def checkpoint_path(folder: Path, number: int) -> Path:
+    """The file of a checkpoint in the folder of a training."""
+    return folder / CHECKPOINTS_NAME / f"{number:04d}.safetensors"
+
+
+def pretrain(
+    plan: PretrainingPlan,
+    problems: Sequence[TrainingProblem],
+    folder: Path,
+    tell: Callable[[int], None],
+) -> Generator[WrittenCheckpoint]:
+    """Trains, and hands over each checkpoint once it and the state after it are on the disk.
+
+    Goes on from the state in the folder where there is one, after handing over the checkpoints
+    that were written before; what then is written is what a run without a stop writes.
+
+    Args:
+        plan: how long.
+        problems: what to learn on; every pass over them is in another order.
+        folder: where state, metrics and checkpoints are.
+        tell: hears of each finished iteration.
+
+    Raises:
+        CompileError: MCM-L004 for rewards that are no numbers, MCM-L006 where the policy diverges,
+            MCM-L009 for a damaged state.
+    """
+    recipe = plan.recipe
+    state = _begun(plan, folder)
+    stops = plan.stops()
+    for number in range(state.checkpoints + 1):
+        yield _written(plan, folder, number)
+    learner = PolicyLearner(recipe, state.weights, state.optimizer or None)
+    log = MetricsLog(folder, COLUMNS, state.log_bytes)
+    tasks = [Task.of(each.problem, recipe, each.rewards()) for each in problems]
+    done = state.iterations
+    for number in range(state.checkpoints + 1, len(stops) + 1):
+        rows: list[dict[str, Number]] = []
+        while done < stops[number - 1]:
+            k = _model_of(plan.seed, done, len(tasks))
+            found = learner.iterate(tasks[k], _rng(plan.seed, _ROLLOUTS, done))
+            done += 1
+            rows.append(_row(done, recipe, problems[k].model, found))
+            _check_finite(found, rows[-1], folder)
+            tell(done)
+        weights = learner.weights
+        save_checkpoint(checkpoint_path(folder, number), weights, _card(plan, done))
+        log_bytes = log.add(rows)
+        state = TrainingState(done, number, log_bytes, weights, learner.optimizer_arrays())
+        state.save(folder / STATE_NAME)
+        yield _written(plan, folder, number)
+
+
+def _begun(plan: PretrainingPlan, folder: Path) -> TrainingState:
+    """The state that the folder holds, or that of a new training."""
+    if (folder / STATE_NAME).exists():
+        return TrainingState.load(folder / STATE_NAME, plan.recipe.layout)
+    (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)
+    weights = initial_weights(plan.recipe.layout, plan.seed)
+    save_checkpoint(checkpoint_path(folder, 0), weights, _card(plan, 0))
+    return TrainingState(0, 0, {}, weights, {})
+
+
+def _model_of(seed: int, iteration: int, count: int) -> int:
+    """The model of an iteration: every pass takes each once, in an order of its own."""
+    epoch, place = divmod(iteration, count)
+    return int(_rng(seed, _ORDER, epoch).permutation(count)[place])
+
+
+def _rng(seed: int, kind: int, number: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(kind, number)))
+
+
+def _row(done: int, recipe: Recipe, model: str, found: Iteration) -> dict[str, Number]:
+    rewards = found.rewards
+    return {
+        "iteration": done,
+        "samples": done * recipe.rollouts,
+        "model": model,
+        "mean_reward": float(rewards.mean()),
+        "best_reward": float(rewards.max()),
+        "valid_share": float((rewards > 0).mean()),
+        **{name: float(found.metrics[name]) for name in COLUMNS[6:]},
+    }
+
+
+def _check_finite(found: Iteration, row: dict[str, Number], folder: Path) -> None:
+    # The gradient is that of the last steps: once a weight is not finite, it is not either.
+    if not all(np.isfinite(value) for value in found.metrics.values()):
+        raise CompileError(
+            Diagnostic(
+                "MCM-L006",
+                f"the policy diverges after {row['samples']} samples: loss {row['loss']}, "
+                f"gradient {row['gradient']}",
+                at=quote(str(folder)),
+                hint="take another seed, or a recipe with a lower learning rate",
+            )
+        )
+
+
+def _card(plan: PretrainingPlan, iterations: int) -> PolicyCard:
+    recipe = plan.recipe
+    return PolicyCard(
+        recipe.layout,
+        prior=recipe.prior,
+        sampler=recipe.sampler,
+        trained_on={
+            "seed": plan.seed,
+            "samples": iterations * recipe.rollouts,
+            "recipe": dataclasses.asdict(recipe),
+        },
+    )
+
+
+def _written(plan: PretrainingPlan, folder: Path, number: int) -> WrittenCheckpoint:
+    iterations = plan.stops()[number - 1] if number else 0
+    samples = iterations * plan.recipe.rollouts
+    return WrittenCheckpoint(number, samples, checkpoint_path(folder, number))

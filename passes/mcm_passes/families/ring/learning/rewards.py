@@ -1,0 +1,92 @@
+"""Rewards of partitions: the closed interface behind which any judge may stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.judging import BatchJudge, Verdict
+from mcm_compiler.partition import Floats, Ints
+from mcm_passes.families.ring.fast_periods import FastPeriods
+
+
+class Rewards(Protocol):
+    """Judges partitions; an analytic model, the simulator, or hardware."""
+
+    @property
+    def baseline_s(self) -> float:
+        """Period that counts as a reward of 1."""
+        ...
+
+    def evaluate(self, partitions: Ints) -> Floats:
+        """`[B]`, throughput of each of `partitions[B, N]` over that of the baseline.
+
+        0 where a partition does not run.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FastRewards:
+    """Rewards of the fast model (MCM, section 5.1: the analytic cost model).
+
+    Attributes:
+        periods: the model.
+        baseline_s: period of the greedy heuristic.
+    """
+
+    periods: FastPeriods
+    baseline_s: float
+
+    def evaluate(self, partitions: Ints) -> Floats:
+        return relative_throughput(self.periods.periods(partitions), self.baseline_s)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRewards:
+    """Rewards of the simulator (MCM, section 5.3, in place of hardware).
+
+    Attributes:
+        judge: the simulator for search.
+        baseline_s: period of the greedy heuristic there.
+    """
+
+    judge: BatchJudge
+    baseline_s: float
+
+    def evaluate(self, partitions: Ints) -> Floats:
+        verdicts = self.judge.judge(partitions)
+        runs = verdicts.verdict == Verdict.RUNS
+        return relative_throughput(np.where(runs, verdicts.period_s, np.inf), self.baseline_s)
+
+
+def rewards_of(judge: Rewards, partitions: Ints) -> Floats:
+    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which the judge never sees.
+
+    Raises:
+        CompileError: MCM-L004 if a reward is not a number from 0 up.
+    """
+    rewards = np.zeros(len(partitions))
+    found = partitions[:, 0] >= 0
+    if found.any():
+        rewards[found] = judge.evaluate(partitions[found])
+    wrong = ~(np.isfinite(rewards) & (rewards >= 0))
+    if wrong.any():
+        raise CompileError(
+            Diagnostic(
+                "MCM-L004",
+                f"{wrong.sum()} of {len(rewards)} rewards are no numbers from 0 up, the first "
+                f"is {rewards[wrong][0]}",
+                at="the judge of partitions",
+                hint="a partition that does not run has the reward 0, and any other a finite one",
+            )
+        )
+    return rewards
+
+
+def relative_throughput(period_s: Floats, baseline_s: float) -> Floats:
+    """Rewards of periods; what does not run, with an infinite period, earns nothing."""
+    return baseline_s / period_s

@@ -1,0 +1,127 @@
+"""The partitioning problems of a data set, each with the heuristic that rewards relate to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.api import run_passes
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.fusion import FUSION_PLAN
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import Budget, PartitionProblem
+from mcm_compiler.target import Target
+from mcm_passes.families.ring.contiguous.greedy import Greedy
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.rewards import FastRewards
+from mcm_passes.partitioning.problem_builder import build_problem
+
+_PASSES = "simplify,fuse,annotate_cost,shard_oversized"
+_PARTITIONING = "MCM-P"
+"""Family of the diagnostics that say why a model cannot be placed on a package."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingProblem:
+    """One problem of a data set; it travels between processes.
+
+    Attributes:
+        model: text of the model.
+        problem: as a compile would meet it.
+        baseline_s: period of the greedy heuristic (MCM, section 5.1) under the fast model.
+    """
+
+    model: str
+    problem: PartitionProblem
+    baseline_s: float
+
+    def rewards(self) -> FastRewards:
+        """Throughput over the heuristic's, under the fast model."""
+        return FastRewards(FastPeriods(self.problem, few=0), self.baseline_s)
+
+
+def model_to_partition(model: str, target: Target) -> ir.Model:
+    """The model after all passes before `partition`; arguments as of `partition_problem`."""
+    return run_passes(model, target, CompileOptions(passes=_PASSES))[0]
+
+
+def partition_problem(model: str, target: Target) -> PartitionProblem:
+    """The problem that `mcmc compile` would hand to a strategy, under the relay rule.
+
+    Args:
+        model: path of an ONNX file, or `zoo:` and a builder.
+        target: the package.
+    """
+    lowered = model_to_partition(model, target)
+    return build_problem(lowered, target, "relay", FUSION_PLAN.get(lowered))
+
+
+def training_problems(
+    models: Sequence[str], target: Target, tell: Callable[[int], None]
+) -> tuple[tuple[TrainingProblem, ...], tuple[str, ...]]:
+    """Problems with their baselines, and the models whose baseline finds nothing valid.
+
+    Args:
+        models: texts of models.
+        target: the package.
+        tell: hears how many are done.
+
+    Raises:
+        CompileError: MCM-L007 where no model is left; whatever the import of a model finds.
+    """
+    found: list[TrainingProblem] = []
+    left_out: list[str] = []
+    for k, model in enumerate(models):
+        each = _with_baseline(model, target)
+        if each is None:
+            left_out.append(model)
+        else:
+            found.append(each)
+        tell(k + 1)
+    if not found:
+        raise CompileError(
+            Diagnostic(
+                "MCM-L007",
+                f"no partition is valid for any of {len(models)} models, such as "
+                f"{quote(models[0])}",
+                at=f"target {quote(target.name)}",
+                hint="choose a package with more memory, or smaller models",
+            )
+        )
+    return tuple(found), tuple(left_out)
+
+
+def digest_of(problems: Sequence[TrainingProblem]) -> str:
+    """SHA-256 of everything that a policy could learn from the problems."""
+    digest = hashlib.sha256()
+    for each in problems:
+        digest.update(f"{each.model}\n{each.baseline_s!r}\n".encode())
+        for value in vars(each.problem).values():
+            is_array = isinstance(value, np.ndarray)
+            digest.update(value.tobytes() if is_array else repr(value).encode())
+    return digest.hexdigest()
+
+
+def _with_baseline(model: str, target: Target) -> TrainingProblem | None:
+    """The problem of a model, or None where it does not fit."""
+    try:
+        problem = partition_problem(model, target)
+    except CompileError as error:
+        if all(found.code.startswith(_PARTITIONING) for found in error.diagnostics):
+            return None
+        raise
+    period_s = _greedy_period_s(problem)
+    return TrainingProblem(model, problem, period_s) if np.isfinite(period_s) else None
+
+
+def _greedy_period_s(problem: PartitionProblem) -> float:
+    """Period of the heuristic's partition, infinite where it finds none."""
+    if not problem.num_units or problem.clonable.all():
+        return float("inf")
+    periods = FastPeriods(problem, few=0)
+    found = Greedy().solve(problem, periods, np.random.default_rng(0), Budget())
+    return float("inf") if found.chip_of is None else periods(found.chip_of)

@@ -1,0 +1,1 @@
+"""What tensors load on their way along a ring."""

@@ -1,0 +1,1 @@
+"""Placement problems, pins and assignments on a ring."""

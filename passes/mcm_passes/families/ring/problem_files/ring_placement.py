@@ -1,0 +1,80 @@
+"""The cost `ring`: accelerators are chips of a ring, whose links work beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler import spec_text
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.partition import Budget
+from mcm_compiler.placement import Placement, PlacementProblem, PlacementRequest
+from mcm_compiler.randomness import seeded_generator
+from mcm_compiler.registry import STRATEGIES
+from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.partitioning.solve import solve
+from mcm_passes.problem_files.device_faults import (
+    not_found,
+    refuse_impossible,
+    refuse_unanswerable,
+)
+from mcm_passes.problem_files.device_groups import device_groups
+from mcm_passes.problem_files.device_loads import device_loads
+from mcm_passes.problem_files.device_problem import partition_problem
+from mcm_passes.problem_files.free_operators import with_free
+
+DEFAULT_PARTITIONER = "dp"
+
+
+@dataclass(frozen=True)
+class RingPlacement:
+    """The busiest chip or link sets the period, as under the fast model of `mcmc compile`.
+
+    A link takes an output's transfer time for each output that crosses it; relays cost the links'
+    time alone. Any registered strategy searches.
+    """
+
+    name: ClassVar[str] = "ring"
+    summary: ClassVar[str] = "chips and links of a ring overlap; needs a rule of the ring"
+
+    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+        """Places the operators; MCM-F005 to MCM-F007, and what `solve` raises."""
+        if request.rule == "none":
+            raise CompileError(
+                Diagnostic(
+                    "MCM-F005",
+                    "the cost 'ring' needs a ring, and the rule is none",
+                    at=problem.source,
+                    hint="give --rule relay or --rule strict, or --cost device-placement",
+                )
+            )
+        refuse_unanswerable(problem, request.rule)
+        groups = device_groups(problem)
+        refuse_impossible(problem, groups)
+        spec = spec_text.parse_one(request.partitioner or DEFAULT_PARTITIONER)
+        strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        text = spec_text.print_one(spec.name, strategy)
+        arrays = partition_problem(problem, groups, request.rule)
+        found = solve(
+            arrays,
+            strategy,
+            seeded_generator(request.seed, f"placement/{text}"),
+            Budget(evaluations=request.evaluations, seconds=request.budget_s),
+            strategy_text=text,
+            cost_model=self.name,
+        )
+        device_of = with_free(problem, groups, found.chip_of, found.chip_of)
+        if violations := device_loads(problem, device_of, request.rule).violations:
+            raise not_found(problem, request.rule, violations[0])
+        measured = evaluate(arrays, found.chip_of)
+        return Placement(
+            device_of=device_of,
+            device_load=np.asarray(measured.chip_busy_s),
+            period=found.period_s,
+            lower_bound=found.bound.seconds,
+            argument=found.bound.argument,
+            proof=found.bound.proof,
+            method=text,
+        )

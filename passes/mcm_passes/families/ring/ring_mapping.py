@@ -1,0 +1,126 @@
+"""The mapping of rings: data flows to higher chips alone, and links join neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.levels import Level
+from mcm_compiler.mapping import Nearest, PassedOn
+from mcm_compiler.partition import (
+    Budget,
+    Ints,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    PartitionStrategy,
+)
+from mcm_compiler.ring_routes import (
+    COLLECTED,
+    FORWARDED,
+    FROM_HOST,
+    HOST,
+    route,
+    route_kinds,
+)
+from mcm_passes.families.ring import fast_model
+from mcm_passes.families.ring.fast_periods import FastPeriods
+
+
+class RingMapping:
+    """Implements `mcm_compiler.mapping.FamilyMapping`.
+
+    What only some compiles need is imported where it is used: exact search loads a solver.
+    """
+
+    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> fast_model.Evaluation:
+        """As `fast_model.evaluate`."""
+        return fast_model.evaluate(problem, chip_of)
+
+    def periods(self, problem: PartitionProblem) -> FastPeriods:
+        """The period of partitions, one or many at once."""
+        return FastPeriods(problem)
+
+    def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
+        """Windows of chips, and what must cross links."""
+        from mcm_passes.families.ring.exact.unit_windows import windows_of_units
+
+        bound = windows_of_units(problem, known.seconds)
+        return bound if bound.seconds > known.seconds else known
+
+    def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
+        """Dataflow against the ring, and chips that would have to stay empty."""
+        from mcm_passes.families.ring.problem_files.ring_pins import contradictions
+
+        return contradictions(problem)
+
+    def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
+        """Those along the ring that leave no chip below a used one empty."""
+        from mcm_passes.families.ring.all_partitions import all_partitions
+
+        return all_partitions(problem, most)
+
+    def passed_on(
+        self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
+    ) -> list[PassedOn]:
+        """Under the relay rule, what does not go from a chip to the next one alone."""
+        found: list[PassedOn] = []
+        for t, kind in enumerate(route_kinds(problem).tolist()):
+            if not kind & FORWARDED:
+                continue
+            maker = HOST if kind & FROM_HOST else chip_of[problem.tensor_producer[t]]
+            readers = {chip_of[u] for u in problem.placed_readers.row(t).tolist()}
+            way = route(kind, maker, sorted(readers), num_chips - 1)
+            collected = bool(kind & COLLECTED)
+            found.append(PassedOn(t, maker, way.received, way.passed, way.exited, collected))
+        return found
+
+    def interchangeable(self, problem: PartitionProblem) -> bool:
+        """Whether chips are equal, and each of them reaches the host."""
+        limits = problem.limits
+        return (
+            limits.host_io == "any"
+            and len(set(limits.sram_bytes)) <= 1
+            and len(set(limits.chip_speed)) <= 1
+        )
+
+    def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
+        """What `dp` finds."""
+        from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+
+        rng = np.random.default_rng(0)
+        return ContiguousDp().solve(problem, FastPeriods(problem), rng, budget)
+
+    def better(self, problem: PartitionProblem) -> Ints | None:
+        """What exact search over order ideals finds: partitions that are no cuts of one order.
+
+        Parallel branches `dp` divides up to a third worse. Within these limits it takes some
+        hundredths of a second, mostly.
+        """
+        from mcm_passes.families.ring.exact.ideals import Ideals
+
+        search = Ideals(ideals=20_000, windows=400_000)
+        rng = np.random.default_rng(0)
+        return search.solve(problem, FastPeriods(problem), rng, Budget()).chip_of
+
+    def nearest(
+        self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
+    ) -> Nearest:
+        """As `nearest_valid`."""
+        from mcm_passes.families.ring.problem_files.nearest import nearest_valid
+
+        return nearest_valid(problem, chip_of, rng)
+
+    def strategy(self, level: Level) -> str:
+        """The level's strategy."""
+        return level.strategy
+
+    def serves(self, strategy: PartitionStrategy) -> bool:
+        """Every strategy knows rings."""
+        del strategy
+        return True
+
+
+RING_MAPPING = RingMapping()

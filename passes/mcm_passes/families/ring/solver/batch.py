@@ -1,0 +1,280 @@
+"""Many rollouts at once: proposals or probabilities in, valid partitions out, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from mcm_compiler.partition import Ints, Longs
+from mcm_compiler.target import Routing
+from mcm_passes.families.ring.solver.adjacent_domains import (
+    NearGraph,
+    close_domains,
+    near_graph,
+    source_spans,
+)
+from mcm_passes.families.ring.solver.cp_sat import RingAuthority
+from mcm_passes.families.ring.solver.lanes import LANES, Bounds, Singles, Words, narrow
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.solver.relay_domains import match
+from mcm_passes.families.ring.solver.sample_and_fix import solve_adjacent, solve_relay
+from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
+
+_CHUNKS_PER_THREAD = 4
+"""Groups of rollouts differ in length; more chunks than threads even that out."""
+
+
+@dataclass(frozen=True, eq=False)
+class RelayFacts:
+    """What all rollouts under the relay rule share.
+
+    Attributes:
+        ancestors: from `closure`.
+        descendants: likewise.
+        witness: `[C]`, a node of its own for each chip up to the highest lower bound, or -1.
+    """
+
+    ancestors: Words
+    descendants: Words
+    witness: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class AdjacentFacts:
+    """What all rollouts share where dependencies span at most one chip.
+
+    Attributes:
+        near: neighbours.
+        sources: from `source_spans`.
+        span: likewise.
+    """
+
+    near: NearGraph
+    sources: Ints
+    span: Bounds
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSolver:
+    """SAMPLE and FIX of MCM (algorithms 1 and 2).
+
+    Under `strict` the partitions are those where every dependency spans at most one chip; see
+    `adjacent_domains.py`. The answer depends on the arguments and the generator alone, not on the
+    number of threads.
+
+    Attributes:
+        graph: the rule graph.
+        shared: what all rollouts share; None where the domains admit nothing.
+        low: `[n]`, domains closed under the rule.
+        high: `[n]`, likewise.
+        max_chips: most chips that a partition can use; under `strict` dependencies that are read
+            far away can leave it far below the chips of the package. 0 where there is none.
+    """
+
+    graph: RuleGraph
+    shared: RelayFacts | AdjacentFacts | None
+    low: Ints
+    high: Ints
+    max_chips: int
+
+    @classmethod
+    def of(cls, graph: RuleGraph, routing: Routing = "relay") -> BatchSolver:
+        """Prepares a solver.
+
+        Raises:
+            ValueError: for more than `MAX_CLOSURE_NODES` nodes under the relay rule; sample
+                staircases instead.
+        """
+        low, high = graph.low.copy(), graph.high.copy()
+        if routing == "strict":
+            near = near_graph(graph)
+            possible = graph.num_nodes > 0 and close_domains(
+                graph.next_ptr, graph.next_nodes, near.before_ptr, near.before_nodes, low, high
+            )
+            if not possible:
+                return cls(graph, None, low, high, 0)
+            sources, span = source_spans(graph, near, low)
+            high = np.minimum(high, span.max(axis=1).astype(np.int32))
+            facts = AdjacentFacts(near, sources, span)
+            return cls(graph, facts, low, high, int(high.max()) + 1)
+        if graph.num_nodes > MAX_CLOSURE_NODES:
+            raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
+        nodes = np.arange(graph.num_nodes, dtype=np.int32)
+        witness = np.full(graph.num_chips, -1, np.int32)
+        needed = np.arange(graph.num_chips) <= low.max(initial=-1)
+        impossible = graph.num_nodes == 0 or bool((low > high).any())
+        if impossible or match(nodes, low, high, needed, witness) >= 0:
+            return cls(graph, None, low, high, 0)
+        uncovered = match(nodes, low, high, np.ones_like(needed), np.empty_like(witness))
+        max_chips = graph.num_chips if uncovered < 0 else uncovered
+        return cls(graph, RelayFacts(*closure(graph), witness), low, high, max_chips)
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        weights: Singles | None = None,
+        orders: Ints | None = None,
+        domains: Ints | None = None,
+        complete: RingAuthority | None = None,
+    ) -> Ints:
+        """SAMPLE: each node in turn draws a chip of its domain.
+
+        Args:
+            rng: source of randomness.
+            count: B, rollouts.
+            weights: `[B, n, C]`, or `[n, C]` for the same in all rollouts; uniform where None.
+                Non-negative; need not be normalised.
+            orders: order in which nodes are decided: `[n]` for all rollouts, or `[B, n]`; where
+                None one is drawn at random for each `LANES` rollouts in a row. Rollouts in a row
+                with the same order are solved together and much faster.
+            domains: `[B, n, 2]` to be filled with the lowest and the highest chip that each node
+                could go to when it was decided, equal where it was forced.
+            complete: who is asked where the domains admit nothing, or None. Under `strict` there
+                may be partitions whose dependencies span more than one chip; each row is then the
+                one nearest to chips drawn at random by weight.
+
+        Returns:
+            `[B, n]`, chip of each node; -1 throughout where none was found.
+        """
+        if self.shared is None and complete is not None:
+            proposals = _independent(rng, count, self.graph, weights)
+            return _nearest(complete, proposals, domains)
+        nothing = np.empty((0, self.graph.num_nodes), np.int32)
+        return self._solve(rng, count, nothing, weights, orders, domains)
+
+    def fix(
+        self,
+        rng: np.random.Generator,
+        proposals: Ints,
+        weights: Singles | None = None,
+        orders: Ints | None = None,
+        domains: Ints | None = None,
+        complete: RingAuthority | None = None,
+    ) -> Ints:
+        """FIX: keeps the proposed chips where the domains allow, and samples the rest.
+
+        Args:
+            rng: source of randomness.
+            proposals: `[B, n]`, a chip for each node.
+            weights: as for `sample`.
+            orders: as for `sample`.
+            domains: as for `sample`.
+            complete: as for `sample`; each row is then the one nearest to its proposal.
+
+        Returns:
+            As `sample`.
+        """
+        if self.shared is None and complete is not None:
+            return _nearest(complete, proposals, domains)
+        return self._solve(rng, len(proposals), proposals, weights, orders, domains)
+
+    def _solve(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        proposals: Ints,
+        weights: Singles | None,
+        orders: Ints | None,
+        domains: Ints | None,
+    ) -> Ints:
+        graph, n = self.graph, self.graph.num_nodes
+        rollouts = streams(rng, count)
+        if self.shared is None:
+            return np.full((count, n), -1, np.int32)
+        if weights is None:
+            weights = np.empty((0, n, graph.num_chips), np.float32)
+        elif weights.ndim == 2:
+            weights = weights[None]
+        groups = _groups(count, orders)
+        if orders is None:
+            orders = np.empty((0, n), np.int32)
+        elif orders.ndim == 1:
+            orders = orders[None]
+        else:
+            orders = orders[groups[:-1]]
+        ordering = streams(rng, groups.size - 1)
+        kernel = self._kernel()
+        nothing_kept = np.empty((0, n, 2), np.int32)
+
+        def part(first: int, last: int) -> Ints:
+            begin, end = int(groups[first]), int(groups[last])
+            return kernel(
+                groups[first : last + 1] - begin,
+                np.ascontiguousarray(orders if len(orders) < 2 else orders[first:last]),
+                ordering[first:last],
+                np.ascontiguousarray(proposals[begin:end]),
+                np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
+                rollouts[begin:end],
+                nothing_kept if domains is None else domains[begin:end],
+            )
+
+        return np.concatenate([np.empty((0, n), np.int32), *_in_threads(part, groups.size - 1)])
+
+    def _kernel(self) -> Callable[..., Ints]:
+        graph, shared = self.graph, self.shared
+        edges = (graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
+        first = narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips)
+        if isinstance(shared, AdjacentFacts):
+            of = shared.near
+            near = (of.next_ptr, of.next_nodes, of.before_ptr, of.before_nodes)
+            return partial(solve_adjacent, *edges, *near, shared.sources, shared.span, *first)
+        assert shared is not None
+        facts = (shared.ancestors, shared.descendants)
+        return partial(solve_relay, *edges, *facts, *first, shared.witness)
+
+
+def _nearest(authority: RingAuthority, proposals: Ints, domains: Ints | None) -> Ints:
+    """The valid partition nearest to each proposal, -1 throughout where none was found."""
+    found = np.full(proposals.shape, -1, np.int32)
+    distinct, row_of = np.unique(proposals, axis=0, return_inverse=True)
+    for row, proposal in enumerate(distinct):
+        answer = authority.nearest(proposal)
+        if answer.chips is not None:
+            found[row_of == row] = answer.chips
+        elif answer.proven:
+            # There is none at all.
+            break
+    if domains is not None:
+        domains[:] = found[..., None]
+    return found
+
+
+def _independent(
+    rng: np.random.Generator, count: int, graph: RuleGraph, weights: Singles | None
+) -> Ints:
+    """`[count, n]`, chips drawn for each node by itself."""
+    shape = (count, graph.num_nodes, graph.num_chips)
+    share = np.ones(shape) if weights is None else np.broadcast_to(weights, shape).astype(float)
+    share = np.cumsum(np.where(share.sum(axis=2, keepdims=True) > 0.0, share, 1.0), axis=2)
+    point = rng.random(shape[:2])[..., None] * share[..., -1:]
+    return (share <= point).sum(axis=2).clip(max=graph.num_chips - 1).astype(np.int32)
+
+
+def _groups(count: int, orders: Ints | None) -> Longs:
+    """`[G + 1]`, where each group begins: at most `LANES` rollouts in a row with one order."""
+    starts = np.zeros(count, np.bool_)
+    starts[::LANES] = True
+    if orders is not None and orders.ndim == 2 and count:
+        differs = (orders[1:] != orders[:-1]).any(axis=1)
+        since = np.zeros(count, np.int64)
+        since[1:] = np.where(differs, np.arange(1, count), 0)
+        since = np.arange(count) - np.maximum.accumulate(since)
+        starts = since % LANES == 0
+    return np.append(np.flatnonzero(starts), count)
+
+
+def _in_threads(part: Callable[[int, int], Ints], num_groups: int) -> list[Ints]:
+    """`part(first, last)` for all groups, on all cores."""
+    threads = min(os.cpu_count() or 1, num_groups)
+    if threads < 2:
+        return [part(0, num_groups)] if num_groups else []
+    chunks = min(num_groups, _CHUNKS_PER_THREAD * threads)
+    bounds = np.linspace(0, num_groups, chunks + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(part, bounds[:-1], bounds[1:]))

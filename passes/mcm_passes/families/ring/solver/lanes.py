@@ -1,0 +1,111 @@
+"""Lanes: rollouts that decide the same node at the same time, one SIMD instruction for all.
+
+Propagation is nearly all of the work, and what one decision changes in one rollout it mostly
+changes in others as well. So rollouts with the same order of nodes run side by side: each node's
+bounds are one row of `LANES` small integers, a decision spreads through the rows of all lanes
+in one go, and a row is left as soon as no lane changes. Where a lane has nothing to say its
+instruction is idle. Lanes share nothing else: a rollout comes out the same in any company.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_compiler.partition import Ints, Longs
+from mcm_passes.families.ring.solver.random_stream import uniform
+
+LANES = 32
+"""Rollouts side by side: with bounds of one byte, one 256-bit register."""
+
+Bounds = npt.NDArray[np.integer[Any]]
+Singles = npt.NDArray[np.float32]
+Words = npt.NDArray[np.uint64]
+
+
+def narrow(bounds: Ints, num_chips: int) -> Bounds:
+    """`bounds` in the smallest type that holds chips, with room for their negatives."""
+    return bounds.astype(np.int8 if num_chips <= 127 else np.int16)
+
+
+@njit(cache=True, nogil=True)
+def raise_rows(ptr: Longs, nodes: Ints, rows: Bounds, u: int, stack: Ints) -> None:
+    """Raises the rows of all that `u` leads to to at least its own, where that is closed but for u.
+
+    Upper bounds are kept as their negatives, so that this lowers them too.
+
+    Args:
+        ptr: CSR of the nodes that each leads to.
+        nodes: likewise.
+        rows: `[n, LANES]`.
+        u: the node whose row has just been raised.
+        stack: `[n + 1]`, room.
+    """
+    size = 1
+    stack[0] = u
+    while size:
+        size -= 1
+        x = stack[size]
+        for k in range(ptr[x], ptr[x + 1]):
+            v = nodes[k]
+            changed = 0
+            for lane in range(LANES):
+                old = rows[v, lane]
+                new = max(old, rows[u, lane])
+                changed |= old ^ new
+                rows[v, lane] = new
+            if changed != 0:
+                stack[size] = v
+                size += 1
+
+
+@njit(cache=True, nogil=True)
+def draw(
+    low: int,
+    high: int,
+    excluded: npt.NDArray[np.bool_],
+    weights: Singles,
+    which: int,
+    u: int,
+    streams: Words,
+    stream: int,
+) -> int:
+    """A chip from `low` to `high` that is not excluded, by its weight.
+
+    Args:
+        low: the lowest.
+        high: the highest.
+        excluded: `[C]`, or empty where none is.
+        weights: `[B, n, C]`; where all that is left weighs 0 the draw is uniform.
+        which: row of `weights`, or -1 for uniform.
+        u: the node.
+        streams: random streams.
+        stream: the one to draw from.
+    """
+    if low == high:
+        return low
+    point = uniform(streams, stream)
+    if which < 0 and excluded.size == 0:
+        return low + int(point * (high - low + 1))
+    total, plain = 0.0, which < 0
+    for attempt in range(2):
+        plain = which < 0 or attempt == 1
+        for c in range(low, high + 1):
+            if excluded.size == 0 or not excluded[c]:
+                total += 1.0 if plain else weights[which, u, c]
+        if total > 0.0:
+            break
+    point *= total
+    last = low
+    for c in range(low, high + 1):
+        if excluded.size == 0 or not excluded[c]:
+            weight = 1.0 if plain else weights[which, u, c]
+            if weight > 0.0:
+                last = c
+                point -= weight
+                if point < 0.0:
+                    return c
+    return last

@@ -1,0 +1,1 @@
+"""Partition strategies for rings, one a file."""

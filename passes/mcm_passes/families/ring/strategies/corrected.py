@@ -1,0 +1,117 @@
+"""Solving again with times that the judge has corrected."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.judging import Verdict, Verdicts
+from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Outcome, PartitionProblem
+from mcm_passes.families.ring.fast_model import evaluate as explain
+from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.strategies.named import strategy_of
+from mcm_passes.strategies.search import Search
+
+SMALLEST_LOAD_S = 1e-12
+"""Loads below this tell nothing about times."""
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """Solves, measures the answer on the judge, corrects times, and solves again.
+
+    What a chip is busy for on the judge, over what the fast model says, is taken as the error of
+    the times of the units there; each round sees other sets of units together, so that the errors
+    of single units come out (as in the algebraic reconstruction technique, Gordon et al. 1970).
+    What the period has beyond its busiest chip and link, transfers that are not hidden behind
+    work, is put on the links. Ends when no better answer has come for some rounds.
+
+    Attributes:
+        solver: the strategy that solves.
+        rounds: most times that it solves, at least 1.
+        patience: rounds without a better answer after which it ends, at least 1.
+    """
+
+    name: ClassVar[str] = "corrected"
+    summary: ClassVar[str] = "solves again with times corrected by what the simulator saw"
+    asks_judge: ClassVar[bool] = True
+
+    solver: str = "cpsat"
+    rounds: int = 30
+    patience: int = 6
+
+    def __post_init__(self) -> None:
+        for option in ("rounds", "patience"):
+            if getattr(self, option) < 1:
+                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """The answer that the judge likes best; the solver's own where there is no judge."""
+        solver = strategy_of(self.solver)
+        if budget.judge is None:
+            return solver.solve(problem, evaluate, rng, budget)
+        search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
+        corrected, reason, best = problem, "the budget allows no evaluation", None
+        best_s, stale = float("inf"), 0
+        bound = None
+        for number in range(self.rounds):
+            if not search.left or stale >= self.patience:
+                break
+            part = dataclasses.replace(
+                search.share(search.left),
+                effort_s=budget.effort_s / self.rounds if number else budget.effort_s,
+                enough_s=0.0 if number else budget.enough_s,
+            )
+            found = solver.solve(corrected, FastPeriods(corrected), copy.deepcopy(rng), part)
+            search.spend(found.evaluations)
+            if not number:
+                reason, bound = found.reason, found.bound
+            if found.chip_of is None:
+                break
+            search.period(found.chip_of)
+            verdicts = budget.judge.judge(found.chip_of[None])
+            stale += 1
+            if verdicts.verdict[0] == Verdict.RUNS and verdicts.period_s[0] < best_s:
+                best, best_s, stale = found.chip_of, float(verdicts.period_s[0]), 0
+            if verdicts.verdict[0] != Verdict.RUNS:
+                break
+            corrected = corrected_times(corrected, found.chip_of, verdicts)
+        outcome = search.outcome(reason, bound)
+        if best is None or outcome.chip_of is None or not np.isfinite(evaluate(best)):
+            return outcome
+        others = tuple(row for _, row in search.kept() if not np.array_equal(row, best))
+        return dataclasses.replace(outcome, chip_of=best, runners_up=others)
+
+
+def corrected_times(
+    problem: PartitionProblem, chip_of: Ints, verdicts: Verdicts
+) -> PartitionProblem:
+    """The problem with times under which `chip_of` takes what the judge saw.
+
+    Args:
+        problem: the problem, perhaps corrected before.
+        chip_of: `[N]`, a valid partition.
+        verdicts: of this one partition.
+    """
+    seen_s: Floats = verdicts.chip_busy_s[0]
+    expected = explain(problem, chip_of)
+    tells = (expected.chip_busy_s > SMALLEST_LOAD_S) & (seen_s > SMALLEST_LOAD_S)
+    # The judge's clock is the chip's own as well, so that speeds cancel out.
+    ratio = np.where(tells, seen_s / np.where(tells, expected.chip_busy_s, 1.0), 1.0)
+    scale = np.where(problem.clonable, 1.0, ratio[chip_of])
+    busiest_s = max(float(seen_s.max()), float(verdicts.link_busy_s[0].max(initial=0.0)))
+    unhidden = max(float(verdicts.period_s[0]) / busiest_s, 1.0) if busiest_s > 0.0 else 1.0
+    limits = dataclasses.replace(
+        problem.limits, link_bytes_per_s=problem.limits.link_bytes_per_s / unhidden
+    )
+    return dataclasses.replace(problem, compute_s=problem.compute_s * scale, limits=limits)

@@ -1,0 +1,112 @@
+"""Local search from the best contiguous cuts: moves of units, and new cuts of what they lead to."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.strategies.recut import late_position, recut
+from mcm_passes.families.ring.strategies.start import find_start
+from mcm_passes.families.ring.strategies.walk_kernels import Walk
+from mcm_passes.families.ring.strategies.walking import Walker
+from mcm_passes.strategies.search import Search
+
+UNITS_PER_STEP = 100
+"""Units that an evaluation looks at in the time of one step, which looks at what it changes."""
+
+LEAST_STEPS = 4
+"""Steps that an evaluation stands for at least: on small graphs calls and records cost as much."""
+
+MANY_UNITS = 10_000
+"""Units above which only the best walk's order is cut anew, because that takes seconds."""
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """Walks of late-accepted moves from the solution of `dp`, under the fast model.
+
+    After each round the order that the best partition of each walk implies is cut anew by dynamic
+    programming, which shifts all cuts at once; walks that fall behind go on from the best one.
+
+    Attributes:
+        walks: independent walks, at least 1.
+        round: evaluations that each walk is worth in a round, at least 1. On larger graphs they
+            stand for several steps each.
+        memory: steps that late acceptance looks back, at least 1.
+    """
+
+    name: ClassVar[str] = "local_search"
+    summary: ClassVar[str] = "moves of units and cuts, from the best contiguous cuts"
+
+    walks: int = 4
+    round: int = 500
+    memory: int = 500
+
+    def __post_init__(self) -> None:
+        for option in ("walks", "round", "memory"):
+            if getattr(self, option) < 1:
+                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches until the budget is spent; never worse than `dp` at the same budget."""
+        search = Search(problem, evaluate, budget)
+        reason = find_start(search, evaluate, rng)
+        if search.best is not None:
+            self.improve(search, rng)
+        return search.outcome(reason)
+
+    def improve(self, search: Search, rng: np.random.Generator) -> None:
+        """Goes on from the best partition of `search`, as long as its budget lasts."""
+        assert search.best is not None, "a start is needed"
+        walking = _Walking(search, self.walks, self.memory, rng)
+        steps_each = max(search.problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
+        while search.left >= self.walks:
+            worth = min(self.round, search.left // self.walks)
+            rows = walking.advance(worth * steps_each)
+            search.spend((worth - 1) * self.walks)
+            for row in rows:
+                search.period(row)
+            walking.recut(search)
+
+
+class _Walking:
+    """All walks of one search."""
+
+    def __init__(self, search: Search, walks: int, memory: int, rng: np.random.Generator) -> None:
+        assert search.best is not None, "a start is needed"
+        self._problem = search.problem
+        self._position = late_position(self._problem)
+        self._walker = Walker(self._problem, search.best_period_s, memory)
+        self._walks = [self._walker.walk(search.best, streams(rng, 1)) for _ in range(walks)]
+
+    def advance(self, steps: int) -> list[Ints]:
+        """Makes steps of all walks; returns the best partition of each."""
+
+        def run(walk: Walk) -> Ints:
+            self._walker.advance(walk, steps)
+            return walk.best.copy()
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(run, self._walks))
+
+    def recut(self, search: Search) -> None:
+        """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
+        by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
+        for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
+            recut(search, self._problem, walk.best, self._position)
+        assert search.best is not None, "walks start from a partition"
+        worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
+        if search.best_period_s < float(worst.best_s[0]):
+            self._walker.begin(worst, search.best)

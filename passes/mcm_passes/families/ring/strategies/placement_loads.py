@@ -1,0 +1,168 @@
+"""Loads and memory of a partition whose totals are kept up to date."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Longs
+from mcm_compiler.ring_routes import TO_HOST
+from mcm_passes.families.ring.loads.chip_memory import streamed_weights
+from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
+from mcm_passes.families.ring.strategies.placement_state import LOCAL, WEIGHT, PlacementState
+from mcm_passes.mapping.loads.tensor_columns import LIVE
+
+STREAM = 4
+"""The last row of `Ring.rate`."""
+
+
+class Scratch(NamedTuple):
+    """Room for what is only needed while something is counted.
+
+    Attributes:
+        ends_at: `[N]`, 0 between calls.
+        live: `[C]`.
+        most: `[C]`.
+    """
+
+    ends_at: Longs
+    live: Longs
+    most: Longs
+
+
+def scratch(num_units: int, num_chips: int) -> Scratch:
+    """Room for a problem of that size."""
+    return Scratch(
+        np.zeros(num_units, np.int64),
+        np.zeros(num_chips, np.int64),
+        np.zeros(num_chips, np.int64),
+    )
+
+
+@inlined_njit
+def load_of_chip(p: PlacedProblem, s: PlacementState, k: int, c: int, streamed: int) -> float:
+    """Seconds that a resource of a chip is busy, by its row of `Ring.rate`.
+
+    Args:
+        p: the problem.
+        s: the state.
+        k: the row.
+        c: the chip.
+        streamed: blocks of weights that it streams.
+    """
+    if k == 0:
+        return s.busy_s[c] / p.ring.rate[0, c]
+    if k == STREAM:
+        return streamed / p.ring.rate[STREAM, c]
+    row = LINK if k == 1 else HOST_IN if k == 2 else HOST_OUT
+    return s.totals[row, c] / p.ring.rate[k, c]
+
+
+@inlined_njit
+def load_of_root(p: PlacedProblem, s: PlacementState, k: int, streamed: Longs) -> float:
+    """Seconds that a channel is busy which all chips share, by its place in `Ring.root_rate`.
+
+    Args:
+        p: the problem.
+        s: the state.
+        k: the place.
+        streamed: `[C]`, blocks of weights that each chip streams.
+    """
+    amount = 0
+    for c in range(streamed.size):
+        if k == 0:
+            amount += s.totals[HOST_IN, c]
+        elif k == 1:
+            amount += s.totals[HOST_OUT, c]
+        else:
+            amount += streamed[c]
+    return amount / p.ring.root_rate[k]
+
+
+@inlined_njit
+def held_on_chip(s: PlacementState, c: int) -> int:
+    """Blocks that a chip needs whatever comes and goes."""
+    return int(s.totals[HELD, c] + s.totals[WEIGHT, c])
+
+
+@lean_njit
+def find_peaks(
+    p: PlacedProblem, s: PlacementState, room: Scratch, first: int, last: int, peak: Longs
+) -> None:
+    """Sets `peak[C]` to the blocks of what comes and goes on chips at its most, with its gaps.
+
+    Live at once is what is made and read on one chip, in the order of the units.
+    """
+    room.live[:] = 0
+    room.most[:] = 0
+    tensors = p.tensors
+    for u in range(s.chip.size):
+        c = s.chip[u]
+        if c < first or c > last:
+            continue
+        for e in range(tensors.made_ptr[u], tensors.made_ptr[u + 1]):
+            t = tensors.made[e]
+            if tensors.kind[t] & TO_HOST or s.last[t] > c:
+                continue
+            end = u
+            for k in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
+                end = max(end, tensors.readers[k])
+            room.live[c] += tensors.amount[t, LIVE]
+            room.ends_at[end] += tensors.amount[t, LIVE]
+        room.most[c] = max(room.most[c], room.live[c])
+        room.live[c] -= room.ends_at[u]
+        room.ends_at[u] = 0
+    for c in range(first, last + 1):
+        peak[c] = int(np.ceil(room.most[c] * p.ring.packing))
+
+
+@inlined_njit
+def weigh_memory(
+    p: PlacedProblem,
+    s: PlacementState,
+    room: Scratch,
+    c: int,
+    looks: bool,
+    peak: Longs,
+    needed: Longs,
+) -> int:
+    """Sets what memory a chip needs.
+
+    Args:
+        p: the problem.
+        s: the state.
+        room: for counting.
+        c: the chip.
+        looks: whether the peak of what comes and goes may be found anew, which looks at all units,
+            where the chip would overflow.
+        peak: `[C]`, no fewer blocks than that; set where it is found anew.
+        needed: `[C]`, in blocks; set for the chip.
+
+    Returns:
+        Blocks of weights that it streams: 0 where all fits, -1 where it overflows.
+    """
+    limit = peak[c]
+    # All that comes and goes may be live at once, and is no more than that.
+    most = int(np.ceil(s.totals[LOCAL, c] * p.ring.packing))
+    if looks and held_on_chip(s, c) + min(most, limit) > p.ring.room[c]:
+        find_peaks(p, s, room, c, c, peak)
+        peak[c] = min(peak[c], limit)
+    needed[c] = held_on_chip(s, c) + min(most, peak[c])
+    if needed[c] <= p.ring.room[c]:
+        return 0
+    return _streamed(p, s, c, int(needed[c]))
+
+
+@inlined_njit
+def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
+    """As `streamed_weights`, for a chip that needs so many blocks."""
+    largest = 0
+    for k in range(s.size[c] if p.ring.streams else 0):
+        u = s.members[c, k]
+        for e in range(p.items.ptr[u], p.items.ptr[u + 1]):
+            largest = max(largest, int(p.items.weight[p.items.items[e]]))
+    weights, ring = int(s.totals[WEIGHT, c]), p.ring
+    return streamed_weights(needed, weights, largest, ring.room[c], ring.streams, ring.stream_slots)

@@ -1,0 +1,61 @@
+"""The triangle rule for a partition whose edges between chips are kept up to date."""
+
+from __future__ import annotations
+
+from mcm_compiler.lean_kernels import inlined_njit
+from mcm_compiler.partition import Bools, Ints, Longs
+from mcm_passes.families.ring.strategies.placed_problem import MoveGraph
+
+LAST_USED, MARK, LONG = range(3)
+"""Places of `PlacementState.counts`."""
+
+
+@inlined_njit
+def count_edges(
+    g: MoveGraph, chip: Ints, u: int, at: int, sign: int, both: bool, pairs: Longs, counts: Longs
+) -> None:
+    """Counts the edges of a unit, or takes them off.
+
+    Args:
+        g: the edges.
+        chip: `[N]`, where its neighbours are.
+        u: the unit.
+        at: its chip.
+        sign: 1 to count them, -1 to take them off.
+        both: whether edges that lead to it count, too.
+        pairs: as in `PlacementState`.
+        counts: likewise.
+    """
+    for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
+        other = chip[g.next_units[e]]
+        pairs[at, other] += sign
+        counts[LONG] += sign * int(other > at + 1)
+    for e in range(g.before_ptr[u], g.before_ptr[u + 1] if both else 0):
+        other = chip[g.before_units[e]]
+        pairs[other, at] += sign
+        counts[LONG] += sign * int(at > other + 1)
+
+
+@inlined_njit
+def has_detours(pairs: Longs, counts: Longs, longest: Bools) -> bool:
+    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
+
+    Args:
+        pairs: as in `PlacementState`.
+        counts: likewise.
+        longest: `[C, C]`, room.
+    """
+    if not counts[LONG]:
+        return False
+    chips = counts[LAST_USED] + 1
+    longest[:] = False
+    for a in range(chips - 1, -1, -1):
+        for b in range(a + 1, chips):
+            if pairs[a, b] > 0:
+                for c in range(b + 1, chips):
+                    if pairs[b, c] > 0 or longest[b, c]:
+                        longest[a, c] = True
+        for c in range(a + 1, chips):
+            if longest[a, c] and pairs[a, c] > 0:
+                return True
+    return False

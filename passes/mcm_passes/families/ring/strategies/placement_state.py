@@ -1,0 +1,212 @@
+"""A partition with the loads of all resources, kept up to date while single units move.
+
+For local search, whose steps change few of thousands of units: a move costs what its unit's
+tensors and items cost, not what the problem does. The numbers are those of the table of demands;
+property tests hold them together with the fast model.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.lean_kernels import inlined_njit
+from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FORWARDED, FROM_HOST, TO_HOST
+from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, count_host, count_way
+from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
+from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, LONG, MARK, count_edges
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
+
+WEIGHT, LOCAL, ARRIVED = 4, 5, 6
+"""Rows of `PlacementState.totals` behind those of `ring_kernels`."""
+
+
+class PlacementState(NamedTuple):
+    """A partition and what follows from it; all arrays change with every move.
+
+    Attributes:
+        chip: `[N]`, chip of each unit; 0 for clonable ones.
+        members: `[C, N]`, row c begins with the units on chip c, in no order.
+        place: `[N]`, where each unit is in its row.
+        size: `[C]`, units on each chip.
+        copies: `[I, C]`, units on each chip that want each item.
+        last: `[T]`, the last chip with a reader of each tensor, or -1.
+        at_last: `[T]`, readers there.
+        busy_s: `[C]`, clocks of units, clones and relays in seconds of `work_s`.
+        totals: `[7, C]`, bytes on the link behind each chip and on its host channels, blocks for
+            buffers and clones, for weights, for all tensors that stay on the chip, and for all
+            that ever came to stay there.
+        pairs: `[C, C]`, edges between each two chips, where the triangle rule holds.
+        counts: `[3]`, the highest chip that is used, the last mark, edges that span two chips.
+        stamp: `[C]`, room for marks.
+    """
+
+    chip: Ints
+    members: Ints
+    place: Ints
+    size: Longs
+    copies: Ints
+    last: Ints
+    at_last: Ints
+    busy_s: Floats
+    totals: Longs
+    pairs: Longs
+    counts: Longs
+    stamp: Longs
+
+
+def empty_state(p: PlacedProblem) -> PlacementState:
+    """Room for the state of a partition; `fill_state` gives it one."""
+    n, chips = p.work_s.size, p.ring.room.size
+    items, tensors = p.items.busy_s.size, p.tensors.kind.size
+    return PlacementState(
+        chip=np.zeros(n, np.int32),
+        members=np.zeros((chips, n), np.int32),
+        place=np.zeros(n, np.int32),
+        size=np.zeros(chips, np.int64),
+        copies=np.zeros((items, chips), np.int32),
+        last=np.zeros(tensors, np.int32),
+        at_last=np.zeros(tensors, np.int32),
+        busy_s=np.zeros(chips),
+        totals=np.zeros((7, chips), np.int64),
+        pairs=np.zeros((chips, chips), np.int64),
+        counts=np.zeros(3, np.int64),
+        stamp=np.zeros(chips, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
+    """Puts a state to a partition `[N]`, whose units with a place are on chips in range."""
+    s.size[:] = 0
+    s.copies[:] = 0
+    s.busy_s[:] = 0.0
+    s.totals[:] = 0
+    s.pairs[:] = 0
+    s.counts[LAST_USED] = 0
+    s.counts[LONG] = 0
+    for u in range(chip_of.size):
+        s.chip[u] = chip_of[u] if p.fixed[u] else 0
+        if p.fixed[u]:
+            _count_unit(p, s, u, 1)
+            s.counts[LAST_USED] = max(s.counts[LAST_USED], s.chip[u])
+    for u in range(chip_of.size if p.ring.strict else 0):
+        count_edges(p.graph, s.chip, u, s.chip[u], 1, False, s.pairs, s.counts)
+    for t in range(p.tensors.kind.size):
+        _find_last(p, s, t)
+        if not p.tensors.kind[t] & (CLONED | EVERYWHERE):
+            _count_tensor(p, s, t, _source(p, s, t), 1)
+
+
+@inlined_njit
+def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
+    """Moves a unit with a place to a chip in range, whether or not the rules allow it."""
+    old = int(s.chip[u])
+    tensors = p.tensors
+    for e in range(tensors.made_ptr[u], tensors.made_ptr[u + 1]):
+        for sign in (-1, 1):
+            _count_tensor(p, s, tensors.made[e], old if sign < 0 else to, sign)
+    for sign in (-1, 1):
+        s.chip[u] = old if sign < 0 else to
+        _count_unit(p, s, u, sign)
+    for e in range(tensors.read_ptr[u], tensors.read_ptr[u + 1]):
+        t = tensors.read[e]
+        last = s.last[t]
+        forwarded = tensors.kind[t] & FORWARDED != 0
+        if forwarded and to <= last and (old < last or s.at_last[t] > 1):
+            # The way is the same.
+            s.at_last[t] += int(to == last) - int(old == last)
+            continue
+        for sign in (-1, 1):
+            s.chip[u] = old if sign < 0 else to
+            if sign > 0:
+                _find_last(p, s, t)
+            _count_tensor(p, s, t, _source(p, s, t), sign)
+    if p.ring.strict:
+        for sign in (-1, 1):
+            c = old if sign < 0 else to
+            count_edges(p.graph, s.chip, u, c, sign, True, s.pairs, s.counts)
+    before = int(s.counts[LAST_USED])
+    last_used = max(before, to)
+    while s.size[last_used] == 0:
+        last_used -= 1
+    if last_used == before:
+        return
+    # Graph outputs travel to the last used chip where only the ends reach the host.
+    for k in range(tensors.collected.size):
+        t = tensors.collected[k]
+        for sign in (-1, 1):
+            s.counts[LAST_USED] = before if sign < 0 else last_used
+            _count_tensor(p, s, t, _source(p, s, t), sign)
+    s.counts[LAST_USED] = last_used
+
+
+@inlined_njit
+def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
+    """Counts a unit and its items on its chip, or takes them off."""
+    c, items = s.chip[u], p.items
+    if sign > 0:
+        s.place[u] = s.size[c]
+        s.members[c, s.size[c]] = u
+    s.size[c] += sign
+    if sign < 0:
+        other = s.members[c, s.size[c]]
+        s.members[c, s.place[u]] = other
+        s.place[other] = s.place[u]
+    s.busy_s[c] += sign * p.work_s[u]
+    for e in range(items.ptr[u], items.ptr[u + 1]):
+        i = items.items[e]
+        s.copies[i, c] += sign
+        if s.copies[i, c] == max(sign, 0):
+            s.busy_s[c] += sign * items.busy_s[i]
+            s.totals[HOST_IN, c] += sign * items.host_in[i]
+            s.totals[HELD, c] += sign * items.held[i]
+            s.totals[WEIGHT, c] += sign * items.weight[i]
+
+
+@inlined_njit
+def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
+    """The chip that a tensor's way begins on."""
+    return 0 if p.tensors.producer[t] < 0 else int(s.chip[p.tensors.producer[t]])
+
+
+@inlined_njit
+def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
+    last, count = -1, 0
+    for e in range(p.tensors.reader_ptr[t], p.tensors.reader_ptr[t + 1]):
+        c = int(s.chip[p.tensors.readers[e]])
+        if c > last:
+            last, count = c, 1
+        elif c == last:
+            count += 1
+    s.last[t], s.at_last[t] = last, count
+
+
+@inlined_njit
+def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
+    """Counts what a tensor takes on its way from a chip to its last reader, or takes it off."""
+    tensors = p.tensors
+    kind, last = tensors.kind[t], int(s.last[t])
+    if kind & (FROM_HOST | TO_HOST):
+        last_used = s.counts[LAST_USED]
+        count_host(tensors.kind, tensors.amount, t, source, last_used, sign, s.totals)
+        if kind & COLLECTED:
+            last = max(last, last_used)
+    elif last <= source:
+        s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
+        s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
+        return
+    charged = count_way(
+        tensors.kind, tensors.amount, tensors.passed_s, t, source, last, sign, s.busy_s, s.totals
+    )
+    if not charged:
+        return
+    s.counts[MARK] += 1
+    for e in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
+        c = int(s.chip[tensors.readers[e]])
+        if c > source and s.stamp[c] != s.counts[MARK]:
+            s.stamp[c] = s.counts[MARK]
+            s.totals[HELD, c] += sign * tensors.amount[t, RECEIVED]

@@ -1,0 +1,295 @@
+"""Changes of a partition that local search proposes: units, and all that must move along."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Bools, Ints
+from mcm_passes.families.ring.solver.random_stream import uniform
+from mcm_passes.families.ring.strategies.placed_problem import MoveGraph, PlacedProblem
+from mcm_passes.families.ring.strategies.placement_state import LAST_USED, PlacementState
+
+Words = npt.NDArray[np.uint64]
+
+AT_BORDERS = 0.2
+"""Share of steps that begin at any border between chips; the others begin mostly at a busy chip."""
+
+FOLLOW_UPS = 4
+"""Most moves of one step."""
+
+MOST_MOVED = 64
+"""Units that a step may move; steps that would move more are hardly ever accepted."""
+
+TRIES = 12
+"""Units that are looked at to find one that can move without others."""
+
+
+class Proposal(NamedTuple):
+    """Units to move; room for one step.
+
+    Attributes:
+        units: `[MOST_MOVED]`.
+        old: `[MOST_MOVED]`, where each is.
+        new: `[MOST_MOVED]`, where each is to go.
+        queue: `[MOST_MOVED]`, room for the units of one move.
+        known: `[N]`, whether each unit is among them while a proposal is made; else False.
+    """
+
+    units: Ints
+    old: Ints
+    new: Ints
+    queue: Ints
+    known: Bools
+
+
+@njit(cache=True, nogil=True)
+def empty_proposal(num_units: int) -> Proposal:
+    """Room for proposals on so many units."""
+    return Proposal(
+        np.empty(MOST_MOVED, np.int32),
+        np.empty(MOST_MOVED, np.int32),
+        np.empty(MOST_MOVED, np.int32),
+        np.empty(MOST_MOVED, np.int32),
+        np.zeros(num_units, np.bool_),
+    )
+
+
+@njit(cache=True, nogil=True)
+def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
+    """Units with a neighbour on another chip, or without any before or behind them."""
+    g = p.graph
+    found = np.empty(chip.size, np.int32)
+    count = 0
+    for u in range(chip.size):
+        if not p.fixed[u] or p.pinned[u] >= 0:
+            continue
+        first, last = g.next_ptr[u], g.next_ptr[u + 1]
+        begin, end = g.before_ptr[u], g.before_ptr[u + 1]
+        border = first == last or begin == end
+        for e in range(first, last):
+            border = border or chip[g.next_units[e]] != chip[u]
+        for e in range(begin, end):
+            border = border or chip[g.before_units[e]] != chip[u]
+        if border:
+            found[count] = u
+            count += 1
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def draw_neighbours(
+    p: PlacedProblem, s: PlacementState, hot: int, count: int, stream: Words
+) -> Ints:
+    """`[count, N]`, partitions one step away; some may be invalid, or the state's own.
+
+    Args:
+        p: the problem.
+        s: a valid partition.
+        hot: the chip at which most steps begin.
+        count: B.
+        stream: `[1]`, state of a random stream.
+    """
+    rows = np.empty((count, s.chip.size), np.int32)
+    borders = units_at_borders(p, s.chip)
+    room = empty_proposal(s.chip.size)
+    for b in range(count):
+        rows[b] = s.chip
+        for k in range(propose(p, s, hot, borders, stream, room)):
+            rows[b, room.units[k]] = room.new[k]
+    return rows
+
+
+@inlined_njit
+def propose(
+    p: PlacedProblem,
+    s: PlacementState,
+    hot: int,
+    borders: Ints,
+    stream: Words,
+    room: Proposal,
+) -> int:
+    """Fills a proposal with units to move, under which all dependencies point forwards.
+
+    Args:
+        p: the problem.
+        s: where the units are.
+        hot: the chip at which most steps begin that do not at a border.
+        borders: units of `units_at_borders`, perhaps of some steps ago.
+        stream: `[1]`, state of a random stream.
+        room: what is filled.
+
+    Returns:
+        How many units; 0 where nothing can be moved.
+    """
+    if borders.size and uniform(stream, 0) < AT_BORDERS:
+        count = _from_border(p, s, borders, stream, room)
+    else:
+        count = _from_chip(p, s, hot, stream, room)
+    # The state stays as it is: what was moved for the proposal's sake goes back.
+    size = abs(count)
+    for k in range(size):
+        u = room.units[k]
+        room.new[k] = s.chip[u]
+        s.chip[u] = room.old[k]
+        room.known[u] = False
+    return max(count, 0)
+
+
+@inlined_njit
+def _from_border(
+    p: PlacedProblem, s: PlacementState, borders: Ints, stream: Words, room: Proposal
+) -> int:
+    """Moves a unit alone to where it can go, or one with others to the next chip."""
+    u = borders[int(uniform(stream, 0) * borders.size)]
+    old = int(s.chip[u])
+    low, high = _window(p.graph, s.chip, u)
+    high = min(high, s.counts[LAST_USED])
+    if uniform(stream, 0) < 0.8:
+        if low >= high:
+            return 0
+        to = low + int(uniform(stream, 0) * (high - low))
+        if to >= old:
+            to += 1
+        # Far moves are rarely good; half of the steps go next door where they can.
+        if uniform(stream, 0) < 0.5:
+            to = old + 1 if to > old else old - 1
+    else:
+        to = old + 1 if uniform(stream, 0) < 0.5 else old - 1
+        if to < 0 or to > s.counts[LAST_USED]:
+            return 0
+    return _move(p, s.chip, u, to, room, 0)
+
+
+@inlined_njit
+def _window(g: MoveGraph, chip: Ints, u: int) -> tuple[int, int]:
+    """The chips that a unit may be on while all others stay."""
+    low, high = 0, np.iinfo(np.int32).max
+    for e in range(g.before_ptr[u], g.before_ptr[u + 1]):
+        low = max(low, int(chip[g.before_units[e]]))
+    for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
+        high = min(high, int(chip[g.next_units[e]]))
+    return low, high
+
+
+@inlined_njit
+def _from_chip(p: PlacedProblem, s: PlacementState, hot: int, stream: Words, room: Proposal) -> int:
+    """Moves units off a chip, and then perhaps pushes others on, or back."""
+    chips = p.ring.room.size
+    chip = hot
+    kind = uniform(stream, 0)
+    if kind < 0.25:
+        # What loads a link may as well sit on the chip behind it.
+        chip = min(hot + 1, chips - 1)
+    elif kind >= 0.6:
+        chip = int(uniform(stream, 0) * chips)
+    up = uniform(stream, 0) < 0.5
+    count = 0
+    for _ in range(FOLLOW_UPS):
+        u = _unit_on(p, s, chip, up, uniform(stream, 0) < 0.75, stream)
+        if u < 0:
+            break
+        to = chip + 1 if up else chip - 1
+        if uniform(stream, 0) < 0.25:
+            to = _chip_of_neighbour(p.graph, s.chip, u, up, stream)
+        if to < 0 or to >= chips or to == chip:
+            break
+        count = _move(p, s.chip, u, to, room, count)
+        if count <= 0:
+            break
+        after = uniform(stream, 0)
+        if after < 0.4:
+            break
+        # Go on from the chip that has just got something, onwards or back.
+        chip = to
+        if after < 0.7:
+            up = not up
+    return count
+
+
+@lean_njit
+def _unit_on(
+    p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
+) -> int:
+    """A random unit on a chip, or -1; if `lone` mostly one that can leave it without others."""
+    g = p.graph
+    size = s.size[chip]
+    unit = -1
+    for _ in range((TRIES if lone else 1) if size else 0):
+        u = s.members[chip, int(uniform(stream, 0) * size)]
+        if s.chip[u] != chip:
+            # An earlier move of the same step has taken it off.
+            continue
+        unit = u
+        free = True
+        if up:
+            for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
+                free = free and s.chip[g.next_units[e]] != chip
+        else:
+            for e in range(g.before_ptr[u], g.before_ptr[u + 1]):
+                free = free and s.chip[g.before_units[e]] != chip
+        if free:
+            break
+    return unit
+
+
+@lean_njit
+def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words) -> int:
+    """The chip of a random reader, or of a unit that is read; -1 where there is none."""
+    begin = g.next_ptr[u] if up else g.before_ptr[u]
+    end = g.next_ptr[u + 1] if up else g.before_ptr[u + 1]
+    if begin == end:
+        return -1
+    e = begin + int(uniform(stream, 0) * (end - begin))
+    return int(chip[g.next_units[e] if up else g.before_units[e]])
+
+
+@lean_njit
+def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: int) -> int:
+    """Sets `chip` to `to` for a unit and all that must not be before or behind it.
+
+    Returns:
+        The new count of the proposal; the negative of it where a pinned unit would have to move,
+        or too many.
+    """
+    up = to > chip[u]
+    g = p.graph
+    count = _take(p, chip, u, to, room, count)
+    queue = room.queue
+    begin, end = 0, 1
+    queue[0] = u
+    while count > 0 and begin < end:
+        x = queue[begin]
+        begin += 1
+        first = g.next_ptr[x] if up else g.before_ptr[x]
+        last = g.next_ptr[x + 1] if up else g.before_ptr[x + 1]
+        for e in range(first, last):
+            v = g.next_units[e] if up else g.before_units[e]
+            if not (chip[v] < to if up else chip[v] > to):
+                continue
+            count = _take(p, chip, v, to, room, count)
+            if count < 0:
+                break
+            queue[end] = v
+            end += 1
+    return count
+
+
+@inlined_njit
+def _take(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: int) -> int:
+    """Adds a unit to a proposal; the new count, or the negative of the old one."""
+    if p.pinned[u] >= 0:
+        return -count
+    if not room.known[u]:
+        if count == room.units.size:
+            return -count
+        room.known[u] = True
+        room.units[count] = u
+        room.old[count] = chip[u]
+        count += 1
+    chip[u] = to
+    return count

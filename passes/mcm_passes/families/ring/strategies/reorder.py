@@ -1,0 +1,123 @@
+"""Random orders near that of the best partition, cut anew and refined by moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
+from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
+from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.solver.nearby_orders import order_near
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.strategies.start import named_start
+from mcm_passes.families.ring.strategies.walking import Walker
+from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
+from mcm_passes.strategies.search import Search
+
+ORDER_EVALUATIONS = 10
+"""Evaluations in the time of which an order is drawn and cut."""
+
+STEPS_PER_EVALUATION = 1.0 / 25.0
+"""Steps of a walk in the time of an evaluation, for each unit."""
+
+
+@dataclass(frozen=True)
+class Reorder:
+    """Iterated local search on orders: strays from the order of a partition, and cuts it anew.
+
+    Every partition is cuts of some topological order: by chip, and within a chip as one likes. A
+    random order near that one is cut by dynamic programming into something hardly worse, which is
+    far from the partition in moves of units; a short walk brings it down to where it is often
+    better. What is no worse is gone on from. Under the triangle rule cuts are few, as dependencies
+    may span one chip then, and so are gains. (Lourenço, Martin and Stützle 2003, *Iterated Local
+    Search*; orders as what is disturbed, and cuts as the repair, are ours.)
+
+    Attributes:
+        start: the strategy whose answer it starts from; `known`: the best that the caller knows,
+            such as the members of a portfolio before it found, and `dp` where there is none.
+        tolerance: share by which cuts may be worse than what their order is near to, at least 0.
+        steps: steps of each walk for each unit, at least 0.
+        memory: steps that late acceptance looks back in a walk, at least 1.
+        patience: orders without a better partition after which it ends, at least 1.
+        max_units: most units of a problem that is searched, at least 0; walks on larger ones take
+            so long that few orders are tried.
+    """
+
+    name: ClassVar[str] = "reorder"
+    summary: ClassVar[str] = "random orders near the best partition's, cut anew and refined"
+
+    start: str = "local_search"
+    tolerance: float = 0.02
+    steps: int = 20
+    memory: int = 200
+    patience: int = 100
+    max_units: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance is {self.tolerance}, not at least 0")
+        for option in ("steps", "max_units"):
+            if getattr(self, option) < 0:
+                raise ValueError(f"{option} is {getattr(self, option)}, not at least 0")
+        for option in ("memory", "patience"):
+            if getattr(self, option) < 1:
+                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches until the budget or the patience is spent; never worse than the start."""
+        search = Search(problem, evaluate, budget)
+        reason = named_start(search, self.start, evaluate, rng)
+        if search.best is not None and problem.num_units <= self.max_units:
+            self._improve(search, rng)
+        return search.outcome(reason)
+
+    def _improve(self, search: Search, rng: np.random.Generator) -> None:
+        assert search.best is not None, "a start is needed"
+        problem, graph = search.problem, rule_graph(search.problem)
+        walker = Walker(problem, search.best_period_s, self.memory)
+        here, here_s = search.best, search.best_period_s
+        walk = walker.walk(here, streams(rng, 1))
+        steps = self.steps * graph.num_nodes
+        walk_evaluations = int(self.steps / STEPS_PER_EVALUATION) if steps else 0
+        stale = 0
+        while search.left > ORDER_EVALUATIONS + walk_evaluations and stale < self.patience:
+            best_s = search.best_period_s
+            found = _cut(problem, graph, here, here_s * (1.0 + self.tolerance), rng)
+            search.spend(ORDER_EVALUATIONS)
+            stale += 1
+            if found is None:
+                continue
+            if steps:
+                walker.begin(walk, found)
+                walker.advance(walk, steps)
+                search.spend(walk_evaluations)
+                found = walk.best.copy()
+            found_s = search.period(found)
+            if found_s <= here_s:
+                here, here_s = found, found_s
+            if search.best_period_s < best_s:
+                stale = 0
+
+
+def _cut(
+    problem: PartitionProblem,
+    graph: RuleGraph,
+    chip_of: Ints,
+    limit_s: float,
+    rng: np.random.Generator,
+) -> Ints | None:
+    """A partition along an order near that of another, with a period of at most `limit_s`."""
+    order = order_near(graph, np.argsort(chip_of[graph.units], kind="stable").astype(np.int32), rng)
+    units = graph.units[order]
+    cuts = chain_windows(windows_along(problem, units), limit_s)
+    return chips_from_cuts(problem, units, cuts) if cuts.size else None

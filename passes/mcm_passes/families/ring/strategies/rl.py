@@ -1,0 +1,67 @@
+"""Reinforcement learning on one problem, from scratch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_models.policy.layout import initial_weights
+from mcm_passes.families.ring.learning.recipes import RECIPES
+from mcm_passes.families.ring.strategies.rl_rewards import Reward
+from mcm_passes.families.ring.strategies.rl_run import LearnedRun, check_choice, check_limits
+
+
+@dataclass(frozen=True)
+class Rl:
+    """A policy that starts from random weights learns on the problem itself (MCM, section 4).
+
+    Attributes:
+        recipe: name of a recipe of `mcm_passes.families.ring.learning.recipes`.
+        reward: `fast` or `judge`; see `Reward`.
+        start: strategy whose answer is searched around, `known` for the best that the caller
+            knows (a portfolio its members' answers), empty for none (ours).
+        samples: most partitions that it evaluates; 0 for all that the budget allows.
+        effort_s: most deterministic seconds of updates; 0 for no limit.
+    """
+
+    name: ClassVar[str] = "rl"
+    summary: ClassVar[str] = "reinforcement learning on this problem, from scratch"
+    learns: ClassVar[bool] = True
+
+    recipe: str = "default"
+    reward: Reward = "fast"
+    start: str = ""
+    samples: int = 0
+    effort_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("recipe", self.recipe, RECIPES)
+        check_limits(samples=self.samples, effort_s=self.effort_s)
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it asks the judge of the budget."""
+        return self.reward == "judge"
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Learns until the budget is spent.
+
+        Raises:
+            CompileError: MCM-L004 for rewards that are no numbers, MCM-L005 for a graph that is
+                too large, and as the strategy that it starts from.
+        """
+        recipe = RECIPES[self.recipe]
+        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        if self.start and (end := run.begin(self.start, evaluate, rng)) is not None:
+            return end
+        weights = initial_weights(recipe.layout, int(rng.integers(1 << 31)))
+        return run.learn(recipe, weights, rng, self.effort_s)

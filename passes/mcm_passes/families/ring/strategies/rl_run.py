@@ -1,0 +1,291 @@
+"""One run of a learned strategy: a policy, a task, and the budget of a search."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
+from mcm_models.policy.features import graph_features
+from mcm_models.policy.inference import PolicyOfGraph
+from mcm_models.policy.layout import Weights
+from mcm_models.policy.padding import EDGES_PER_NODE
+from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
+from mcm_passes.families.ring.learning.improving_windows import may_improve
+from mcm_passes.families.ring.learning.orders import order_of_partition, shortest_ways
+from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, Sampler, transferring
+from mcm_passes.families.ring.learning.rewards import rewards_of
+from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
+from mcm_passes.families.ring.strategies.rl_rewards import Reward, SearchRewards
+from mcm_passes.families.ring.strategies.start import KNOWN
+from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.strategies.named import strategy_of
+from mcm_passes.strategies.search import Search
+
+STEP_S = 3e-5
+"""Deterministic seconds that a gradient step is taken to last, for each node."""
+
+BARREN = 8
+"""Iterations without any partition after which a run ends."""
+
+RANDOM_ORDERS = 32
+"""Random orders that are looked at before a search goes on along one on which it can only lose."""
+
+SHOTS = 5
+"""Partitions that a policy draws at each of `TEMPERATURES` along an order before it goes on with
+the next, where it does not learn."""
+
+TEMPERATURES = (0.5, 1.0, 4.0, 16.0)
+"""A policy is too sure of graphs like those that it has seen, so that all draws are the same, and
+not sure enough of large ones (ours)."""
+
+
+def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
+    """Checks that an option names something.
+
+    Raises:
+        ValueError: with all names, if it does not.
+    """
+    known = list(choices)
+    if value not in known:
+        raise ValueError(f"{option} is {value!r}, not one of {', '.join(known)}")
+
+
+def check_limits(**limits: float) -> None:
+    """Checks that limits are numbers from 0 on.
+
+    Raises:
+        ValueError: with the first that is not.
+    """
+    for option, limit in limits.items():
+        if not limit >= 0:
+            raise ValueError(f"{option} is {limit}, not at least 0")
+
+
+def policy_of(path: str) -> tuple[Weights, PolicyCard]:
+    """The policy in a file, or the one that comes with the compiler where `path` is empty.
+
+    Raises:
+        CompileError: MCM-L001 to MCM-L003 as `load_checkpoint`.
+    """
+    return load_checkpoint(Path(path) if path else SHIPPED_POLICY)
+
+
+def recipe_of(card: PolicyCard, name: str = "default") -> Recipe:
+    """How to go on with a policy: with layout, prior and sampler as they were in its training."""
+    recipe = transferring(RECIPES[name])
+    return dataclasses.replace(
+        recipe, layout=card.layout, prior=card.prior, sampler=_sampler_of(card)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedRun:
+    """The search, and what earns rewards in it.
+
+    Attributes:
+        problem: what is to be placed.
+        budget: of this run.
+        search: how much of it is left, and the best under the fast model.
+        rewards: of partitions.
+    """
+
+    problem: PartitionProblem
+    budget: Budget
+    search: Search
+    rewards: SearchRewards
+
+    @classmethod
+    def of(
+        cls,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        budget: Budget,
+        reward: Reward,
+        samples: int,
+    ) -> LearnedRun:
+        """Begins a run; `samples` as the option, 0 for all that the budget allows."""
+        judge = budget.judge if reward == "judge" else None
+        if samples:
+            budget = dataclasses.replace(budget, evaluations=min(samples, budget.evaluations))
+        if judge is not None:
+            # What cannot be beaten under the fast model may be beaten on the judge.
+            budget = dataclasses.replace(budget, enough_s=0.0)
+        search = Search(problem, evaluate, budget)
+        return cls(problem, budget, search, SearchRewards(search, judge))
+
+    def begin(self, start: str, evaluate: Evaluate, rng: np.random.Generator) -> Outcome | None:
+        """Gives the run partitions to search around.
+
+        Args:
+            start: a strategy whose answer it is, or `known`.
+            evaluate: of the problem.
+            rng: source of randomness.
+
+        Returns:
+            What it ends with where there is nothing to start from, else None.
+        """
+        known = self.budget.known
+        if start != KNOWN:
+            part = self.search.share(self.search.left, time_share=0.5)
+            # What it spends is not taken from here: the two count their work otherwise.
+            first = strategy_of(start).solve(self.problem, evaluate, rng, part)
+            if first.chip_of is None:
+                return first
+            known = (first.chip_of, *first.runners_up)
+        if known:
+            self.rewards.offer(np.stack(known))
+        if self.rewards.best is None:
+            return self.rewards.outcome("no partition that runs is known to start from")
+        return None
+
+    def learn(
+        self, recipe: Recipe, weights: Weights, rng: np.random.Generator, effort_s: float
+    ) -> Outcome:
+        """Learns until the budget is spent, around the best partition if there is one by now.
+
+        Args:
+            recipe: how.
+            weights: that the policy starts from.
+            rng: source of randomness.
+            effort_s: deterministic seconds after which it ends; 0 for no limit.
+
+        Raises:
+            CompileError: MCM-L005 for a graph that is too large.
+        """
+        steps = recipe.ppo.epochs * recipe.ppo.minibatches
+        iterations = self.search.left
+        if effort_s:
+            iterations = int(effort_s / (STEP_S * steps * self._size()))
+        if not self.search.left or not iterations:
+            return self.rewards.outcome("the budget allows no iteration")
+        orders = shortest_ways(self.problem, graph_features(self.problem))
+        task = self._task(recipe, self.rewards.best, orders[0])
+        iterate = _iterations(recipe, weights)
+        barren = stale = way = 0
+        for _ in range(iterations):
+            if not self.search.left or barren == BARREN:
+                break
+            if recipe.patience and (stale == recipe.patience or not task.sampler.improvable()):
+                stale, way = 0, way + 1
+                task = self._next_task(recipe, orders, way, rng)
+                iterate = _iterations(recipe, weights)
+            best_s = self.rewards.best_s
+            partitions = iterate(task, rng)
+            barren = 0 if (partitions[:, 0] >= 0).any() else barren + 1
+            # Until something runs there is nothing to start anew from.
+            if self.rewards.best is not None:
+                stale = 0 if self.rewards.best_s < best_s else stale + 1
+        return self._outcome()
+
+    def draw(
+        self,
+        recipe: Recipe,
+        weights: Weights,
+        rng: np.random.Generator,
+        samples: int | None = None,
+    ) -> Outcome:
+        """Draws from a policy as it is until the budget is spent; without JAX.
+
+        Along each of several orders in turn: what one rules out, another may not.
+
+        Args:
+            recipe: how.
+            weights: of the policy.
+            rng: source of randomness.
+            samples: most partitions, where the budget allows more.
+        """
+        if not self.search.left:
+            return self.rewards.outcome("the budget allows no evaluation")
+        goal = self.search.left if samples is None else samples
+        orders = shortest_ways(self.problem, graph_features(self.problem))
+        # On a chain all of them are the same.
+        orders = list({order.tobytes(): order for order in orders}.values())
+        ready: list[tuple[Task, PolicyOfGraph]] = []
+        barren = 0
+        for number in count():
+            if not self.search.left or not goal or barren == BARREN:
+                break
+            if number < len(orders):
+                task = self._task(recipe, None, orders[number])
+                policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
+                ready.append((task, policy))
+            task, policy = ready[number % len(orders)]
+            found = False
+            for temperature in TEMPERATURES:
+                shots = min(SHOTS, self.search.left, goal)
+                if not shots:
+                    break
+                goal -= shots
+                rollouts = task.sampler.draw(rng, policy.decode(rng, shots, temperature))
+                rewards_of(self.rewards, rollouts.partitions)
+                found |= bool(rollouts.found.any())
+            barren = 0 if found else barren + 1
+        return self._outcome()
+
+    def _task(self, recipe: Recipe, start: Ints | None, order: Ints) -> Task:
+        """The problem along an order, around a start if there is one."""
+        return Task.of(
+            self.problem, recipe, self.rewards, start, order, lambda: self.rewards.best_s
+        )
+
+    def _next_task(
+        self, recipe: Recipe, orders: list[Ints], way: int, rng: np.random.Generator
+    ) -> Task:
+        """The problem along another order: `orders` around the best in turn, then random ones.
+
+        Random ones are tried until something better may lie along one, in turn as orders of
+        the nodes on each chip of the best partition and as orders of their own.
+        """
+        best = self.rewards.best
+        if way < len(orders) or not recipe.improving:
+            return self._task(recipe, best, orders[way % len(orders)])
+        graph, features = rule_graph(self.problem), graph_features(self.problem)
+        for k, order in enumerate(linear_extensions(graph, streams(rng, RANDOM_ORDERS))):
+            start = None if k % 2 else best
+            along = order
+            if start is not None:
+                along = order_of_partition(features, order, start[features.units])
+            if may_improve(self.problem, features.units[along], self.rewards.best_s):
+                return self._task(recipe, start, order)
+        return self._task(recipe, best, orders[way % len(orders)])
+
+    def _size(self) -> int:
+        """Nodes, or more where there are many edges: what an iteration's work grows with."""
+        edges = int(self.problem.tensor_consumers.size)
+        return max(int((~self.problem.clonable).sum()), edges // EDGES_PER_NODE, 1)
+
+    def _outcome(self) -> Outcome:
+        if not self.search.evaluations:
+            return self.rewards.outcome(NOTHING_DRAWN)
+        return self.rewards.outcome(
+            f"none of {self.search.evaluations} partitions of the policy runs"
+        )
+
+
+def _iterations(recipe: Recipe, weights: Weights) -> Callable[[Task, np.random.Generator], Ints]:
+    """Iterations of one policy, each from a task to the partitions that it drew."""
+    if not recipe.ppo.learning_rate:
+        return FrozenPolicy(recipe, weights).iterate
+    # JAX takes a second to load, which only those pay who learn. On one thread its sums come
+    # out the same on every run.
+    use_one_thread()
+    from mcm_passes.families.ring.learning.learner import PolicyLearner
+
+    learner = PolicyLearner(recipe, weights)
+    return lambda task, rng: learner.iterate(task, rng).partitions
+
+
+def _sampler_of(card: PolicyCard) -> Sampler:
+    return "engine" if card.sampler == "engine" else "staircase"

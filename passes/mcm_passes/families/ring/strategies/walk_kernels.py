@@ -1,0 +1,380 @@
+"""The compiled inner loop of local search: proposed moves, what they change, and which stay."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_passes.families.ring.solver.random_stream import uniform
+from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
+from mcm_passes.families.ring.strategies.placement_loads import (
+    Scratch,
+    find_peaks,
+    held_on_chip,
+    load_of_chip,
+    load_of_root,
+    scratch,
+    weigh_memory,
+)
+from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, has_detours
+from mcm_passes.families.ring.strategies.placement_state import (
+    ARRIVED,
+    PlacementState,
+    fill_state,
+    place_unit,
+)
+from mcm_passes.families.ring.strategies.proposals import (
+    Proposal,
+    empty_proposal,
+    propose,
+    units_at_borders,
+)
+
+Words = npt.NDArray[np.uint64]
+
+UNITS_PER_STEP = 64
+"""Units that may be looked at in each step, on average, to find peaks of memory anew."""
+
+MOST_LOOKS = 8
+"""Times that all units may be looked at in a row."""
+
+
+class ChipLoads(NamedTuple):
+    """What a partition comes to on each chip.
+
+    Attributes:
+        busiest_s: `[C]`, seconds of its busiest resource; infinite where its memory overflows.
+        score: `[C]`, sum of high powers of its loads.
+        needed: `[C]`, blocks of memory.
+        peak: `[C]`, no fewer blocks than what comes and goes takes at once.
+        streamed: `[C]`, blocks of weights that it streams.
+        root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
+            add to the score.
+        busy_s: `[C]`, room for `PlacementState.busy_s` as it was.
+        arrived: `[C]`, room for a row of `PlacementState.totals` as it was.
+    """
+
+    busiest_s: Floats
+    score: Floats
+    needed: Longs
+    peak: Longs
+    streamed: Longs
+    root: Floats
+    busy_s: Floats
+    arrived: Longs
+
+
+class Walk(NamedTuple):
+    """One walk from partition to partition; all arrays change as it goes on.
+
+    Attributes:
+        state: where it is.
+        loads: what that comes to.
+        before: room for the loads before a step.
+        room: for proposals.
+        scratch: for counting.
+        reaches: `[C, C]`, likewise.
+        best: `[N]`, the best partition since the walk began.
+        best_s: `[1]`, its period; infinite where it does not fit.
+        best_score: `[1]`, its score.
+        changed: `[N]`, units that may be elsewhere in `best`.
+        num_changed: `[1]`, how many; more than N where all may be.
+        score: `[1]`, of the state.
+        history: `[H]`, scores of the last steps.
+        step: `[1]`, steps made.
+        looks: `[1]`, units that may be looked at to find peaks of memory.
+        stream: `[1]`, state of its random stream.
+    """
+
+    state: PlacementState
+    loads: ChipLoads
+    before: ChipLoads
+    room: Proposal
+    scratch: Scratch
+    reaches: Bools
+    best: Ints
+    best_s: Floats
+    best_score: Floats
+    changed: Ints
+    num_changed: Longs
+    score: Floats
+    history: Floats
+    step: Longs
+    looks: Longs
+    stream: Words
+
+
+def _empty_loads(chips: int) -> ChipLoads:
+    return ChipLoads(
+        np.zeros(chips),
+        np.zeros(chips),
+        np.zeros(chips, np.int64),
+        np.zeros(chips, np.int64),
+        np.zeros(chips, np.int64),
+        np.zeros(2),
+        np.zeros(chips),
+        np.zeros(chips, np.int64),
+    )
+
+
+def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Words) -> Walk:
+    """Room for a walk; `begin_walk` gives it a partition.
+
+    Args:
+        p: the problem.
+        state: room for its state.
+        memory: steps that late acceptance looks back.
+        stream: `[1]`, state of its random stream.
+    """
+    n, chips = state.chip.size, p.ring.room.size
+    return Walk(
+        state=state,
+        loads=_empty_loads(chips),
+        before=_empty_loads(chips),
+        room=empty_proposal(n),
+        scratch=scratch(n, chips),
+        reaches=np.zeros((chips, chips), np.bool_),
+        best=np.zeros(n, np.int32),
+        best_s=np.zeros(1),
+        best_score=np.zeros(1),
+        changed=np.zeros(n, np.int32),
+        num_changed=np.zeros(1, np.int64),
+        score=np.zeros(1),
+        history=np.zeros(memory),
+        step=np.zeros(1, np.int64),
+        looks=np.zeros(1, np.int64),
+        stream=stream,
+    )
+
+
+@njit(cache=True, nogil=True)
+def begin_walk(
+    p: PlacedProblem, walk: Walk, chip_of: Ints, needed: Longs, reference_s: float
+) -> None:
+    """Puts a walk to a valid partition.
+
+    Args:
+        p: the problem.
+        walk: the walk.
+        chip_of: `[N]`, the partition.
+        needed: `[C]`, blocks of memory that it is known to need at most.
+        reference_s: the period that scores are relative to.
+    """
+    s, loads = walk.state, walk.loads
+    fill_state(p, s, chip_of)
+    chips = loads.peak.size
+    find_peaks(p, s, walk.scratch, 0, chips - 1, loads.peak)
+    for c in range(chips):
+        loads.peak[c] = max(min(loads.peak[c], needed[c] - held_on_chip(s, c)), 0)
+        _weigh(p, walk, c, reference_s)
+    _weigh_roots(p, walk, reference_s)
+    walk.score[0] = loads.score.sum() + loads.root[1]
+    walk.history[:] = walk.score[0]
+    walk.best[:] = s.chip
+    walk.best_s[0] = max(loads.busiest_s.max(), loads.root[0])
+    walk.best_score[0] = walk.score[0]
+    walk.num_changed[0] = 0
+
+
+@njit(cache=True, nogil=True)
+def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, heat: float) -> None:
+    """Proposes `steps` changes, and looks only at what each changes.
+
+    A step is accepted by a sum of high powers of all loads, which, unlike their maximum, tells
+    which of two partitions is closer to a better one: where it is no higher than it was, or than
+    it was some steps ago (Burke and Bykov 2017, *The late acceptance hill-climbing heuristic*),
+    and above that by annealing. No chip below the highest used one is left empty, and none gets
+    more memory than it has or had.
+
+    Args:
+        p: the problem.
+        walk: the walk.
+        reference_s: the period that scores are relative to.
+        steps: how many.
+        heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
+    """
+    # Sums anew: differences have their rounding.
+    walk.score[0] = walk.loads.score.sum() + walk.loads.root[1]
+    _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
+
+
+@lean_njit
+def _step(
+    p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
+) -> None:
+    """`take_steps`, without what has to be counted before."""
+    s, loads, before, room = walk.state, walk.loads, walk.before, walk.room
+    hot = _busiest(loads)
+    for step in range(steps):
+        slot = walk.step[0] % walk.history.size
+        walk.step[0] += 1
+        walk.looks[0] = min(walk.looks[0] + UNITS_PER_STEP, MOST_LOOKS * s.chip.size)
+        count = propose(p, s, hot, borders, walk.stream, room)
+        # What a tensor loads changes up to the chips where its units were and are.
+        first, last = loads.peak.size, -1
+        for k in range(count):
+            first = min(first, room.old[k], room.new[k])
+            last = max(last, room.old[k], room.new[k])
+        _keep(s, loads, before, first, last)
+        # Forwards, and unless that is accepted, backwards; one loop, so that moves are in the
+        # compiled code once.
+        accepted, forwards, k = False, True, 0
+        while 0 <= k < count:
+            place_unit(p, s, room.units[k], room.new[k] if forwards else room.old[k])
+            if forwards and k == count - 1:
+                cooled = heat * (1.0 - step / steps)
+                accepted = _accepts(p, walk, first, last, reference_s, cooled, slot)
+                if accepted:
+                    break
+                forwards = False
+                continue
+            k += 1 if forwards else -1
+        if accepted:
+            _note(walk, count)
+            hot = _busiest(loads)
+        else:
+            _restore(s, loads, before, first, last)
+        walk.history[slot] = walk.score[0]
+
+
+@inlined_njit
+def _accepts(
+    p: PlacedProblem,
+    walk: Walk,
+    first: int,
+    last: int,
+    reference_s: float,
+    heat: float,
+    slot: int,
+) -> bool:
+    """Weighs the chips that have changed; whether the step stays, with its score if so."""
+    s, loads, before = walk.state, walk.loads, walk.before
+    for c in range(first, min(last, s.counts[LAST_USED]) + 1):
+        if s.size[c] == 0:
+            return False
+    if p.ring.strict and has_detours(s.pairs, s.counts, walk.reaches):
+        return False
+    score = walk.score[0]
+    for c in range(first, last + 1):
+        grown = s.totals[ARRIVED, c] - before.arrived[c]
+        loads.peak[c] += int(np.ceil(grown * p.ring.packing))
+        _weigh(p, walk, c, reference_s)
+        if loads.busiest_s[c] == np.inf and loads.needed[c] > before.needed[c]:
+            return False
+        score += loads.score[c] - before.score[c]
+    if p.ring.shared:
+        _weigh_roots(p, walk, reference_s)
+        score += loads.root[1] - before.root[1]
+    limit = max(walk.score[0], walk.history[slot])
+    if heat > 0.0:
+        temperature = heat * walk.score[0] / loads.score.size
+        limit -= temperature * np.log(max(uniform(walk.stream, 0), 1e-12))
+    if score > limit:
+        return False
+    walk.score[0] = score
+    return True
+
+
+@inlined_njit
+def _note(walk: Walk, count: int) -> None:
+    """Takes note of an accepted step, and of the partition if it is the best so far."""
+    n = walk.best.size
+    for k in range(count):
+        if walk.num_changed[0] < n:
+            walk.changed[walk.num_changed[0]] = walk.room.units[k]
+        walk.num_changed[0] += 1
+    period_s = walk.loads.root[0]
+    for c in range(walk.loads.busiest_s.size):
+        period_s = max(period_s, walk.loads.busiest_s[c])
+    better = period_s == walk.best_s[0] and walk.score[0] < walk.best_score[0]
+    if not (period_s < walk.best_s[0] or better):
+        return
+    walk.best_s[0], walk.best_score[0] = period_s, walk.score[0]
+    if walk.num_changed[0] > n:
+        for u in range(n):
+            walk.best[u] = walk.state.chip[u]
+    else:
+        for k in range(walk.num_changed[0]):
+            u = walk.changed[k]
+            walk.best[u] = walk.state.chip[u]
+    walk.num_changed[0] = 0
+
+
+@inlined_njit
+def _busiest(loads: ChipLoads) -> int:
+    """The chip that the busiest resource belongs to."""
+    at = 0
+    for c in range(loads.busiest_s.size):
+        if loads.busiest_s[c] > loads.busiest_s[at]:
+            at = c
+    return at
+
+
+@inlined_njit
+def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
+    """Sets what a chip comes to, from the totals and the limit of its peak."""
+    s, loads = walk.state, walk.loads
+    looks = walk.looks[0] >= s.chip.size
+    streamed = weigh_memory(p, s, walk.scratch, c, looks, loads.peak, loads.needed)
+    if looks and loads.needed[c] > p.ring.room[c]:
+        walk.looks[0] -= s.chip.size
+    busiest_s, score = 0.0, 0.0
+    for k in range(p.ring.rate.shape[0]):
+        load_s = load_of_chip(p, s, k, c, max(streamed, 0))
+        busiest_s = max(busiest_s, load_s)
+        score += _score(load_s, reference_s)
+    loads.score[c] = score
+    loads.streamed[c] = max(streamed, 0)
+    loads.busiest_s[c] = busiest_s if streamed >= 0 else np.inf
+
+
+@inlined_njit
+def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
+    """Sets what the channels come to that all chips share."""
+    loads = walk.loads
+    loads.root[0], loads.root[1] = 0.0, 0.0
+    for k in range(p.ring.root_rate.size if p.ring.shared else 0):
+        load_s = load_of_root(p, walk.state, k, loads.streamed)
+        loads.root[0] = max(loads.root[0], load_s)
+        loads.root[1] += _score(load_s, reference_s)
+
+
+@inlined_njit
+def _score(load_s: float, reference_s: float) -> float:
+    """The sixteenth power of a load."""
+    x = load_s / reference_s
+    x *= x
+    x *= x
+    x *= x
+    return x * x
+
+
+@inlined_njit
+def _keep(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
+    before.root[0], before.root[1] = loads.root[0], loads.root[1]
+    for c in range(first, last + 1):
+        before.busiest_s[c] = loads.busiest_s[c]
+        before.score[c] = loads.score[c]
+        before.needed[c] = loads.needed[c]
+        before.peak[c] = loads.peak[c]
+        before.streamed[c] = loads.streamed[c]
+        before.busy_s[c] = s.busy_s[c]
+        before.arrived[c] = s.totals[ARRIVED, c]
+
+
+@inlined_njit
+def _restore(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
+    """As it was to the last bit."""
+    loads.root[0], loads.root[1] = before.root[0], before.root[1]
+    for c in range(first, last + 1):
+        loads.busiest_s[c] = before.busiest_s[c]
+        loads.score[c] = before.score[c]
+        loads.needed[c] = before.needed[c]
+        loads.peak[c] = before.peak[c]
+        loads.streamed[c] = before.streamed[c]
+        s.busy_s[c] = before.busy_s[c]
