@@ -1,6 +1,7 @@
 # Everything runs in .venv, which the first target makes from requirements.lock.
 #   make demo     write a ResNet-50, compile it for 36 chips, check the result
 #   make test     all tests        make lint    style, types and layers
+#   make walls    all but the ring without the ring
 #   make bench    measured bars    make format  rewrite in the project's style
 #   make lock     pin the dependencies of pyproject.toml anew
 # PYTHON names the interpreter that .venv is made with.
@@ -16,7 +17,7 @@ PLUGINS = tests/acme_passes tests/acme_mesh
 # Recipes find the tools of .venv under their plain names, as in the README.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test lint bench format lock clean
+.PHONY: setup demo test lint walls bench format lock clean
 
 setup: $(READY)
 
@@ -48,6 +49,9 @@ lint: $(READY)
 	ruff format --check .
 	pyright
 	lint-imports
+
+walls: $(READY)
+	python tools/without_ring.py
 
 bench: $(READY)
 	@for script in tools/bench/*.py; do python "$$script" || exit 1; done

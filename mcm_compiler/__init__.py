@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcm_compiler.registry import (
         register_cost_model,
         register_level,
+        register_mapping,
         register_pass,
         register_placement_cost,
         register_planner,
@@ -51,6 +52,7 @@ __all__ = [
     "load_target",
     "register_cost_model",
     "register_level",
+    "register_mapping",
     "register_pass",
     "register_placement_cost",
     "register_planner",
@@ -77,6 +79,7 @@ _HOME = {
     "load_target": "api",
     "register_cost_model": "registry",
     "register_level": "registry",
+    "register_mapping": "registry",
     "register_pass": "registry",
     "register_placement_cost": "registry",
     "register_planner": "registry",

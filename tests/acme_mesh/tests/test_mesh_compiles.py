@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.registry import TARGETS
+from mcm_compiler.partition import Outcome
+from mcm_compiler.registry import STRATEGIES, TARGETS
 from tests.acme_mesh.tests.plain_mesh import Mesh
 
 MODELS = ("resnet50", "inception-v3")
@@ -127,9 +129,24 @@ def test_shares_that_are_not_alike_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@dataclass(frozen=True)
+class RingsOnly:
+    """A strategy that does not say that it knows machines."""
+
+    name: ClassVar[str] = "rings_only"
+    summary: ClassVar[str] = "for rings"
+
+    def solve(self, *_: Any) -> Outcome:
+        raise AssertionError("asked in vain")
+
+
 def test_a_strategy_of_rings_is_refused(tmp_path: Path) -> None:
-    words = ("--target", "acme-mesh36", "--partitioner", "acme_even", "-o", str(tmp_path / "out"))
-    result = CliRunner().invoke(cli, ("compile", "zoo:bert-tiny", *words))
+    STRATEGIES.add("rings_only", RingsOnly, "this test")
+    words = ("--target", "acme-mesh36", "--partitioner", "rings_only", "-o", str(tmp_path / "out"))
+    try:
+        result = CliRunner().invoke(cli, ("compile", "zoo:bert-tiny", *words))
+    finally:
+        STRATEGIES.remove("rings_only")
     assert result.exit_code == 1
     assert "MCM-P040" in result.output
     assert "stages" in result.output
