@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import resources
 
 import numpy as np
 import onnx
@@ -21,6 +20,7 @@ from mcm_compiler.artifact.run import run_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import run_model, same_bits
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_compiler.target_loading import load_target
 
 VALUE = helper.make_tensor_value_info
 X = VALUE("x", TensorProto.FLOAT, [4, 8])
@@ -164,7 +164,7 @@ def test_the_folder_computes_what_the_file_does(compiled, make, options):
 @pytest.fixture(scope="module")
 def ends_only(tmp_path_factory):
     """A target whose host reaches the first and the last chip only."""
-    text = resources.files("mcm_hardware").joinpath("targets", "mcm4.toml").read_text()
+    text = load_target("mcm4").source_text
     assert 'host_io = "any"' in text
     path = tmp_path_factory.mktemp("target") / "ends.toml"
     path.write_text(text.replace('host_io = "any"', 'host_io = "ends"'))

@@ -24,8 +24,14 @@ LAYERS = 4
 
 
 def strict(problem):
-    """The problem under the strict rule, with all chips at the host and nothing streamed."""
-    limits = dataclasses.replace(problem.limits, host_io="any", stream_bytes_per_s=0.0)
+    """The problem under the strict rule: all chips at the host, nothing streamed or shared."""
+    limits = dataclasses.replace(
+        problem.limits,
+        host_io="any",
+        stream_bytes_per_s=0.0,
+        host_total_bytes_per_s=0.0,
+        stream_total_bytes_per_s=0.0,
+    )
     return dataclasses.replace(problem, routing="strict", limits=limits)
 
 

@@ -16,6 +16,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import (
     COST_MODELS,
     LEVELS,
+    MAPPINGS,
     PASSES,
     PLACEMENT_COSTS,
     PLANNERS,
@@ -200,6 +201,7 @@ BY_GIVEN_NAMES = {
     "register_sharding_rule": SHARDING_RULES,
     "register_target": TARGETS,
     "register_target_family": TARGET_FAMILIES,
+    "register_mapping": MAPPINGS,
 }
 REGISTERS = BY_THEIR_NAMES | BY_GIVEN_NAMES
 

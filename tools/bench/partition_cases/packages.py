@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from importlib import resources
 
 from mcm_compiler.target import Target
-from mcm_compiler.target_loading import target_from_text
+from mcm_compiler.target_loading import load_target, target_from_text
 
 PACKAGE = "mcm36"
 """The roomy package; the tight ones differ from it in chips and memory alone."""
@@ -32,8 +31,7 @@ TIGHTNESS = 1.3
 
 def package(chips: int | None = None, sram_mib: float | None = None) -> Target:
     """`PACKAGE` with another number of chips, or other memory for each, where given."""
-    files = resources.files("mcm_hardware").joinpath("targets")
-    text = files.joinpath(f"{PACKAGE}.toml").read_text(encoding="utf-8")
+    text = load_target(PACKAGE).source_text
     for key, value in (("num_chips", chips), ("sram_mib", sram_mib)):
         if value is None:
             continue

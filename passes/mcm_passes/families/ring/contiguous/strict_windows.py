@@ -136,6 +136,8 @@ class StrictWindows:
     def cuts_within(self, period_s: float, most_steps: int) -> Longs:
         """The cuts of a partition whose windows are within a period, with few chips.
 
+        Channels that all chips share are not looked at; whoever evaluates the cuts counts them.
+
         Args:
             period_s: the period.
             most_steps: units and tensors that may be looked at.
