@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text, zoo
+from mcm_compiler import zoo
 from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
-from mcm_compiler.certificate.writing import certificate_of
 from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.compile_result import CompileResult
 from mcm_compiler.cost_choice import with_cost_model
 from mcm_compiler.cost_files import user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.importer import import_model, import_onnx
-from mcm_compiler.ir.source import SOURCE, SourceModel
+from mcm_compiler.ir.source import SOURCE
 from mcm_compiler.last_words import doing
 from mcm_compiler.levels import load_level
 from mcm_compiler.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import (
-    LEGALIZATION,
-    PARTITION,
-    PARTITION_PROBLEM,
-    Partition,
-    PartitionProblem,
-)
+from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.passes import (
     AnyKey,
     Pass,
@@ -41,17 +32,16 @@ from mcm_compiler.passes import (
     parse_pipeline,
     print_pipeline,
 )
-from mcm_compiler.program import PROGRAM, LoweredProgram
-from mcm_compiler.registry import ZOO
-from mcm_compiler.replication import REPLICATION, Replication
+from mcm_compiler.program import PROGRAM
+from mcm_compiler.replication import REPLICATION
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
-from mcm_compiler.simulation import SIMULATION, SimulationResult
+from mcm_compiler.simulation import SIMULATION
 from mcm_compiler.staging import StagingFolder, staging
-from mcm_compiler.strictness import reasons_of_claims, reasons_of_verification, unproven
-from mcm_compiler.target import ChipModel, Target, Wire
+from mcm_compiler.target import Target
 from mcm_compiler.target_loading import load_target, with_described_costs, without_chips
-from mcm_compiler.verification import EMITTED, VERIFICATION, Verification
+from mcm_compiler.verification import EMITTED, VERIFICATION
+from mcm_compiler.zoo import build_zoo_model
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,
@@ -67,67 +57,14 @@ RESULT_FACTS: tuple[AnyKey, ...] = (
 )
 """What a compile hands out; it holds of the graph as the last pass left it."""
 
-__all__ = ["CompileResult", "compile_model", "load_target", "run_passes"]
-
-
-@dataclass(frozen=True, eq=False)
-class CompileResult:
-    """Everything a compile found out. What the pipeline did not compute is None.
-
-    Attributes:
-        source: the model as given.
-        target: the package.
-        options: the options as given.
-        pipeline: text of the passes that ran.
-        model: the compiled graph, with its facts in `meta`.
-        problem: the partition problem.
-        partition: its answer, with the certificate.
-        chips: one model per used chip.
-        wires: tensors between chips and host.
-        program: the lowered program.
-        simulation: the judge's verdict.
-        verification: equality in onnxruntime.
-        diagnostics: warnings and notes.
-        timings: `(stage, seconds)`; never part of a written file.
-        folder: the output folder, or None where nothing was written.
-        replication: how many pipelines like the simulated one run side by side.
-    """
-
-    source: SourceModel
-    target: Target
-    options: CompileOptions
-    pipeline: str
-    model: ir.Model
-    problem: PartitionProblem | None
-    partition: Partition | None
-    chips: tuple[ChipModel, ...] | None
-    wires: tuple[Wire, ...] | None
-    program: LoweredProgram | None
-    simulation: SimulationResult | None
-    verification: Verification | None
-    diagnostics: tuple[Diagnostic, ...]
-    timings: tuple[tuple[str, float], ...]
-    folder: Path | None
-    replication: Replication | None = None
-
-    @property
-    def unproven(self) -> tuple[Diagnostic, ...]:
-        """MCM-U051 for each thing that was not verified or not proven; proves bounds anew."""
-        path = self.source.path
-        place = f"model {quote(path.name)}" if path is not None else "the model"
-        reasons = chain(
-            reasons_of_verification(self.verification),
-            reasons_of_claims(certificate_of(self), self.target.limits),
-        )
-        return unproven(reasons, place)
-
-    @property
-    def throughput_per_s(self) -> float | None:
-        """Inferences per second of the whole package, or None where nothing was simulated."""
-        if self.simulation is None:
-            return None
-        replicas = self.replication.replicas if self.replication is not None else 1
-        return replicas * self.simulation.throughput_per_s
+__all__ = [
+    "CompileResult",
+    "build_zoo_model",
+    "compile_model",
+    "import_named",
+    "load_target",
+    "run_passes",
+]
 
 
 def compile_model(
@@ -236,17 +173,6 @@ def import_named(
     return _import(model, CompileOptions(dims=dims, shapes=shapes))
 
 
-def build_zoo_model(spec: str) -> ir.Model:
-    """Builds `NAME` or `NAME{option=value,...}` of the zoo.
-
-    Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names.
-    """
-    parsed = spec_text.parse_one(spec)
-    builder = cast("zoo.ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
-    return builder.build()
-
-
 def _run(
     model: str | Path | ir.Model,
     target: Target,
@@ -306,7 +232,7 @@ def _import(
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> None:
-    if (certificate := certificate_of(result)) is not None:
+    if (certificate := result.certificate) is not None:
         write_certificate(stage.path, certificate)
     report = build_report(result)
     json_text.write(stage.path / layout.REPORT, report)

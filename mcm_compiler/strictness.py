@@ -7,16 +7,13 @@ function here that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from mcm_compiler.certificate.bound_check import check_bound
+from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.target import PackageLimits
 from mcm_compiler.units import count_text
 from mcm_compiler.verification import StructureProof, Verification
-
-if TYPE_CHECKING:
-    from mcm_compiler.artifact.check import CheckReport
-    from mcm_compiler.certificate.claims import Certificate
-    from mcm_compiler.target import PackageLimits
 
 UNPROVEN_CODE = "MCM-U051"
 
@@ -56,18 +53,8 @@ def reasons_of_structure(proof: StructureProof | None) -> Iterator[str]:
         yield f"{count} unproven by structure: {_named(proof.outputs)}"
 
 
-def reasons_of_check(report: CheckReport) -> Iterator[str]:
-    """What a check leaves open, though every step holds."""
-    for step in report.steps:
-        if step.skipped and step.name != "equality":
-            yield f"step '{step.name}' was skipped: {step.detail}"
-    yield from reasons_of_verification(report.verification)
-
-
 def reasons_of_claims(certificate: Certificate | None, limits: PackageLimits) -> Iterator[str]:
     """What of a certificate's bounds its own proof does not show; None where nothing was placed."""
-    from mcm_compiler.artifact.certificate_check import check_bound
-
     if certificate is None:
         return
     _, missing = check_bound(certificate, limits)

@@ -7,9 +7,12 @@ Its fields are its options, so `zoo:bert{layers=48}` on the command line sets th
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import onnx_ir as ir
+
+from mcm_compiler import spec_text
+from mcm_compiler.registry import ZOO
 
 PREFIX = "zoo:"
 """What a name of the zoo begins with where a path may stand too."""
@@ -45,3 +48,14 @@ class ModelBuilder(Protocol):
     def build(self) -> ir.Model:
         """Makes the model. Weights are lazy tensors: nothing large is in memory yet."""
         ...
+
+
+def build_zoo_model(spec: str) -> ir.Model:
+    """Builds `NAME` or `NAME{option=value,...}` of the zoo.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+    """
+    parsed = spec_text.parse_one(spec)
+    builder = cast("ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
+    return builder.build()

@@ -1,4 +1,4 @@
-"""Whether a certificate is about the folder it lies in, and whether its proof holds."""
+"""Whether a certificate is about the folder it lies in."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ import numpy as np
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.gate import OpenedFolder
 from mcm_compiler.artifact.other_placements_check import check_other_placements
-from mcm_compiler.certificate.claims import Certificate, Claim
+from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equal_shares import equal_shares
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machine import Machine, same_machine
 from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.proofs import ProblemModel, ProofChecker
-from mcm_compiler.registry import PROBLEM_MODELS, PROOF_CHECKERS
+from mcm_compiler.proofs import ProblemModel
+from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.target import PackageLimits
 from mcm_compiler.units import count_text, seconds_text
 
-MARGIN = 1e-8
-"""Relative room between a claim and what is checked, for sums taken in another order."""
-
 CLAIMED_FIGURES = ("analytic_period_s", "lower_bound_s", "bound_argument", "gap", "analytic_gap")
 """Figures of the report that a certificate stands for."""
-
-LINEAR, QUADRATIC = 0, 1
-"""Effort of a checker: what is tried on every number of pipelines is at most quadratic."""
 
 
 def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
@@ -63,43 +56,6 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "unit")
     return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"
-
-
-def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, Diagnostic | None]:
-    """Proves the bounds of a certificate again.
-
-    Args:
-        certificate: its problem has to be that of the models, which `check_certificate` proves.
-        limits: of the package.
-
-    Returns:
-        A summary, and MCM-V072 where something could not be re-proved.
-
-    Raises:
-        CompileError: MCM-V071 for a bound that does not hold or that its proof does not show.
-    """
-    _check_claims(certificate)
-    pipeline = certificate.claim("pipeline")
-    package = certificate.claim("package")
-    if pipeline is None or package is None:
-        return "no bound is claimed", None
-    reasons = [_about_pipeline(certificate.problem, pipeline)]
-    reasons += _about_considered(certificate, limits)
-    if certificate.scope.any_number:
-        reasons += _about_other_numbers(certificate, package, limits)
-    missing = [reason for reason in reasons if reason]
-    if not missing:
-        met = certificate.period_s / certificate.scope.pipelines == package.seconds
-        optimal = ", which the placement meets" if met else ""
-        return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
-    warning = Diagnostic(
-        "MCM-V072",
-        f"the bound of {seconds_text(package.seconds)} is not re-proved: {missing[0]}",
-        at="claims in certificate.json",
-        hint="compile with another --partitioner for a bound whose proof can be followed",
-        severity=Severity.WARNING,
-    )
-    return warning.message, warning
 
 
 def refuse_unproven(report: Mapping[str, Any]) -> str:
@@ -220,110 +176,3 @@ def _check_placement(certificate: Certificate, joined: JoinedModel) -> None:
                     f"says {device}",
                     "placement.device",
                 )
-
-
-def _check_claims(certificate: Certificate) -> None:
-    """What the claims say of each other."""
-    scope = certificate.scope
-    pipeline, package = certificate.claim("pipeline"), certificate.claim("package")
-    if (pipeline is None) != (package is None):
-        raise _not_shown("it claims a bound of the package or of a pipeline alone")
-    if pipeline is None or package is None:
-        return
-    if pipeline.seconds > certificate.period_s:
-        raise _not_shown(
-            f"no pipeline is said to be faster than {pipeline.seconds!r} s, and its placement "
-            f"takes {certificate.period_s!r} s"
-        )
-    own_s = pipeline.seconds / scope.pipelines
-    if package.seconds > own_s or (package.seconds < own_s and not scope.any_number):
-        raise _not_shown(
-            f"{scope.pipelines} pipelines of at least {pipeline.seconds!r} s each are said to take "
-            f"at least {package.seconds!r} s together"
-        )
-    if package.seconds == own_s and package.proof != pipeline.proof and not scope.any_number:
-        raise _not_shown("its two claims name different proofs of the same bound")
-
-
-def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
-    """Why the bound of a pipeline is not re-proved; empty where it is."""
-    if claim.seconds <= 0.0:
-        return ""
-    checker = _checker(claim.proof)
-    if checker is None:
-        return f"no checker for proofs of the kind {quote(claim.proof)} is installed"
-    shown = checker.rules_out(problem, claim.seconds * (1.0 - MARGIN))
-    if shown is not None and not shown:  # a plug-in may answer with NumPy's False
-        raise _not_shown(
-            f"its proof {quote(claim.proof)} does not rule out a pipeline faster than "
-            f"{claim.seconds!r} s"
-        )
-    return "" if shown else checker.undecided
-
-
-def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[str]:
-    """Why the bounds of numbers of pipelines that were looked at are not re-proved."""
-    reasons: list[str] = []
-    for one in certificate.considered:
-        if one.bound is None:
-            continue
-        claim = Claim("pipeline", one.bound.seconds, one.bound.proof, one.bound.argument)
-        on = limits.first(one.chips_each, one.replicas)
-        problem = dataclasses.replace(certificate.problem, limits=on)
-        if reason := _about_pipeline(problem, claim):
-            reasons.append(f"for {_words(one.replicas, one.chips_each)}, {reason}")
-    return reasons
-
-
-def _about_other_numbers(
-    certificate: Certificate, package: Claim, limits: PackageLimits
-) -> list[str]:
-    """Why the bound is not re-proved for some other number of pipelines."""
-    if package.seconds <= 0.0:
-        return []
-    scope = certificate.scope
-    first = _checker(package.proof)
-    others = [cast("ProofChecker", r.load()) for r in PROOF_CHECKERS.registrations()]
-    others = sorted((c for c in others if c.effort <= QUADRATIC), key=lambda c: c.effort)
-    linear = [c for c in others if c.effort == LINEAR]
-    tried = [*linear, *([first] if first is not None else []), *others]
-    reasons: list[str] = []
-    for count, each in equal_shares(scope.devices, certificate.problem.machine):
-        if count == scope.pipelines:
-            continue
-        problem = dataclasses.replace(certificate.problem, limits=limits.first(each, count))
-        period_s = package.seconds * count * (1.0 - MARGIN)
-        verdicts: list[tuple[bool | None, ProofChecker]] = []
-        for checker in dict.fromkeys(tried):
-            verdicts.append((checker.rules_out(problem, period_s), checker))
-            if verdicts[-1][0]:
-                break
-        else:
-            words = _words(count, each)
-            undecided = next((c.undecided for shown, c in verdicts if shown is None), None)
-            if undecided is None:
-                raise _not_shown(
-                    f"no argument rules out that {words} take less than {package.seconds!r} s"
-                )
-            reasons.append(f"for {words}, {undecided}")
-    return reasons
-
-
-def _words(pipelines: int, devices_each: int) -> str:
-    return f"{count_text(pipelines, 'pipeline')} of {count_text(devices_each, 'device')}"
-
-
-def _checker(proof: str) -> ProofChecker | None:
-    known = {registration.name for registration in PROOF_CHECKERS.registrations()}
-    return cast("ProofChecker", PROOF_CHECKERS.get(proof)) if proof in known else None
-
-
-def _not_shown(what: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-V071",
-            f"the bound does not hold as it is claimed: {what}",
-            at="claims in certificate.json",
-            hint="the certificate was changed; compile again",
-        )
-    )

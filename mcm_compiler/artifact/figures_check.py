@@ -65,7 +65,9 @@ def check_figures(opened: OpenedFolder, verification: Verification | None) -> st
             *_differences(report, derived),
             *_unknown(report, {*derived, "sharded_operators"}),
             *_of_claims(opened, report),
-            *sharded_faults(report["sharded_operators"], opened),
+            *sharded_faults(
+                report["sharded_operators"], opened.source, opened.chips, opened.target
+            ),
             *_of_verification(report, verification),
         ]
     except _MALFORMED as error:

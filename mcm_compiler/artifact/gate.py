@@ -58,7 +58,7 @@ class OpenedFolder:
     @cached_property
     def target(self) -> Target:
         """The package; see `folder_target`."""
-        from mcm_compiler.artifact.simulate import target_of
+        from mcm_compiler.artifact.stored_target import target_of
 
         return target_of(self.path, self.manifest)
 
@@ -139,11 +139,10 @@ def read_report(path: Path) -> dict[str, Any]:
     Raises:
         CompileError: MCM-A005 if it is missing, damaged, or of another schema version.
     """
-    from mcm_compiler.report.report_data import SCHEMA_VERSION
-
     report = dict(read_json(path))
     version = report.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version != layout.REPORT_SCHEMA_VERSION:
         shown = f"{version!r:.40}"
-        raise damaged(path, f"its schema version is {shown}, not {SCHEMA_VERSION}")
+        wanted = layout.REPORT_SCHEMA_VERSION
+        raise damaged(path, f"its schema version is {shown}, not {wanted}")
     return report

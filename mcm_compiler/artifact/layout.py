@@ -1,4 +1,4 @@
-"""Names of the files in an output folder."""
+"""Names of the files in an output folder, and the version of its report."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ CERTIFICATE = "certificate.json"
 CERTIFICATE_ARRAYS = "certificate.safetensors"
 REPORT = "report.json"
 REPORT_TEXT = "report.md"
+
+REPORT_SCHEMA_VERSION = 1
+"""Of `REPORT`. Raised when a field changes its meaning or goes; new fields leave it alone."""
 
 
 def chip_file(chip: int) -> str:

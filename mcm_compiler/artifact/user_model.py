@@ -41,10 +41,8 @@ def read_user_model(name: str, manifest: Manifest) -> UserModel:
     Raises:
         CompileError: as a compile of the model.
     """
-    from mcm_compiler.api import build_zoo_model
-
     if name.startswith(zoo.PREFIX):
-        raw = build_zoo_model(name.removeprefix(zoo.PREFIX))
+        raw = zoo.build_zoo_model(name.removeprefix(zoo.PREFIX))
         compiled, _ = import_model(raw, name, manifest.dims, manifest.shapes)
     else:
         compiled, _ = import_onnx(Path(name), manifest.dims, manifest.shapes)

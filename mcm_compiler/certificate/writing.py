@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope, Subject
-from mcm_compiler.partition import LEGALIZATION, Legalization, LowerBound
+from mcm_compiler.partition import Legalization, LowerBound, Partition, PartitionProblem
 from mcm_compiler.proofs import DEFAULT_PROBLEM_MODEL
 from mcm_compiler.replication import Replication
 
-if TYPE_CHECKING:
-    from mcm_compiler.api import CompileResult
 
+def certificate_of(
+    problem: PartitionProblem,
+    partition: Partition,
+    legal: Legalization,
+    replication: Replication,
+    *,
+    devices: int,
+    pins: tuple[tuple[str, int], ...],
+) -> Certificate:
+    """What a compile that placed its ops can certify.
 
-def certificate_of(result: CompileResult) -> Certificate | None:
-    """What a compile can certify; None where nothing was placed."""
-    problem, partition = result.problem, result.partition
-    if problem is None or partition is None or result.chips is None:
-        return None
-    devices = result.options.chips or result.target.limits.num_chips
-    replication = result.replication or Replication(1, problem.num_chips)
-    legal = LEGALIZATION.find(result.model) or Legalization()
+    Args:
+        problem: of one pipeline.
+        partition: its answer, with the bound.
+        legal: what legalisation added.
+        replication: pipelines side by side.
+        devices: chips that the user gave for all pipelines.
+        pins: the user's, as in `CompileOptions`.
+    """
     return Certificate(
         problem=problem,
         placement=partition.chip_of,
@@ -37,7 +43,7 @@ def certificate_of(result: CompileResult) -> Certificate | None:
             _claim("pipeline", partition.bound),
             _claim("package", replication.bound(partition.bound)),
         ),
-        pins=result.options.pins,
+        pins=pins,
         copies=legal.clones,
         forwards=legal.relays,
         considered=replication.considered,

@@ -51,7 +51,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         CompileError: MCM-U030 if the report or the program beside it is damaged, of another
             schema version, or says nothing about speed.
     """
-    from mcm_compiler.report.report_data import SCHEMA_VERSION
+    from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 
     if not path.exists():
         return None
@@ -61,8 +61,8 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
     current = path
     try:
         report = read_json(path)
-        if (version := report.get("schema_version")) != SCHEMA_VERSION:
-            raise _unusable(path, f"its schema version is {version!r}, not {SCHEMA_VERSION}")
+        if (version := report.get("schema_version")) != REPORT_SCHEMA_VERSION:
+            raise _unusable(path, f"its schema version is {version!r}, not {REPORT_SCHEMA_VERSION}")
         if path.with_name(layout.MANIFEST).exists():
             note = check_stored_figures(open_folder(path.parent, further=True))
         else:

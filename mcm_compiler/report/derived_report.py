@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.ir.constants import placeable_nodes
@@ -20,7 +21,6 @@ from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.report_data import (
-    SCHEMA_VERSION,
     count_facts,
     finite,
     gap,
@@ -77,7 +77,7 @@ def derive_report(sources: Sources) -> Derived:
     analytic_s = certificate.period_s / replicas if certificate else None
     bound_s = package.seconds if package else None
     found: Derived = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": REPORT_SCHEMA_VERSION,
         "model": _model(sources),
         "target": target_facts(sources.target),
         "routing": manifest.routing,

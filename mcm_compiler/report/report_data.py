@@ -10,11 +10,13 @@ import hashlib
 import math
 from dataclasses import fields
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 
 from mcm_compiler import zoo
+from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
+from mcm_compiler.compile_result import CompileResult
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution import SESSION_OPTIONS
 from mcm_compiler.ir.constants import (
@@ -35,12 +37,6 @@ from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import Target, machine_of, other_machine_of
 from mcm_compiler.verification import StructureProof, Verification
-
-if TYPE_CHECKING:
-    from mcm_compiler.api import CompileResult
-
-SCHEMA_VERSION = 1
-"""Raised when a field changes its meaning or goes; new fields leave it alone."""
 
 Report = dict[str, Any]
 """The report as JSON-able data; `docs/schema/report.schema.json` is its type."""
@@ -64,7 +60,7 @@ def build_report(result: CompileResult) -> Report:
     used = tuple(sorted(ops_of)) or tuple(range(partition.num_chips_used if partition else 0))
     legalization = LEGALIZATION.find(result.model)
     report = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": REPORT_SCHEMA_VERSION,
         "model": _model_facts(result.source),
         "target": target_facts(result.target),
         "strategy": partition.strategy if partition else None,

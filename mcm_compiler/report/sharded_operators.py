@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import onnx_ir as ir
 
 from mcm_compiler.chips import ORIGIN_PROPERTY
-
-if TYPE_CHECKING:
-    from mcm_compiler.artifact.gate import OpenedFolder
+from mcm_compiler.target import ChipModel, Target
 
 
-def sharded_faults(rows: Sequence[Mapping[str, Any]] | None, opened: OpenedFolder) -> Iterator[str]:
+def sharded_faults(
+    rows: Sequence[Mapping[str, Any]] | None,
+    source: ir.Model,
+    chips: Sequence[ChipModel],
+    target: Target,
+) -> Iterator[str]:
     """Compares each row with the source's weight and with the ops that come from its op.
 
     Args:
         rows: `sharded_operators` of a report.
-        opened: the folder.
+        source: the annotated source model.
+        chips: the chips' models.
+        target: the package, which tells what weights take.
     """
     if not rows:
         return
-    nodes = {node.name: node for node in opened.source.graph}
+    nodes = {node.name: node for node in source.graph}
     pieces: dict[str, set[str]] = {}
-    for chip in opened.chips:
+    for chip in chips:
         for node in chip.model.graph:
             if (origin := node.metadata_props.get(ORIGIN_PROPERTY)) is not None:
                 pieces.setdefault(origin, set()).add(node.name or "")
-    storage_bytes = opened.target.cost_model().storage_bytes
+    storage_bytes = target.cost_model().storage_bytes
     for index, row in enumerate(rows):
         place = f"sharded_operators[{index}]"
         node = nodes.get(row["node"])

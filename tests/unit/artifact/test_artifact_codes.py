@@ -16,7 +16,7 @@ from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.constraint_check import check_constraints
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
-from mcm_compiler.artifact.simulate import folder_target
+from mcm_compiler.artifact.stored_target import folder_target
 from mcm_compiler.artifact.structure_check import load_chips
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions

@@ -17,13 +17,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import CompileResult, compile_model
-from mcm_compiler.artifact.certificate_check import check_bound, check_certificate
+from mcm_compiler.artifact.certificate_check import check_certificate
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.gate import OpenedFolder, open_folder
+from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
 from mcm_compiler.certificate.problem_arrays import Array
-from mcm_compiler.certificate.writing import certificate_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import PartitionProblem
@@ -73,7 +73,7 @@ def assert_equal(left: Any, right: Any) -> None:
 
 
 def test_what_is_written_is_read(result: CompileResult, tmp_path: Path) -> None:
-    certificate = certificate_of(result)
+    certificate = result.certificate
     assert certificate is not None
     assert certificate.copies or certificate.forwards
     write_certificate(tmp_path, certificate)

@@ -12,10 +12,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.artifact import json_text
+from mcm_compiler.artifact import json_text, layout
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.partition import LowerBound
-from mcm_compiler.report.report_data import SCHEMA_VERSION, build_report, verification_data
+from mcm_compiler.report.report_data import build_report, verification_data
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.verification import OutputComparison, Verification
@@ -36,7 +36,7 @@ def schema() -> dict[str, Any]:
 
 def test_schema_is_a_schema_of_this_version(schema: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["properties"]["schema_version"]["const"] == SCHEMA_VERSION
+    assert schema["properties"]["schema_version"]["const"] == layout.REPORT_SCHEMA_VERSION
 
 
 @pytest.mark.parametrize("make", [example_result, bare_result])

@@ -1,0 +1,96 @@
+"""What a compile hands out: everything that it found out, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import onnx_ir as ir
+
+from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.certificate.writing import certificate_of
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
+from mcm_compiler.program import LoweredProgram
+from mcm_compiler.replication import Replication
+from mcm_compiler.simulation import SimulationResult
+from mcm_compiler.strictness import reasons_of_claims, reasons_of_verification, unproven
+from mcm_compiler.target import ChipModel, Target, Wire
+from mcm_compiler.verification import Verification
+
+
+@dataclass(frozen=True, eq=False)
+class CompileResult:
+    """Everything a compile found out. What the pipeline did not compute is None.
+
+    Attributes:
+        source: the model as given.
+        target: the package.
+        options: the options as given.
+        pipeline: text of the passes that ran.
+        model: the compiled graph, with its facts in `meta`.
+        problem: the partition problem.
+        partition: its answer, with the certificate.
+        chips: one model per used chip.
+        wires: tensors between chips and host.
+        program: the lowered program.
+        simulation: the judge's verdict.
+        verification: equality in onnxruntime.
+        diagnostics: warnings and notes.
+        timings: `(stage, seconds)`; never part of a written file.
+        folder: the output folder, or None where nothing was written.
+        replication: how many pipelines like the simulated one run side by side.
+    """
+
+    source: SourceModel
+    target: Target
+    options: CompileOptions
+    pipeline: str
+    model: ir.Model
+    problem: PartitionProblem | None
+    partition: Partition | None
+    chips: tuple[ChipModel, ...] | None
+    wires: tuple[Wire, ...] | None
+    program: LoweredProgram | None
+    simulation: SimulationResult | None
+    verification: Verification | None
+    diagnostics: tuple[Diagnostic, ...]
+    timings: tuple[tuple[str, float], ...]
+    folder: Path | None
+    replication: Replication | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What the compile can certify; None where nothing was placed."""
+        if self.problem is None or self.partition is None or self.chips is None:
+            return None
+        return certificate_of(
+            self.problem,
+            self.partition,
+            LEGALIZATION.find(self.model) or Legalization(),
+            self.replication or Replication(1, self.problem.num_chips),
+            devices=self.options.chips or self.target.limits.num_chips,
+            pins=self.options.pins,
+        )
+
+    @property
+    def unproven(self) -> tuple[Diagnostic, ...]:
+        """MCM-U051 for each thing that was not verified or not proven; proves bounds anew."""
+        path = self.source.path
+        place = f"model {quote(path.name)}" if path is not None else "the model"
+        reasons = chain(
+            reasons_of_verification(self.verification),
+            reasons_of_claims(self.certificate, self.target.limits),
+        )
+        return unproven(reasons, place)
+
+    @property
+    def throughput_per_s(self) -> float | None:
+        """Inferences per second of the whole package, or None where nothing was simulated."""
+        if self.simulation is None:
+            return None
+        replicas = self.replication.replicas if self.replication is not None else 1
+        return replicas * self.simulation.throughput_per_s
