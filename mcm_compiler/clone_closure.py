@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import numpy.typing as npt
 
+from mcm_compiler.arrays import Bools, Ints, Longs
 from mcm_compiler.rows import Entries, Rows, distinct_rows, starts
 
-if TYPE_CHECKING:
-    from mcm_compiler.partition import PartitionProblem
 
-
-def clone_closure(problem: PartitionProblem) -> Rows:
+def clone_closure(
+    clonable: Bools, tensor_producer: Ints, tensor_ptr: Longs, tensor_consumers: Ints
+) -> Rows:
     """`[N]` rows: for each unit the units whose chips hold it.
 
     A unit with a place of its own is held by its own chip. A clonable unit is held by each chip
     with a unit that reads it, through other clonable units or not. Rows ascend.
+
+    Args:
+        clonable: `[N]`, as all of these are in `PartitionProblem`.
+        tensor_producer: `[T]`.
+        tensor_ptr: `[T + 1]`.
+        tensor_consumers: units that read each tensor.
     """
-    fixed = ~problem.clonable
-    readers: dict[int, list[npt.NDArray[np.int32]]] = {
-        u: [] for u in np.flatnonzero(problem.clonable).tolist()
-    }
-    made = np.flatnonzero(problem.tensor_producer >= 0)
-    for t in made[problem.clonable[problem.tensor_producer[made]]].tolist():
-        row = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-        readers[int(problem.tensor_producer[t])].append(row)
-    behind: dict[int, npt.NDArray[np.int64]] = {}
+    fixed = ~clonable
+    readers: dict[int, list[Ints]] = {u: [] for u in np.flatnonzero(clonable).tolist()}
+    made = np.flatnonzero(tensor_producer >= 0)
+    for t in made[clonable[tensor_producer[made]]].tolist():
+        row = tensor_consumers[tensor_ptr[t] : tensor_ptr[t + 1]]
+        readers[int(tensor_producer[t])].append(row)
+    behind: dict[int, Longs] = {}
     # Backwards, because a clone's readers may be clones themselves, and come after it.
     for u in sorted(readers, reverse=True):
         read_by = np.concatenate([np.zeros(0, np.int64), *readers[u]]).astype(np.int64)

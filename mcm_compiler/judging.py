@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.arrays import Floats, Ints, Longs
 
 
 class Verdict(IntEnum):

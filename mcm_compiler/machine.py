@@ -13,14 +13,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from mcm_compiler.arrays import Bools, Floats, Ints, Longs
 from mcm_compiler.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 HOST = -1
 """The host's place in wires, transfers and at the ends of channels."""

@@ -18,12 +18,12 @@ from mcm_compiler.machine import HOST, Machine
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_rules import (
     MAX_REPORTED,
-    Violation,
     dependency_edges,
     find_overflows,
     misplaced_pins,
     out_of_range,
 )
+from mcm_compiler.violation import Violation
 
 
 def find_machine_violations(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.levels import Level
 from mcm_compiler.partition import (
     Bools,
     Budget,
@@ -25,10 +26,7 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-
-if TYPE_CHECKING:
-    from mcm_compiler.levels import Level
-    from mcm_compiler.ring_rules import Violation
+from mcm_compiler.violation import Violation
 
 
 class Evaluation(Protocol):

@@ -11,27 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from mcm_compiler.arrays import Bools, Floats, Ints, Longs
 from mcm_compiler.clone_closure import clone_closure, placed_users
 from mcm_compiler.cost import NODE_COST
 from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
+from mcm_compiler.judging import BatchJudge
 from mcm_compiler.machine import Machine
+from mcm_compiler.package_limits import PackageLimits, Routing
 from mcm_compiler.rows import Rows
-from mcm_compiler.target import PackageLimits, Routing
-
-if TYPE_CHECKING:
-    from mcm_compiler.judging import BatchJudge
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
 
 MemoryCount = Literal["estimate", "need"]
 """How bytes on a chip are counted. `estimate`: with room for the gaps of a memory plan, views as
@@ -146,7 +138,9 @@ class PartitionProblem:
     @cached_property
     def clone_closure(self) -> Rows:
         """`[N]` rows: for each unit the units with a place of their own whose chips hold it."""
-        return clone_closure(self)
+        return clone_closure(
+            self.clonable, self.tensor_producer, self.tensor_ptr, self.tensor_consumers
+        )
 
     @cached_property
     def placed_readers(self) -> Rows:

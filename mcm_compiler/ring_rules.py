@@ -8,9 +8,7 @@ every chip is one node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -18,8 +16,7 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing
 from mcm_compiler.units import bytes_text
-
-Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
+from mcm_compiler.violation import Violation
 
 MAX_REPORTED = 20
 """Violations of one rule that are spelled out; a broken partition can have millions."""
@@ -29,26 +26,6 @@ MAX_STEPS = 4
 
 MAX_CONTRIBUTORS = 3
 """Nodes that the message about an overflowing chip names."""
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule.
-
-    Attributes:
-        rule: which one.
-        message: one sentence with the names and numbers.
-        nodes: indices of the nodes involved: both ends of a dependency, a node on the highest
-            chip where one is skipped, the largest contributors to an overflow.
-        chips: the chips involved; of a triangle those of its longer path, in order.
-        path: `(source, target)` of each dependency on the longer path of a triangle.
-    """
-
-    rule: Rule
-    message: str
-    nodes: tuple[int, ...]
-    chips: tuple[int, ...]
-    path: tuple[tuple[int, int], ...] = ()
 
 
 def find_violations(

@@ -11,8 +11,8 @@ from mcm_compiler.assignment_file import AssignedName
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.mapping import Nearest
 from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.ring_rules import Violation
 from mcm_compiler.units import count_text
+from mcm_compiler.violation import Violation
 from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
 

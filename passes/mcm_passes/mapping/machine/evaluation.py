@@ -13,7 +13,7 @@ import numpy as np
 from mcm_compiler.machine import Machine
 from mcm_compiler.machine_rules import find_placement_violations
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.ring_rules import Violation
+from mcm_compiler.violation import Violation
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from mcm_passes.mapping.machine.load_kernels import MachineLoads, loads_on_machine, route_arrays
 from mcm_passes.partitioning.rooms import aligned
