@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import onnx_ir as ir
 
+from mcm_compiler.bounded_numbers import Place
 from mcm_compiler.cost import CostModel
 from mcm_compiler.judging import BatchJudge
 from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
@@ -59,8 +60,8 @@ class Wire:
     """
 
     tensor: str
-    source: int
-    destinations: tuple[int, ...]
+    source: Place
+    destinations: tuple[Place, ...]
 
 
 __all__ = [

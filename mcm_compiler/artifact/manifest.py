@@ -3,87 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from mcm_compiler.artifact import json_text, layout
-from mcm_compiler.artifact.json_shapes import (
-    Flag,
-    ListOf,
-    Maybe,
-    Pair,
-    Record,
-    Table,
-    Text,
-    Whole,
-)
+from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.bounded_numbers import Count, Extent, Index, Place, Seed, Size
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.json_records import record_of
 from mcm_compiler.replication import ChipRole, chip_roles
-from mcm_compiler.target import HOST, Routing, Wire
+from mcm_compiler.target import Routing, Wire
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 
 MAX_JSON_BYTES = 1 << 28
 """Size of a JSON file of an output folder; the program of 100,000 ops has a quarter of it."""
-
-_PLACE = Whole(HOST, 2**31 - 1)
-_TEXTS = ListOf(Text())
-_TENSORS = ListOf(
-    Record({"name": Text(), "dtype": Text(), "shape": Maybe(ListOf(Whole(0)))}),
-)
-
-MANIFEST_SHAPE = Record(
-    {
-        "model": Text(),
-        "model_sha256": Text(),
-        "target": Text(),
-        "target_sha256": Text(),
-        "routing": Text(("strict", "relay")),
-        "seed": Whole(0, 2**63),
-        "shape_only": Flag(),
-        "inputs": _TENSORS,
-        "outputs": _TENSORS,
-        "wires": ListOf(
-            Record({"tensor": Text(), "source": _PLACE, "destinations": ListOf(_PLACE)})
-        ),
-        "chips": ListOf(
-            Record(
-                {
-                    "chip": Whole(0, 2**31 - 1),
-                    "file": Text(),
-                    "inputs": _TEXTS,
-                    "outputs": _TEXTS,
-                    "receives": ListOf(Pair(Text(), _PLACE)),
-                    "sends": ListOf(Pair(Text(), _PLACE)),
-                    "weights": ListOf(Record({"name": Text(), "bytes": Whole(0)})),
-                    "order": _TEXTS,
-                }
-            )
-        ),
-        "files": Table(Text()),
-    },
-    {
-        "replicas": Whole(1, 2**31 - 1),
-        "chips_each": Whole(1, 2**31 - 1),
-        "pipeline": Text(),
-        "unfollowed_passes": _TEXTS,
-        "dims": Table(Whole(1)),
-        "shapes": Table(ListOf(Whole(0))),
-        "placement": ListOf(
-            Record(
-                {
-                    "chip": Whole(0, 2**31 - 1),
-                    "pipeline": Whole(0, 2**31 - 1),
-                    "runs": Whole(0, 2**31 - 1),
-                }
-            )
-        ),
-    },
-)
-"""What `manifest.json` holds besides its version."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +34,7 @@ class WeightEntry:
     """
 
     name: str
-    bytes: int
+    bytes: Size
 
 
 @dataclass(frozen=True)
@@ -111,7 +49,7 @@ class TensorEntry:
 
     name: str
     dtype: str
-    shape: tuple[int, ...] | None
+    shape: tuple[Size, ...] | None
 
 
 @dataclass(frozen=True)
@@ -129,12 +67,12 @@ class ChipEntry:
         order: names of its nodes in execution order.
     """
 
-    chip: int
+    chip: Index
     file: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    receives: tuple[tuple[str, int], ...]
-    sends: tuple[tuple[str, int], ...]
+    receives: tuple[tuple[str, Place], ...]
+    sends: tuple[tuple[str, Place], ...]
     weights: tuple[WeightEntry, ...]
     order: tuple[str, ...]
 
@@ -170,19 +108,19 @@ class Manifest:
     target: str
     target_sha256: str
     routing: Routing
-    seed: int
+    seed: Seed
     shape_only: bool
     inputs: tuple[TensorEntry, ...]
     outputs: tuple[TensorEntry, ...]
     wires: tuple[Wire, ...]
     chips: tuple[ChipEntry, ...]
     files: dict[str, str]
-    replicas: int = 1
-    chips_each: int = 0
+    replicas: Count = 1
+    chips_each: Count = 0
     pipeline: str = ""
     unfollowed_passes: tuple[str, ...] = ()
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    dims: Mapping[str, Extent] = field(default_factory=dict[str, int])
+    shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     @property
     def placement(self) -> Iterator[ChipRole]:
@@ -225,10 +163,7 @@ def read_manifest(folder: Path) -> Manifest:
     if version != SCHEMA_VERSION:
         shown = quote(str(version)) if isinstance(version, (int, str)) else "something else"
         raise damaged(path, f"schema version {shown}, this release reads {SCHEMA_VERSION}")
-    fault = MANIFEST_SHAPE.fault(data, "")
-    if fault is not None:
-        raise damaged(path, fault)
-    manifest = _from_dict(data)
+    manifest = folder_record(path, data, Manifest)
     for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
         if PurePosixPath(name).name != name or name in ("", ".", ".."):
             raise damaged(path, f"{quote(name)} is not the name of a file in the folder")
@@ -241,9 +176,9 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _is_placement(rows: Sequence[Mapping[str, int]], manifest: Manifest) -> bool:
+def _is_placement(rows: Any, manifest: Manifest) -> bool:
     # Lengths first: a number of replicas from strangers may be anything.
-    if len(rows) != manifest.replicas * len(manifest.chips):
+    if not isinstance(rows, list) or len(rows) != manifest.replicas * len(manifest.chips):
         return False
     return all(row == asdict(role) for row, role in zip(rows, manifest.placement, strict=True))
 
@@ -255,35 +190,21 @@ def read_json(path: Path) -> Mapping[str, Any]:
         CompileError: MCM-A005 if the file is missing or holds something else.
     """
     try:
-        # A pipe or a device would keep the reader for ever.
-        if path.exists() and not path.is_file():
-            raise damaged(path, "it is not a plain file")
-        if (size := path.stat().st_size) > MAX_JSON_BYTES:
-            raise damaged(path, f"it has {size:,} bytes, more than {MAX_JSON_BYTES:,}")
-        data = json.loads(
-            path.read_bytes(), parse_constant=_refuse_constant, object_pairs_hook=_single_keys
-        )
-    except RecursionError as error:
-        raise damaged(path, "it is nested too deep") from error
-    except OSError as error:
-        raise damaged(path, error.strerror or str(error)) from error
-    except ValueError as error:
-        raise damaged(path, f"it is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise damaged(path, "it does not hold a JSON object")
-    return data
+        return record_of(parse_json(read_bounded(path, MAX_JSON_BYTES)), dict[str, Any])
+    except UnreadableError as error:
+        raise damaged(path, str(error)) from error
 
 
-def _single_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; two readers need not take the same of two values of one key."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object has a key twice")
-    return found
+def folder_record(path: Path, data: Mapping[str, Any], kind: type[T]) -> T:
+    """The record that the JSON of a file stands for.
 
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number there")
+    Raises:
+        CompileError: MCM-A005 for the first part that does not fit.
+    """
+    try:
+        return record_of(data, kind)
+    except UnreadableError as error:
+        raise damaged(path, str(error)) from None
 
 
 def damaged(path: Path, reason: str) -> CompileError:
@@ -299,50 +220,3 @@ def sha256_file(path: Path) -> str:
     """Hex digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _from_dict(data: Mapping[str, Any]) -> Manifest:
-    return Manifest(
-        model=str(data["model"]),
-        model_sha256=str(data["model_sha256"]),
-        target=str(data["target"]),
-        target_sha256=str(data["target_sha256"]),
-        routing=cast("Routing", data["routing"]),
-        seed=int(data["seed"]),
-        shape_only=bool(data["shape_only"]),
-        inputs=tuple(map(_tensor_entry, data["inputs"])),
-        outputs=tuple(map(_tensor_entry, data["outputs"])),
-        wires=tuple(
-            Wire(str(w["tensor"]), int(w["source"]), tuple(int(d) for d in w["destinations"]))
-            for w in data["wires"]
-        ),
-        chips=tuple(
-            ChipEntry(
-                chip=int(c["chip"]),
-                file=str(c["file"]),
-                inputs=tuple(c["inputs"]),
-                outputs=tuple(c["outputs"]),
-                receives=tuple((str(t), int(k)) for t, k in c["receives"]),
-                sends=tuple((str(t), int(k)) for t, k in c["sends"]),
-                weights=tuple(WeightEntry(str(w["name"]), int(w["bytes"])) for w in c["weights"]),
-                order=tuple(c["order"]),
-            )
-            for c in data["chips"]
-        ),
-        files={str(k): str(v) for k, v in data["files"].items()},
-        replicas=int(data.get("replicas", 1)),
-        chips_each=int(data.get("chips_each", 0)),
-        pipeline=str(data.get("pipeline", "")),
-        unfollowed_passes=tuple(data.get("unfollowed_passes", ())),
-        dims={str(name): int(size) for name, size in data.get("dims", {}).items()},
-        shapes={
-            str(name): tuple(int(size) for size in shape)
-            for name, shape in data.get("shapes", {}).items()
-        },
-    )
-
-
-def _tensor_entry(data: Mapping[str, Any]) -> TensorEntry:
-    shape = data["shape"]
-    dims = None if shape is None else tuple(int(dim) for dim in shape)
-    return TensorEntry(str(data["name"]), str(data["dtype"]), dims)

@@ -439,7 +439,7 @@ def test_fields_of_another_kind(folder: Path, edit: Callable[[Any], None], text:
 MANIFEST_FIELDS: list[tuple[Callable[[Any], None], str]] = [
     (lambda m: m["chips"][0].update(chip=10**30), "chips[0].chip is a number of very many digits"),
     (lambda m: m["chips"][0].update(inputs="x"), "chips[0].inputs is 'x', not a list"),
-    (lambda m: m["chips"][0].update(receives=[["x"]]), "receives[0] is a list, not a list of two"),
+    (lambda m: m["chips"][0].update(receives=[["x"]]), "receives[0] is a list, not a list of 2"),
     (lambda m: m["wires"][0].update(destinations=[-7]), "destinations[0] is -7, not from -1"),
     (lambda m: m.update(shape_only="no"), "shape_only is 'no', not true or false"),
     (lambda m: m.update(routing="any"), "routing is 'any', not one of strict, relay"),
