@@ -32,6 +32,9 @@ Index = Annotated[int, Meta(ge=0, le=MAX_INDEX)]
 Place = Annotated[int, Meta(ge=-1, le=MAX_INDEX)]
 """A chip, or -1 for the host; likewise an index, or -1 for none."""
 
+Endpoint = Annotated[int, Meta(ge=-2, le=MAX_INDEX)]
+"""A chip, -1 for the host, or -2 for off-package memory."""
+
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A seed of random numbers."""
 

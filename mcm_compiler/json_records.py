@@ -6,7 +6,7 @@ a user reads here is the first part that does not fit, with its value and all th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 from types import NoneType, UnionType
 from typing import (
@@ -76,8 +76,9 @@ def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
     if isinstance(data, dict) and _is_record(bare):
         wanted = cast("msgspec.inspect.DataclassType", msgspec.inspect.type_info(bare)).fields
         lost = [f.encode_name for f in wanted if f.required and f.encode_name not in data]
-        told = f"{lost[0]} is missing" if lost else "a key is no text"
-        return UnreadableError(f"{place}.{told}".removeprefix("."))
+        if lost:
+            return UnreadableError(f"{place}.{lost[0]} is missing".removeprefix("."))
+        return UnreadableError(f"{place or 'it'} has a key that is no text")
     place = place or "it"
     number = isinstance(data, int if bare is int else (int, float)) and not isinstance(data, bool)
     if bounds is not None and number:
@@ -87,8 +88,6 @@ def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
 
 def _bare(kind: Any) -> tuple[Any, msgspec.Meta | None]:
     """A type without `| None` and the like, and its bounds."""
-    if get_origin(kind) is NotRequired:
-        return _bare(get_args(kind)[0])
     if get_origin(kind) is Annotated:
         return get_args(kind)
     if get_origin(kind) in (Union, UnionType):
@@ -102,11 +101,13 @@ def _parts(data: Any, bare: Any) -> Iterable[tuple[str, Any, Any]]:
     kinds = get_args(bare)
     if isinstance(data, dict) and _is_record(bare):
         hints = get_type_hints(bare, include_extras=True)
-        return [(f".{key}", data[key], kind) for key, kind in hints.items() if key in data]
-    if isinstance(data, dict) and len(kinds) == 2:
+        found = {key: kind for key, kind in hints.items() if key in data}
+        wanted = (get_args(k)[0] if get_origin(k) is NotRequired else k for k in found.values())
+        return [(f".{key}", data[key], kind) for key, kind in zip(found, wanted, strict=True)]
+    if isinstance(data, dict) and get_origin(bare) in (dict, Mapping):
         items = cast("dict[str, Any]", data).items()
         return ((f"[{quote(key)}]", item, kinds[1]) for key, item in items)
-    if isinstance(data, list) and kinds:
+    if isinstance(data, list) and get_origin(bare) in (list, tuple):
         fixed = get_origin(bare) is tuple and ... not in kinds
         each = zip(cast("list[Any]", data), kinds if fixed else repeat(kinds[0]), strict=False)
         return ((f"[{i}]", *pair) for i, pair in enumerate(each))

@@ -1,16 +1,27 @@
 """The contract of lowering: what each chip executes, with times, addresses and transfers.
 
 A simulator runs a `LoweredProgram`, never a graph. It is plain data with a JSON form
-(`program.json` in the output folder), so a compiled folder can be simulated without its model.
+(`program.json` in the output folder), so a compiled folder can be simulated without its model. The
+types of its numbers are the ranges that a reader of such a file holds them to; whether they make
+sense as a program is for the simulator to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from mcm_compiler.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
 from mcm_compiler.ir.annotations import AnnotationKey
+
+MAX_SECONDS = 1e6
+"""Longer kernels than eleven days come from no compile."""
+
+KernelSeconds = Annotated[float, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
+
+Slots = Annotated[int, Meta(ge=-MAX_INDEX - 1, le=MAX_INDEX)]
 
 BufferKind = Literal["weight", "activation", "receive", "send", "stream"]
 
@@ -31,11 +42,11 @@ class Kernel:
 
     name: str
     nodes: tuple[str, ...]
-    duration_s: float
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
+    duration_s: KernelSeconds
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
     engine: str = "none"
-    launch_s: float = 0.0
+    launch_s: KernelSeconds = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,10 +65,10 @@ class Buffer:
 
     name: str
     kind: BufferKind
-    address: int
-    size_bytes: int
-    first: int
-    last: int
+    address: Size
+    size_bytes: Size
+    first: Place
+    last: Place
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,12 @@ class Transfer:
     """
 
     tensor: str
-    source: int
-    destination: int
-    size_bytes: int
-    slots: int
-    after: int = -1
-    reuses: int = -1
+    source: Endpoint
+    destination: Endpoint
+    size_bytes: Whole
+    slots: Slots
+    after: Place = -1
+    reuses: Place = -1
 
 
 @dataclass(frozen=True)
@@ -99,11 +110,11 @@ class ChipProgram:
         weight_bytes: SRAM held by weights.
     """
 
-    chip: int
+    chip: Endpoint
     kernels: tuple[Kernel, ...]
     buffers: tuple[Buffer, ...]
-    high_water_bytes: int
-    weight_bytes: int
+    high_water_bytes: Size
+    weight_bytes: Size
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,7 @@ class Lever:
     """
 
     action: str
-    frees_bytes: int
+    frees_bytes: Whole
 
 
 @dataclass(frozen=True)
@@ -134,13 +145,13 @@ class MemoryOverflow:
         levers: changes that make it fit each on its own; where there is none, those that help.
     """
 
-    chip: int
-    demand_bytes: int
-    limit_bytes: int
-    largest: tuple[tuple[str, int], ...]
-    weight_bytes: int = 0
-    channel_bytes: int = 0
-    activation_bytes: int = 0
+    chip: Endpoint
+    demand_bytes: Size
+    limit_bytes: Size
+    largest: tuple[tuple[str, Size], ...]
+    weight_bytes: Whole = 0
+    channel_bytes: Whole = 0
+    activation_bytes: Whole = 0
     levers: tuple[Lever, ...] = ()
 
 
@@ -163,78 +174,6 @@ class LoweredProgram:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LoweredProgram:
-        """Reads the JSON form back.
-
-        Raises:
-            KeyError, TypeError, ValueError: where a field is missing or of another kind; the
-                reader of the output folder turns these into a diagnostic.
-        """
-        return cls(
-            target=str(data["target"]),
-            chips=tuple(_chip_from(chip) for chip in data["chips"]),
-            transfers=tuple(
-                Transfer(
-                    str(t["tensor"]),
-                    int(t["source"]),
-                    int(t["destination"]),
-                    int(t["size_bytes"]),
-                    int(t["slots"]),
-                    int(t.get("after", -1)),
-                    int(t.get("reuses", -1)),
-                )
-                for t in data["transfers"]
-            ),
-            overflows=tuple(
-                MemoryOverflow(
-                    int(o["chip"]),
-                    int(o["demand_bytes"]),
-                    int(o["limit_bytes"]),
-                    tuple((str(name), int(size)) for name, size in o["largest"]),
-                    int(o.get("weight_bytes", 0)),
-                    int(o.get("channel_bytes", 0)),
-                    int(o.get("activation_bytes", 0)),
-                    tuple(
-                        Lever(str(lever["action"]), int(lever["frees_bytes"]))
-                        for lever in o.get("levers", ())
-                    ),
-                )
-                for o in data["overflows"]
-            ),
-        )
-
-
-def _chip_from(data: Mapping[str, Any]) -> ChipProgram:
-    return ChipProgram(
-        chip=int(data["chip"]),
-        kernels=tuple(
-            Kernel(
-                str(k["name"]),
-                tuple(map(str, k["nodes"])),
-                float(k["duration_s"]),
-                tuple(map(int, k["reads"])),
-                tuple(map(int, k["writes"])),
-                str(k.get("engine", "none")),
-                float(k.get("launch_s", 0.0)),
-            )
-            for k in data["kernels"]
-        ),
-        buffers=tuple(
-            Buffer(
-                str(b["name"]),
-                b["kind"],
-                int(b["address"]),
-                int(b["size_bytes"]),
-                int(b["first"]),
-                int(b["last"]),
-            )
-            for b in data["buffers"]
-        ),
-        high_water_bytes=int(data["high_water_bytes"]),
-        weight_bytes=int(data["weight_bytes"]),
-    )
 
 
 PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey(

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated
+
+from msgspec import Meta
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.certificate_check import check_certificate, refuse_unproven
@@ -19,8 +21,7 @@ from mcm_compiler.artifact.equality import differences, not_compared, verify_fol
 from mcm_compiler.artifact.figures_check import check_figures
 from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.json_shapes import Number, Record, Whole
-from mcm_compiler.artifact.manifest import damaged, read_manifest
+from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.artifact.memory_check import check_memory
 from mcm_compiler.artifact.run import input_faults
 from mcm_compiler.artifact.structure_check import check_structure
@@ -33,6 +34,7 @@ from mcm_compiler.artifact.structure_step import (
 from mcm_compiler.artifact.user_data import DataSet, read_data_sets
 from mcm_compiler.artifact.user_model import read_user_model
 from mcm_compiler.artifact.witness import weakness_warnings
+from mcm_compiler.bounded_numbers import Number
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.map_types import load_model
@@ -44,6 +46,7 @@ from mcm_compiler.verification import StructureProof, Verification
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
 
+Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 
 _NEEDS = {
     "simulation": {"memory"},
@@ -53,6 +56,22 @@ _NEEDS = {
 }
 """Steps that say nothing new where another one fails: a program that is not that of the chips is
 not played, a bound is one of the folder's problem, and figures follow from all of these."""
+
+
+@dataclass(frozen=True)
+class _AskedOptions:
+    """Of the options in a report, what a simulation repeats."""
+
+    inferences: Inferences
+
+
+@dataclass(frozen=True)
+class _SimulatedReport:
+    """Of a report with a simulation, what it says of that."""
+
+    period_s: Number
+    inferences: Inferences
+    options: _AskedOptions
 
 
 @dataclass(frozen=True)
@@ -254,13 +273,7 @@ def _check_simulation(opened: OpenedFolder) -> str:
     period = report.get("period_s")
     if period is None:
         return "nothing was simulated at compile time"
-    options = cast("dict[str, Any]", report.get("options"))
-    fault = Number().fault(period, "period_s")
-    fault = fault or Whole(1, MAX_INFERENCES).fault(report.get("inferences"), "inferences")
-    fault = fault or Record({"inferences": Whole(1, MAX_INFERENCES)}).fault(options, "options")
-    if fault is not None:
-        raise damaged(path, fault)
-    asked = cast("int", options["inferences"])
+    asked = folder_record(path, report, _SimulatedReport).options.inferences
     period_s = opened.simulated(asked).period_s / opened.manifest.replicas
     if period_s != period:
         raise CompileError(

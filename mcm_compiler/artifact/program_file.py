@@ -7,89 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.json_shapes import (
-    MAX_WHOLE,
-    ListOf,
-    Number,
-    Pair,
-    Record,
-    Text,
-    Whole,
-)
-from mcm_compiler.artifact.manifest import damaged, read_json
+from mcm_compiler.artifact.manifest import damaged, folder_record, read_json
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.constants import placeable_nodes
 from mcm_compiler.program import ChipProgram, LoweredProgram
 from mcm_compiler.target import OFF_PACKAGE, ChipModel, Wire
-
-MAX_SECONDS = 1e6
-"""Longer kernels than eleven days come from no compile."""
-
-_INDEX = Whole(-1, 2**31 - 1)
-_PLACE = Whole(OFF_PACKAGE, 2**31 - 1)
-_BYTES = Whole(0)
-
-PROGRAM_SHAPE = Record(
-    {
-        "target": Text(),
-        "chips": ListOf(
-            Record(
-                {
-                    "chip": _PLACE,
-                    "kernels": ListOf(
-                        Record(
-                            {
-                                "name": Text(),
-                                "nodes": ListOf(Text()),
-                                "duration_s": Number(MAX_SECONDS),
-                                "reads": ListOf(_INDEX),
-                                "writes": ListOf(_INDEX),
-                            },
-                            {"engine": Text(), "launch_s": Number(MAX_SECONDS)},
-                        )
-                    ),
-                    "buffers": ListOf(
-                        Record(
-                            {
-                                "name": Text(),
-                                "kind": Text(("weight", "activation", "receive", "send", "stream")),
-                                "address": _BYTES,
-                                "size_bytes": _BYTES,
-                                "first": _INDEX,
-                                "last": _INDEX,
-                            }
-                        )
-                    ),
-                    "high_water_bytes": _BYTES,
-                    "weight_bytes": _BYTES,
-                }
-            )
-        ),
-        "transfers": ListOf(
-            Record(
-                {
-                    "tensor": Text(),
-                    "source": _PLACE,
-                    "destination": _PLACE,
-                    "size_bytes": Whole(-MAX_WHOLE),
-                    "slots": Whole(-(2**31), 2**31 - 1),
-                },
-                {"after": _INDEX, "reuses": _INDEX},
-            )
-        ),
-        "overflows": ListOf(
-            Record(
-                {
-                    "chip": _PLACE,
-                    "demand_bytes": _BYTES,
-                    "limit_bytes": _BYTES,
-                    "largest": ListOf(Pair(Text(), _BYTES)),
-                }
-            )
-        ),
-    }
-)
-"""What the file holds. Whether it makes sense as a program is for the simulator to say."""
 
 
 def folder_program(folder: Path) -> LoweredProgram:
@@ -99,11 +21,7 @@ def folder_program(folder: Path) -> LoweredProgram:
         CompileError: MCM-A005 if the file is missing or damaged.
     """
     path = folder / layout.PROGRAM
-    data = read_json(path)
-    fault = PROGRAM_SHAPE.fault(data, "")
-    if fault is not None:
-        raise damaged(path, fault)
-    program = LoweredProgram.from_dict(data)
+    program = folder_record(path, read_json(path), LoweredProgram)
     for position, chip in enumerate(program.chips):
         last = max(len(chip.kernels) - 1, 0)
         for index, buffer in enumerate(chip.buffers):

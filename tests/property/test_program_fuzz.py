@@ -11,7 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.bounded_json import UnreadableError
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.json_records import record_of
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.target import HOST, OFF_PACKAGE
 from mcm_hardware.families.ring.builtin_targets import mcm36
@@ -88,8 +90,8 @@ def test_a_changed_program_is_diagnosed_or_runs(changes):
         except (KeyError, IndexError, TypeError):
             continue  # An earlier change took the place away.
     try:
-        program = LoweredProgram.from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        program = record_of(data, LoweredProgram)
+    except UnreadableError:
         return  # What the reader of the folder diagnoses.
     try:
         result = ring_simulator(SPEC).run(program, inferences=4)

@@ -7,6 +7,7 @@ import pytest
 
 from mcm_compiler.buffer_overlap import overlapping_buffers
 from mcm_compiler.chips import GROUP_PROPERTY
+from mcm_compiler.json_records import record_of
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.target import HOST, ChipModel, Wire
 from mcm_hardware.families.ring.builtin_targets import mcm36
@@ -69,7 +70,7 @@ def test_one_chip(model):
     ]  # fmt: skip
     assert chip.high_water_bytes == 2 * 1024 + 2 * 64 + 2 * 1024 + 3 * 1024
     assert overlapping_buffers(chip.buffers) == []
-    assert LoweredProgram.from_dict(program.to_dict()) == program
+    assert record_of(program.to_dict(), LoweredProgram) == program
 
 
 def test_weights_are_held_once_and_constant_ops_do_not_run(model):
