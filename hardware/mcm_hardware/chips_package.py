@@ -29,40 +29,31 @@ connects the chips (`package_machine`). Costs, lowering and simulation follow:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.cost_choice import CostChoice
-from mcm_compiler.cost_files import with_cost_model_text
 from mcm_compiler.machine import Machine
 from mcm_compiler.program import LoweredProgram
 from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import ChipModel, PackageLimits, Wire, machine_limits
 from mcm_hardware.chip_spec import PackageSpec
-from mcm_hardware.chosen_costs import CostPair, chosen_pair
+from mcm_hardware.chosen_costs import CostPair
+from mcm_hardware.described_target import DescribedTarget
 from mcm_hardware.package_schema import PackageForm
 
 
 @dataclass(frozen=True)
-class ChipsPackage(ABC):
+class ChipsPackage(DescribedTarget):
     """Base of the targets that are packages of chips; lowers and simulates for any machine.
 
     Attributes:
-        name: as the user names it.
-        spec: its numbers.
-        source_text: the TOML that it was made from.
-        cost_choice: a cost model instead of its own.
         form: what descriptions of the family look like.
     """
 
-    name: str
     spec: PackageSpec
-    source_text: str
-    cost_choice: CostChoice | None = field(default=None, kw_only=True)
     form: ClassVar[PackageForm]
 
     @abstractmethod
@@ -94,37 +85,15 @@ class ChipsPackage(ABC):
 
         return package_details(self.name, self.source_text, self.spec, self.form)
 
-    def with_cost_model(self, choice: CostChoice) -> Self:
-        """The same package with times from another cost model.
-
-        Raises:
-            CompileError: MCM-C008 if the description cannot name it, and as `CostChoice.model`.
-        """
-        text = with_cost_model_text(self.name, self.source_text, choice.text)
-        chosen = replace(self, source_text=text, cost_choice=choice)
-        chosen.cost_model()  # faults are told before anything is compiled
-        return chosen
-
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
-    def cost_model(self) -> CostModel:
-        """The model of a chip of speed 1 for search and bounds: the roofline, or what was chosen.
-
-        Raises:
-            CompileError: MCM-C004 where the description names a cost model with files, and was not
-                loaded from a file.
-        """
-        return self.costs.searched
-
-    @cached_property
-    def costs(self) -> CostPair:
-        """The cost models of a chip of speed 1, for search and for what is played."""
+    def own_costs(self) -> CostPair:
+        """The roofline of a chip for search and bounds, and its cycle model for what is played."""
         from mcm_hardware.cycle_model import cycle_model
         from mcm_hardware.roofline import Roofline
 
         chip = self.spec.reference
-        own = CostPair(Roofline(chip), cycle_model(chip))
-        return chosen_pair(own, self)
+        return CostPair(Roofline(chip), cycle_model(chip))
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""

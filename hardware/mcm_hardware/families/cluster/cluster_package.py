@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from mcm_compiler.cluster import Cluster
-from mcm_compiler.cost import CostModel
-from mcm_compiler.cost_choice import CostChoice
-from mcm_compiler.cost_files import with_cost_model_text
 from mcm_compiler.toml_description import parse_description
-from mcm_hardware.chosen_costs import CostPair, chosen_pair
+from mcm_hardware.chosen_costs import CostPair
+from mcm_hardware.described_target import DescribedTarget
 from mcm_hardware.description_reader import DescriptionReader
 from mcm_hardware.families.cluster.cluster_file import ClusterSpec, parse_cluster
 from mcm_hardware.families.cluster.cluster_schema import CLUSTER_FORM, CLUSTER_KEYS
 
 
 @dataclass(frozen=True)
-class ClusterPackage:
-    """Implements `mcm_compiler.cluster.ClusterTarget`.
+class ClusterPackage(DescribedTarget):
+    """Implements `mcm_compiler.cluster.ClusterTarget`."""
 
-    Attributes:
-        name: as the user names it.
-        spec: its numbers.
-        source_text: the TOML that it was made from.
-        cost_choice: a cost model instead of its own.
-    """
-
-    name: str
     spec: ClusterSpec
-    source_text: str
-    cost_choice: CostChoice | None = None
 
     @classmethod
     def from_text(cls, name: str, text: str) -> ClusterPackage:
@@ -74,29 +61,9 @@ class ClusterPackage:
         }
         return sections
 
-    def with_cost_model(self, choice: CostChoice) -> ClusterPackage:
-        """The same cluster with times from another cost model.
-
-        Raises:
-            CompileError: MCM-C008 if the description cannot name it, and as `CostChoice.model`.
-        """
-        text = with_cost_model_text(self.name, self.source_text, choice.text)
-        chosen = replace(self, source_text=text, cost_choice=choice)
-        chosen.cost_model()  # faults are told before anything is planned
-        return chosen
-
-    def cost_model(self) -> CostModel:
-        """The model of one device: its roofline, or what was chosen.
-
-        Raises:
-            CompileError: MCM-C004 where the description names a cost model with files, and was not
-                loaded from a file.
-        """
-        return self._costs.searched
-
-    @cached_property
-    def _costs(self) -> CostPair:
+    def own_costs(self) -> CostPair:
+        """The roofline of one device, for search and for what is played."""
         from mcm_hardware.families.cluster.device_roofline import device_roofline
 
         own = device_roofline(self.cluster, self.spec.launch_s)
-        return chosen_pair(CostPair(own, own), self)
+        return CostPair(own, own)

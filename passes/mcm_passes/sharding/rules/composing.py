@@ -77,11 +77,3 @@ def listed(facts: OpFacts, operand: int, attribute: str) -> tuple[int, ...] | No
 def is_given(facts: OpFacts, operand: int) -> bool:
     """Whether the op may have the operand; one that is left out before others counts as given."""
     return operand < len(facts.input_shapes)
-
-
-def rank_of(facts: OpFacts, operand: int = 0) -> int | None:
-    """The rank of an operand, None where it is left out or unknown."""
-    if operand >= len(facts.input_shapes):
-        return None
-    shape = facts.input_shapes[operand]
-    return None if shape is None else len(shape)

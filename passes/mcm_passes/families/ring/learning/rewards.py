@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.judging import BatchJudge, Verdict
 from mcm_compiler.partition import Floats, Ints
 from mcm_passes.families.ring.fast_periods import FastPeriods
 
@@ -43,24 +42,6 @@ class FastRewards:
 
     def evaluate(self, partitions: Ints) -> Floats:
         return relative_throughput(self.periods.periods(partitions), self.baseline_s)
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedRewards:
-    """Rewards of the simulator (MCM, section 5.3, in place of hardware).
-
-    Attributes:
-        judge: the simulator for search.
-        baseline_s: period of the greedy heuristic there.
-    """
-
-    judge: BatchJudge
-    baseline_s: float
-
-    def evaluate(self, partitions: Ints) -> Floats:
-        verdicts = self.judge.judge(partitions)
-        runs = verdicts.verdict == Verdict.RUNS
-        return relative_throughput(np.where(runs, verdicts.period_s, np.inf), self.baseline_s)
 
 
 def rewards_of(judge: Rewards, partitions: Ints) -> Floats:

@@ -1,0 +1,64 @@
+"""Targets that are made from a description, whose cost models may be chosen by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+from mcm_compiler.cost import CostModel
+from mcm_compiler.cost_choice import CostChoice
+from mcm_compiler.cost_files import with_cost_model_text
+from mcm_hardware.chosen_costs import CostPair, chosen_pair
+
+
+@dataclass(frozen=True)
+class DescribedTarget(ABC):
+    """Base of targets with a description; implements `mcm_compiler.cost_choice.TakesCostModel`.
+
+    Attributes:
+        name: as the user names it.
+        spec: its numbers.
+        source_text: the TOML that it was made from.
+        cost_choice: a cost model instead of its own.
+    """
+
+    name: str
+    spec: object
+    source_text: str
+    cost_choice: CostChoice | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers by section and key, for `mcmc targets show`."""
+
+    @abstractmethod
+    def own_costs(self) -> CostPair:
+        """The cost models that hold where none is chosen, for a chip of speed 1."""
+
+    def with_cost_model(self, choice: CostChoice) -> Self:
+        """The same target with times from another cost model.
+
+        Raises:
+            CompileError: MCM-C008 if the description cannot name it, and as `CostChoice.model`.
+        """
+        text = with_cost_model_text(self.name, self.source_text, choice.text)
+        chosen = replace(self, source_text=text, cost_choice=choice)
+        chosen.cost_model()  # faults are told before anything is compiled
+        return chosen
+
+    def cost_model(self) -> CostModel:
+        """The model of a chip of speed 1 for search and bounds: the own one, or what was chosen.
+
+        Raises:
+            CompileError: MCM-C004 where the description names a cost model with files, and was not
+                loaded from a file.
+        """
+        return self.costs.searched
+
+    @cached_property
+    def costs(self) -> CostPair:
+        """The cost models of a chip of speed 1, for search and for what is played."""
+        return chosen_pair(self.own_costs(), self)
