@@ -61,29 +61,32 @@ INT64 = 32
 """
 
 
-def package(
-    *,
-    chips=4,
-    host_io="any",
-    slots=2,
-    sram_mib=64,
-    spill="none",
-    switching="",
-    root_gb_per_s=None,
-    forwarding="",
-    more="",
-):
-    text = PACKAGE.format(
-        chips=chips,
-        host_io=host_io,
-        slots=slots,
-        sram_mib=sram_mib,
-        spill=spill,
-        forwarding=f'forwarding = "{forwarding}"' if forwarding else "",
-        root=f"total_bandwidth_gb_per_s = {root_gb_per_s}" if root_gb_per_s else "",
-        switching=f'switching = "{switching}"' if switching else "",
-    )
-    return RingTarget.from_text("test", text + more)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackageOptions:
+    """What tests change of `PACKAGE`; what is None or empty is left out."""
+
+    chips: int = 4
+    host_io: str = "any"
+    slots: int = 2
+    sram_mib: float = 64
+    spill: str = "none"
+    switching: str = ""
+    root_gb_per_s: float | None = None
+    forwarding: str = ""
+    more: str = ""
+
+    def target(self) -> RingTarget:
+        text = PACKAGE.format(
+            chips=self.chips,
+            host_io=self.host_io,
+            slots=self.slots,
+            sram_mib=self.sram_mib,
+            spill=self.spill,
+            forwarding=f'forwarding = "{self.forwarding}"' if self.forwarding else "",
+            root=f"total_bandwidth_gb_per_s = {self.root_gb_per_s}" if self.root_gb_per_s else "",
+            switching=f'switching = "{self.switching}"' if self.switching else "",
+        )
+        return RingTarget.from_text("test", text + self.more)
 
 
 def parse(text: str) -> ir.Model:
@@ -226,7 +229,7 @@ def make_road():
 
     def make(source, *, routing="relay", groups=None, clones=False, use=None, times="", **options):
         model = parse(source) if "=>" in source else source
-        target = package(**options)
+        target = PackageOptions(**options).target()
         if times:
             target = with_cost_model(target, "table{file=t.csv}", lambda _: times.encode())
         return Road(model, target, routing=routing, groups=groups, clones=clones, use=use)

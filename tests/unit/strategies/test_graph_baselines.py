@@ -34,7 +34,8 @@ def fake_modules(monkeypatch, parts_of):
         seen.append((adjacency, vweights, eweights))
         return 0, parts_of(len(vweights), count, options.seed)
 
-    def kaffpa(vweights, ptr, eweights, neighbours, count, imbalance, quiet, seed, mode):
+    def kaffpa(vweights, ptr, eweights, neighbours, count, *settings):
+        imbalance, quiet, seed, mode = settings
         assert imbalance == 0.03
         assert quiet
         assert mode == 3
