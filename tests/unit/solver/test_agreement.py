@@ -9,9 +9,9 @@ import pytest
 
 from mcm_compiler.ring_rules import find_violations
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.constraint_solver import ConstraintSolver, NoPartitionError
 from mcm_passes.families.ring.solver.cp_sat import RingAuthority
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
+from tests.oracles.constraint_solver import ConstraintSolver, NoPartitionError
 
 CHIPS = 3
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from mcm_compiler.ring_rules import find_violations
-from mcm_passes.families.ring.solver import constraint_solver
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.constraint_solver import (
+from mcm_passes.families.ring.solver.weight_memory import WeightMemory
+from tests.oracles import constraint_solver
+from tests.oracles.constraint_solver import (
     ConstraintSolver,
     NoPartitionError,
     SearchLimitError,
     fix,
     sample,
 )
-from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 from tests.unit.solver.test_sample_and_fix import exact_sample
 
 DRAWS = 1500

@@ -1,4 +1,4 @@
-"""Samplers and decoders along a linear extension, against enumeration."""
+"""Samplers along a linear extension, against enumeration."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from mcm_passes.families.ring.solver.adjacent_cuts import likeliest_cuts, reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.staircase import likeliest_staircase, sample_staircases
+from mcm_passes.families.ring.solver.staircase import sample_staircases
 
 DRAWS = 4000
-ROUNDING = 1e-9
 
 
 def along(partitions):
@@ -45,9 +44,6 @@ def test_staircases_have_the_conditional_distribution(graphs, all_valid):
         possible = along(all_valid(graph))
         drawn = sample_staircases(log_p, DRAWS, streams(rng, DRAWS))
         assert_distribution(drawn, log_p, possible)
-        best = max(weight_of(log_p, f) for f in possible)
-        found = tuple(likeliest_staircase(log_p).tolist())
-        assert weight_of(log_p, found) >= best * (1 - ROUNDING)
 
 
 def test_cuts_have_the_conditional_distribution(graphs, all_valid):
@@ -59,9 +55,6 @@ def test_cuts_have_the_conditional_distribution(graphs, all_valid):
         possible = along(all_valid(graph, max_span=1))
         drawn = sample_cuts(log_p, reach, DRAWS, streams(rng, DRAWS))
         assert_distribution(drawn, log_p, possible)
-        best = max(weight_of(log_p, f) for f in possible)
-        found = tuple(likeliest_cuts(log_p, reach).tolist())
-        assert weight_of(log_p, found) >= best * (1 - ROUNDING)
 
 
 def test_forbidden_chips_are_never_drawn():
@@ -73,7 +66,6 @@ def test_forbidden_chips_are_never_drawn():
     assert set(map(tuple, drawn.tolist())) == {(0, 1, 2, 2)}
     log_p[1] = -np.inf
     assert (sample_staircases(log_p, 2, streams(rng, 2)) == -1).all()
-    assert (likeliest_staircase(log_p) == -1).all()
 
 
 def test_a_sharply_peaked_distribution_over_a_long_order():
@@ -84,4 +76,3 @@ def test_a_sharply_peaked_distribution_over_a_long_order():
     log_p[np.arange(n), want] = 0.0
     drawn = sample_staircases(log_p, 3, streams(np.random.default_rng(4), 3))
     assert (drawn == want).all()
-    assert (likeliest_staircase(log_p) == want).all()

@@ -91,44 +91,6 @@ def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints
 
 
 @njit(cache=True, nogil=True)
-def likeliest_cuts(log_p: Floats, reach: Longs) -> Ints:
-    """The partition into runs with the largest sum of `log_p`; ties go to the earlier cuts.
-
-    Args:
-        log_p: as for `sample_cuts`.
-        reach: likewise.
-
-    Returns:
-        `[n]`, chips by position.
-    """
-    n, chips = log_p.shape
-    sums = _sums(log_p)
-    latest = _latest(reach)
-    best = np.full((chips, n + 1), _NEVER)
-    cut = np.zeros((chips, n + 1), np.int64)
-    best[0] = sums[0]
-    best[0, 0] = _NEVER
-    for k in range(1, chips):
-        top, at, done = _NEVER, 0, 0
-        for j in range(1, n + 1):
-            while done < latest[j]:
-                done += 1
-                value = best[k - 1, done] - sums[k, done]
-                if value > top:
-                    top, at = value, done
-            best[k, j] = top + sums[k, j]
-            cut[k, j] = at
-    chip = int(best[:, n].argmax())
-    path = np.zeros(n, np.int32)
-    j = n
-    while chip > 0:
-        path[cut[chip, j] : j] = chip
-        j = cut[chip, j]
-        chip -= 1
-    return path
-
-
-@njit(cache=True, nogil=True)
 def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     """Marginals of the distribution that `sample_cuts` draws from (forward-backward).
 

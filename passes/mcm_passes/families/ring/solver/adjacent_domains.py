@@ -8,7 +8,7 @@ are at most one chip apart; that is so while the lower bound of some source is 0
 connection are tied to each other likewise, so that their chips join up (our restriction).
 
 Strict partitions that are not of this kind (parallel branches over chips of their own) are for
-`ConstraintSolver` and CP-SAT.
+CP-SAT.
 """
 
 from __future__ import annotations

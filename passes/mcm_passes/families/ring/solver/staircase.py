@@ -1,10 +1,10 @@
-"""Exact sampling and decoding along a linear extension, under the relay rule.
+"""Exact sampling along a linear extension, under the relay rule.
 
 Along a fixed topological order, partitions without skipped chips that never step back are
 staircases: the first node is on chip 0, and each next one on the same chip or the next. Forward
-filtering and backward sampling draw from `p(f | f is such a staircase)` without any search, and
-Viterbi finds the likeliest, both in O(n C) (Rabiner 1989, *A Tutorial on Hidden Markov Models*,
-sections III A and B; staircases are left-to-right models).
+filtering and backward sampling draw from `p(f | f is such a staircase)` without any search, in
+O(n C) (Rabiner 1989, *A Tutorial on Hidden Markov Models*, section III A; staircases are
+left-to-right models).
 """
 
 from __future__ import annotations
@@ -53,38 +53,6 @@ def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
                 c -= 1
         drawn[b, 0] = c
     return drawn
-
-
-@njit(cache=True, nogil=True)
-def likeliest_staircase(log_p: Floats) -> Ints:
-    """The staircase with the largest sum of `log_p`; ties go to the lower chips.
-
-    Args:
-        log_p: as for `sample_staircases`.
-
-    Returns:
-        `[n]`, chips by position; -1 throughout where no staircase is possible.
-    """
-    n, chips = log_p.shape
-    best = np.full(chips, _NEVER)
-    stepped = np.zeros((n, chips), np.bool_)
-    best[0] = log_p[0, 0]
-    for i in range(1, n):
-        for c in range(min(i, chips - 1), -1, -1):
-            before = best[c]
-            if c > 0 and best[c - 1] > before:
-                before = best[c - 1]
-                stepped[i, c] = True
-            best[c] = before + log_p[i, c]
-    path = np.full(n, -1, np.int32)
-    c = int(best.argmax())
-    if best[c] == _NEVER:
-        return path
-    for i in range(n - 1, -1, -1):
-        path[i] = c
-        if stepped[i, c]:
-            c -= 1
-    return path
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,8 @@
 """The interactive constraint solver of MCM, section 4.2, and its two modes written on top of it.
 
-This is the readable reference: domains are any subsets of the chips, decisions come one by one and
-are taken back where they lead nowhere. `BatchSolver` does the same by the thousand.
+This is the readable oracle that `BatchSolver`, which does the same by the thousand, is held
+against: domains are any subsets of the chips, decisions come one by one and are taken back where
+they lead nowhere.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class NoPartitionError(Exception):
 
 
 class SearchLimitError(Exception):
-    """The search gave up; whether there is a valid partition remains open (see `cp_sat.py`)."""
+    """The search gave up; whether there is a valid partition remains open (see `RingAuthority`)."""
 
 
 @dataclass
