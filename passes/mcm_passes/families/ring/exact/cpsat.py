@@ -10,7 +10,7 @@ import numpy as np
 from mcm_compiler.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
 from mcm_compiler.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import chip_windows
+from mcm_passes.families.ring.exact.chip_windows import ChipWindows, chip_windows
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.incumbent import Incumbent
@@ -18,7 +18,7 @@ from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.families.ring.fast_model import evaluate as evaluate_partition
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.rooms import weight_rooms
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
 from mcm_passes.partitioning.work_around import work_around
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ worth more than a better one."""
 NEED_SHARE = 0.1
 """Of the effort, what goes first into what every memory plan needs, where memory is tight: it gives
 the bound, and seldom the partition. Where estimates leave nothing, all of it goes there later."""
+
+UNSURE = ("feasible", "unknown")
+"""Verdicts of a run of CP-SAT that was cut short."""
 
 TIGHT = 0.75
 """Share of a chip's SRAM from which on CP-SAT is asked for memory at once."""
@@ -111,92 +114,150 @@ class CpSat:
         if graph.num_nodes > self.max_units:
             size = count_text(graph.num_nodes, "unit")
             return f"none is known, and {size} are too many to prove that none exists"
+        rounds = _Rounds(self, known, problem, graph, rng, budget)
+        rounds.raise_bound()
+        for _ in range(ROUNDS):
+            if known.closed(self.tolerance) or known.must_stop() or not rounds.run():
+                break
+        if rounds.reason or known.chip_of is not None:
+            return rounds.reason
+        effort = f"{rounds.allowed_s:g} deterministic seconds of CP-SAT"
+        return f"none is known, and {effort} could not prove that none exists"
+
+
+class _Rounds:
+    """Runs of CP-SAT on one problem, each below the best partition of the one before.
+
+    What is proven is to hold for what every memory plan needs, so that the problem is searched at
+    need first. Whether a plan is tight to the last byte is for the planner to say; where need
+    alone leaves that open, partitions are looked for that keep the room that was wanted.
+
+    Attributes:
+        allowed_s: deterministic seconds for all rounds together.
+        reason: that no partition exists, once that is proven.
+    """
+
+    def __init__(
+        self,
+        options: CpSat,
+        known: Incumbent,
+        problem: PartitionProblem,
+        graph: RuleGraph,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> None:
+        self.allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
+        self.reason = ""
+        self._options = options
+        self._known = known
+        self._graph = graph
+        self._rng = rng
+        self._most_s = _slowest(problem)
+        self._wanted = problem
+        self._count_memory_as(problem.at_need())
+        # Whether models ask for memory at all; without, they are much smaller.
+        self._memory = _memory_is_tight(known, problem)
+        self._shared = self._memory and problem.memory == "estimate"
+        self._effort_s = self.allowed_s * (NEED_SHARE if self._shared else 1.0)
+        self._room_is_next = self._roomy = False
+
+    def raise_bound(self) -> None:
+        """Proves what needs no solver: windows, link cuts, and units and weights that pack."""
+        known, problem, graph = self._known, self._problem, self._graph
+        most_s = min(known.period_s, self._most_s)
+        known.prove(
+            flow_bound(problem, graph, self._around, self._demands, known.bound.seconds, most_s)
+        )
+        if not known.closed(self._options.tolerance):
+            known.prove(packing_bound(problem, graph, known.bound.seconds, most_s))
+
+    def run(self) -> bool:
+        """One round; whether another one may tell more."""
+        known = self._known
+        if self._room_is_next and not self._roomy:
+            self._keep_room()
+        ceiling_s = min(known.period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
+        windows = chip_windows(self._problem, self._graph, self._around, ceiling_s)
+        if windows.empty and known.chip_of is None and not self._roomy:
+            self._exhaust("none exists: however long the period, some unit has no chip left")
+            return False
+        if windows.total_width > LITERALS_PER_S * self._effort_s:
+            # Too large a model for what is left.
+            self._room_is_next = self._shared and not self._roomy
+            return self._room_is_next
+        result = self._search(windows, ceiling_s)
+        bound = _bound(result, ceiling_s)
+        return self._settle(result, bound) if self._roomy else self._learn(result, bound)
+
+    def _count_memory_as(self, problem: PartitionProblem) -> None:
+        """From here on memory is counted as `problem` has it."""
+        self._problem = problem
+        self._demands = chip_demands(problem, self._graph)
+        self._around = work_around(problem, self._graph)
+
+    def _keep_room(self) -> None:
+        """From here on partitions are looked for that leave a memory plan some room."""
+        self._roomy = True
+        self._count_memory_as(self._wanted)
+        if self._shared:
+            self._effort_s = self.allowed_s
+
+    def _search(self, windows: ChipWindows, ceiling_s: float) -> SearchResult:
+        """CP-SAT below a ceiling, from the best partition on."""
         from mcm_passes.families.ring.exact.cpsat_model import CpSatModel, SearchLimits
 
-        most_s = _slowest(problem)
-        # What is proven holds for what every memory plan needs; partitions are to fit `wanted`.
-        wanted, problem = problem, problem.at_need()
-        around = work_around(problem, graph)
-        demands = chip_demands(problem, graph)
-        known.prove(
-            flow_bound(
-                problem, graph, around, demands, known.bound.seconds, min(known.period_s, most_s)
-            )
+        known = self._known
+        model = CpSatModel(
+            self._problem,
+            self._graph,
+            self._demands,
+            windows,
+            known.bound.seconds,
+            ceiling_s,
+            memory=self._memory,
         )
-        if not known.closed(self.tolerance):
-            known.prove(
-                packing_bound(problem, graph, known.bound.seconds, min(known.period_s, most_s))
-            )
-        allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
-        effort_s = allowed_s
-        memory = _memory_is_tight(known, wanted)
-        room_is_next = roomy = False
-        shared = memory and wanted.memory == "estimate"
-        if shared:
-            effort_s *= NEED_SHARE
-        for _ in range(ROUNDS):
-            if known.closed(self.tolerance) or known.must_stop():
-                break
-            if room_is_next and not roomy:
-                # Whether a plan is tight to the last byte is for the planner to say; from here on
-                # partitions are looked for that leave it some room.
-                roomy, problem, demands = True, wanted, chip_demands(wanted, graph)
-                around = work_around(problem, graph)
-                effort_s = allowed_s if shared else effort_s
-            ceiling_s = min(known.period_s * (1.0 - 0.5 * self.tolerance), most_s)
-            windows = chip_windows(problem, graph, around, ceiling_s)
-            if windows.empty and known.chip_of is None and not roomy:
-                known.exhausted = True
-                return "none exists: however long the period, some unit has no chip left"
-            if windows.total_width > LITERALS_PER_S * effort_s:
-                # Too large a model for what is left.
-                if not shared or roomy:
-                    break
-                room_is_next = True
-                continue
-            model = CpSatModel(
-                problem, graph, demands, windows, known.bound.seconds, ceiling_s, memory=memory
-            )
-            if known.chip_of is not None:
-                model.hint(known.chip_of)
-            result = model.search(
-                SearchLimits(
-                    effort_s=effort_s,
-                    seconds=known.seconds_left(),
-                    workers=self.workers,
-                    seed=int(rng.integers(1 << 31)),
-                    gap=0.25 * self.tolerance,
-                ),
-                known.offer,
-                known.must_stop,
-            )
-            effort_s -= result.effort_s
-            if roomy:
-                # Nothing is proven of what does without the room.
-                known.settle(_bound(result, ceiling_s).seconds)
-                found = result.chip_of is not None and known.offer(result.chip_of)
-                if not found or result.verdict in ("feasible", "unknown"):
-                    break
-                continue
-            if result.verdict == "infeasible" and known.chip_of is None:
-                known.exhausted = True
-                return (
-                    "none exists, as CP-SAT proved over all placements that memory and rules allow"
-                )
-            known.prove(_bound(result, ceiling_s))
-            broken = result.chip_of is not None and not known.offer(result.chip_of)
-            unsure = result.verdict in ("feasible", "unknown")
-            if (broken or unsure) and memory and wanted.memory == "estimate":
-                room_is_next = True
-                continue
-            if unsure or (broken and memory):
-                break
-            # What it found without asking for memory may not fit.
-            memory |= broken
         if known.chip_of is not None:
-            return ""
-        effort = f"{allowed_s:g} deterministic seconds of CP-SAT"
-        return f"none is known, and {effort} could not prove that none exists"
+            model.hint(known.chip_of)
+        limits = SearchLimits(
+            effort_s=self._effort_s,
+            seconds=known.seconds_left(),
+            workers=self._options.workers,
+            seed=int(self._rng.integers(1 << 31)),
+            gap=0.25 * self._options.tolerance,
+        )
+        result = model.search(limits, known.offer, known.must_stop)
+        self._effort_s -= result.effort_s
+        return result
+
+    def _settle(self, result: SearchResult, bound: LowerBound) -> bool:
+        """What a round with room tells; nothing is proven of what does without the room."""
+        self._known.settle(bound.seconds)
+        found = result.chip_of is not None and self._known.offer(result.chip_of)
+        return found and result.verdict not in UNSURE
+
+    def _learn(self, result: SearchResult, bound: LowerBound) -> bool:
+        """What a round at need tells, which holds for every memory plan."""
+        known = self._known
+        if result.verdict == "infeasible" and known.chip_of is None:
+            self._exhaust(
+                "none exists, as CP-SAT proved over all placements that memory and rules allow"
+            )
+            return False
+        known.prove(bound)
+        broken = result.chip_of is not None and not known.offer(result.chip_of)
+        unsure = result.verdict in UNSURE
+        if (broken or unsure) and self._memory and self._wanted.memory == "estimate":
+            self._room_is_next = True
+            return True
+        if unsure or (broken and self._memory):
+            return False
+        # What it found without asking for memory may not fit.
+        self._memory |= broken
+        return True
+
+    def _exhaust(self, reason: str) -> None:
+        self._known.exhausted = True
+        self.reason = reason
 
 
 def _memory_is_tight(known: Incumbent, problem: PartitionProblem) -> bool:
