@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -98,62 +98,104 @@ def chip_dataflow(
         raise ValueError(f"input '{missing[0]}' of chip {chip.chip} comes over no wire")
     nodes = placeable_nodes(graph)
     produced = {value for node in nodes for value in node.outputs}
-    constants = constant_values(graph).difference(arrives, produced)
     kernels = tuple(order_kernels(nodes))
     sent = {
         value: leaving[chip.chip, value.name]
         for value in graph.outputs
         if value.name is not None and (chip.chip, value.name) in leaving
     }
-    root: dict[ir.Value, ir.Value] = {}
-    writer: dict[ir.Value, int] = {}
-    readers: dict[ir.Value, dict[int, None]] = {}
-    weights: dict[ir.Value, None] = {}
-    copies: list[tuple[int, ir.Value]] = []
+    memory = _Memory(sent, constant_values(graph).difference(arrives, produced))
+    for position, kernel in enumerate(kernels):
+        for node in kernel.nodes:
+            memory.run(position, node)
+    for value in dict.fromkeys(graph.outputs):
+        memory.give(value)
+    return ChipDataflow(
+        kernels=kernels,
+        after=_after(kernels),
+        weights=tuple(memory.weights),
+        arriving=arrives,
+        writer=memory.writer,
+        readers={value: tuple(found) for value, found in memory.readers.items()},
+        leaving={value: tuple(found) for value, found in memory.leaving.items()},
+        kept=frozenset(memory.kept),
+        copies=tuple(memory.copies),
+    )
+
+
+def _after(kernels: Sequence[KernelNodes]) -> tuple[tuple[int, ...], ...]:
+    """`after` of a `ChipDataflow`."""
     maker = {v: at for at, kernel in enumerate(kernels) for n in kernel.nodes for v in n.outputs}
     after: list[dict[int, None]] = [{} for _ in kernels]
     for position, kernel in enumerate(kernels):
         for node in kernel.nodes:
-            operands = consumed_values(node)
-            for value in operands:
+            for value in consumed_values(node):
                 if maker.get(value, position) != position:
                     after[maker[value]][position] = None
-            if is_view(node):
-                source = root.get(operands[0], operands[0])
-                if source in writer or node.outputs[0] not in sent:
-                    root[node.outputs[0]] = source
-                    # The shape operand of a view is known when the program is made.
-                    continue
-                copies.append((position, node.outputs[0]))
-            for value in operands:
-                source = root.get(value, value)
-                readers.setdefault(source, {})[position] = None
-                if source in constants:
-                    weights.setdefault(source)
-            for value in body_weights(node):
-                readers.setdefault(value, {})[position] = None
-                weights.setdefault(value)
-            for value in node.outputs:
-                if value.name or value.uses():
-                    writer[value] = position
-    sends: dict[ir.Value, list[int]] = {}
-    kept: set[ir.Value] = set()
-    for value in dict.fromkeys(graph.outputs):
-        source = root.get(value, value)
-        if value in sent:
-            sends.setdefault(source, []).extend(sent[value])
+    return tuple(tuple(found) for found in after)
+
+
+@dataclass
+class _Memory:
+    """Who writes and reads the memory of which root, found by following the nodes in order.
+
+    Attributes:
+        sent: transfers by output of the chip's model.
+        constants: weights and shapes, which no node of the chip makes.
+        root: the root of each view that shares memory.
+        writer: as in `ChipDataflow`, like the rest.
+        readers: dictionaries for their order.
+        weights: likewise.
+        leaving: transfers by root.
+        kept: roots.
+        copies: in the order of the kernels.
+    """
+
+    sent: Mapping[ir.Value, tuple[int, ...]]
+    constants: Set[ir.Value]
+    root: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    writer: dict[ir.Value, int] = field(default_factory=dict)
+    readers: dict[ir.Value, dict[int, None]] = field(default_factory=dict)
+    weights: dict[ir.Value, None] = field(default_factory=dict)
+    leaving: dict[ir.Value, list[int]] = field(default_factory=dict)
+    kept: set[ir.Value] = field(default_factory=set)
+    copies: list[tuple[int, ir.Value]] = field(default_factory=list)
+
+    def run(self, position: int, node: ir.Node) -> None:
+        """Follows what a node of the kernel at `position` reads and writes."""
+        operands = consumed_values(node)
+        if is_view(node):
+            if self._shares_memory(node.outputs[0], operands[0]):
+                # The shape operand of a view is known when the program is made.
+                return
+            self.copies.append((position, node.outputs[0]))
+        for value in operands:
+            self._read(position, self.root.get(value, value))
+        for value in body_weights(node):
+            self.readers.setdefault(value, {})[position] = None
+            self.weights.setdefault(value)
+        for value in node.outputs:
+            if value.name or value.uses():
+                self.writer[value] = position
+
+    def give(self, value: ir.Value) -> None:
+        """Follows an output of the chip's model."""
+        source = self.root.get(value, value)
+        if value in self.sent:
+            self.leaving.setdefault(source, []).extend(self.sent[value])
         else:
-            kept.add(source)
-        if source in constants:
-            weights.setdefault(source)
-    return ChipDataflow(
-        kernels=kernels,
-        after=tuple(tuple(found) for found in after),
-        weights=tuple(weights),
-        arriving=arrives,
-        writer=writer,
-        readers={value: tuple(found) for value, found in readers.items()},
-        leaving={value: tuple(found) for value, found in sends.items()},
-        kept=frozenset(kept),
-        copies=tuple(copies),
-    )
+            self.kept.add(source)
+        if source in self.constants:
+            self.weights.setdefault(source)
+
+    def _shares_memory(self, view: ir.Value, operand: ir.Value) -> bool:
+        source = self.root.get(operand, operand)
+        shares = source in self.writer or view not in self.sent
+        if shares:
+            self.root[view] = source
+        return shares
+
+    def _read(self, position: int, source: ir.Value) -> None:
+        self.readers.setdefault(source, {})[position] = None
+        if source in self.constants:
+            self.weights.setdefault(source)
