@@ -80,6 +80,31 @@ class EventGraph(NamedTuple):
     finals: Longs
 
 
+class _Activities(NamedTuple):
+    """Activities without their waits; fields as in `EventGraph`."""
+
+    hop_ptr: Longs
+    resource: Longs
+    busy_s: Floats
+    latency_s: Floats
+
+
+class _Ends(NamedTuple):
+    """What is at both ends of each transfer.
+
+    Attributes:
+        writer: `[T]`, kernel that makes the tensor, or -1.
+        last_reader: `[T]`, last kernel that reads it where it arrives, or -1.
+        passed_ptr: `[T + 1]`, CSR of `passed`.
+        passed: transfers that pass it on from there.
+    """
+
+    writer: Longs
+    last_reader: Longs
+    passed_ptr: Longs
+    passed: Longs
+
+
 @njit(cache=True, nogil=True)
 def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     """The event graph of a program, with activities served as they become ready.
@@ -90,8 +115,9 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         program: one that `check_program` lets pass.
         channels: of the machine.
     """
-    hop_ptr, resource, busy, latency = _activities(program, channels)
-    waits, ptr = _waits(program, channels, hop_ptr, resource, busy, latency)
+    activities = _activities(program, channels)
+    resource, busy = activities.resource, activities.busy_s
+    waits, ptr = _waits(program, channels, activities)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
@@ -99,22 +125,19 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         num_resources,
         resource,
         busy,
-        latency,
-        hop_ptr,
+        activities.latency_s,
+        activities.hop_ptr,
         ptr,
         waits,
         order,
         before,
         before_lag,
-        _finals(program, hop_ptr),
+        _finals(program, activities.hop_ptr),
     )
 
 
 @njit(cache=True, nogil=True)
-def _activities(
-    program: ProgramArrays, channels: ChannelArrays
-) -> tuple[Longs, Longs, Floats, Floats]:
-    """`hop_ptr`, `resource`, `busy_s` and `latency_s` of an `EventGraph`."""
+def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
     transfers, devices = len(program.source), channels.num_devices
     hop_ptr = np.empty(transfers + 1, np.int64)
     hop_ptr[0] = len(program.kernel_s)
@@ -137,45 +160,30 @@ def _activities(
             resource[hop] = channel
             busy[hop] = program.size_bytes[t] / channels.bytes_per_s[channel]
             latency[hop] = channels.latency_s[channel]
-    return hop_ptr, resource, busy, latency
+    return _Activities(hop_ptr, resource, busy, latency)
 
 
 @njit(cache=True, nogil=True)
 def _waits(
-    program: ProgramArrays,
-    channels: ChannelArrays,
-    hop_ptr: Longs,
-    resource: Longs,
-    busy: Floats,
-    latency: Floats,
+    program: ProgramArrays, channels: ChannelArrays, activities: _Activities
 ) -> tuple[Waits, Longs]:
     """`waits` and `wait_ptr` of an `EventGraph`."""
-    kernels, transfers, activities = len(program.kernel_s), len(program.source), len(busy)
-    writer, last_reader = _kernels_at_ends(program)
-    passed_ptr, passed = _passed_on(program.after)
-    cuts, round_s = channels.cuts, _rounds(channels, kernels, resource, busy)
-    room = len(program.reads) + len(program.writes) + 3 * activities + transfers
-    for t in range(transfers):
-        holder = program.reuses[t] if program.reuses[t] >= 0 else t
-        room += passed_ptr[holder + 1] - passed_ptr[holder]
+    hop_ptr, resource = activities.hop_ptr, activities.resource
+    ends = _ends(program)
+    room = _most_waits(program, ends, len(resource))
     waits = Waits(
         np.empty(room, np.int64),
         np.empty(room, np.float64),
         np.empty(room, np.int64),
         np.empty(room, np.bool_),
     )
-    ptr = np.empty(activities + 1, np.int64)
+    ptr = np.empty(len(resource) + 1, np.int64)
     w = variable(0)
-    for a in range(kernels):
+    for a in range(len(program.kernel_s)):
         ptr[a] = w
-        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
-            came = int(hop_ptr[program.reads[i] + 1]) - 1
-            w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
-        for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
-            t = int(program.writes[i])
-            out = int(hop_ptr[t])
-            w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
-    for t in range(transfers):
+        w = _kernel_waits(program, activities, a, waits, w)
+    round_s = _rounds(channels, len(program.kernel_s), resource, activities.busy_s)
+    for t in range(len(program.source)):
         to_host = program.destination[t] == HOST
         first, end = int(hop_ptr[t]), int(hop_ptr[t + 1])
         for a in range(first, end):
@@ -183,35 +191,97 @@ def _waits(
             came = a - 1
             if a == first:
                 came = -1 if program.after[t] < 0 else int(hop_ptr[program.after[t] + 1]) - 1
-            if came >= 0:
-                whole = float(busy[came])
-                if cuts[resource[came]] and cuts[resource[a]]:
-                    whole = max(whole - float(busy[a]), 0.0)
-                w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
-            elif writer[t] >= 0:
-                w = _wait(waits, w, int(writer[t]), float(busy[writer[t]]), 0, False)
+            w = _data_wait(channels.cuts, activities, a, came, int(ends.writer[t]), waits, w)
             if channels.shared[resource[a]]:
                 w = _wait(waits, w, a, float(round_s[resource[a]]), 1, False)
             if (to_host or channels.router_buffers) and a + 1 < end:
                 # Elsewhere the receive buffers bound what is on the way.
-                w = _wait(waits, w, a + 1, float(busy[a + 1]), int(program.slots[t]), True)
-            if to_host or a != (end - 1 if channels.router_buffers else first):
-                continue
-            holder, lag = t, int(program.slots[t])
-            if program.reuses[t] >= 0:
-                holder = int(program.reuses[t])
-                lag = 0 if holder < t else 1
-            last = int(last_reader[holder])
-            if last >= 0:
-                w = _wait(waits, w, last, float(busy[last]), lag, True)
-            for i in range(passed_ptr[holder], passed_ptr[holder + 1]):
-                out = int(hop_ptr[passed[i]])
-                w = _wait(waits, w, out, float(busy[out]), lag, True)
-            if last < 0 and passed_ptr[holder] == passed_ptr[holder + 1]:
-                came = int(hop_ptr[holder + 1]) - 1
-                w = _wait(waits, w, came, float(busy[came] + latency[came]), lag, True)
-    ptr[activities] = w
+                w = _wait(
+                    waits, w, a + 1, float(activities.busy_s[a + 1]), int(program.slots[t]), True
+                )
+            if not to_host and a == (end - 1 if channels.router_buffers else first):
+                w = _receive_waits(program, activities, ends, t, waits, w)
+    ptr[len(resource)] = w
     return waits, ptr
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _most_waits(program: ProgramArrays, ends: _Ends, activities: int) -> int:
+    """As many waits as there can be."""
+    most = len(program.reads) + len(program.writes) + 3 * activities + len(program.source)
+    for t in range(len(program.source)):
+        holder = program.reuses[t] if program.reuses[t] >= 0 else t
+        most += ends.passed_ptr[holder + 1] - ends.passed_ptr[holder]
+    return most
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _kernel_waits(
+    program: ProgramArrays, activities: _Activities, a: int, waits: Waits, w: int
+) -> int:
+    """Adds waits of kernel `a` from `w` on: for what it reads and for send buffers.
+
+    Returns:
+        Where the next wait goes, as all that add waits do.
+    """
+    busy, latency = activities.busy_s, activities.latency_s
+    for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+        came = int(activities.hop_ptr[program.reads[i] + 1]) - 1
+        w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
+    for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
+        t = int(program.writes[i])
+        out = int(activities.hop_ptr[t])
+        w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
+    return w
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _data_wait(
+    cuts: Bools, activities: _Activities, a: int, came: int, writer: int, waits: Waits, w: int
+) -> int:
+    """Adds the wait of hop `a` for its data.
+
+    Args:
+        cuts: as in `ChannelArrays`.
+        activities: of the program.
+        a: a hop.
+        came: the hop that the data comes from, or -1.
+        writer: the kernel that makes it where there is no such hop, or -1.
+        waits: added to.
+        w: where.
+    """
+    busy, resource = activities.busy_s, activities.resource
+    if came >= 0:
+        whole = float(busy[came])
+        if cuts[resource[came]] and cuts[resource[a]]:
+            whole = max(whole - float(busy[a]), 0.0)
+        return _wait(waits, w, came, whole + float(activities.latency_s[came]), 0, False)
+    if writer >= 0:
+        return _wait(waits, w, writer, float(busy[writer]), 0, False)
+    return w
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _receive_waits(
+    program: ProgramArrays, activities: _Activities, ends: _Ends, t: int, waits: Waits, w: int
+) -> int:
+    """Adds the waits of transfer `t` for a free receive buffer."""
+    hop_ptr, busy = activities.hop_ptr, activities.busy_s
+    holder, lag = t, int(program.slots[t])
+    if program.reuses[t] >= 0:
+        holder = int(program.reuses[t])
+        lag = 0 if holder < t else 1
+    last = int(ends.last_reader[holder])
+    if last >= 0:
+        w = _wait(waits, w, last, float(busy[last]), lag, True)
+    begin, end = ends.passed_ptr[holder], ends.passed_ptr[holder + 1]
+    for i in range(begin, end):
+        out = int(hop_ptr[ends.passed[i]])
+        w = _wait(waits, w, out, float(busy[out]), lag, True)
+    if last < 0 and begin == end:
+        came = int(hop_ptr[holder + 1]) - 1
+        w = _wait(waits, w, came, float(busy[came] + activities.latency_s[came]), lag, True)
+    return w
 
 
 @njit(cache=True, nogil=True)
@@ -231,6 +301,13 @@ def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffe
     waits.lag[w] = lag
     waits.for_buffer[w] = for_buffer
     return w + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _ends(program: ProgramArrays) -> _Ends:
+    writer, last_reader = _kernels_at_ends(program)
+    ptr, passed = _passed_on(program.after)
+    return _Ends(writer, last_reader, ptr, passed)
 
 
 @njit(cache=True, nogil=True, inline="always")

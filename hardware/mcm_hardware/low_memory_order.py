@@ -12,6 +12,8 @@ or that stay for good (weights, channel buffers) change no order and are left ou
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -21,6 +23,47 @@ from mcm_hardware.stable_order import numbered
 
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+class _Values(NamedTuple):
+    """Values of kernels; fields as in `low_memory_order`, and the same by kernel.
+
+    Attributes:
+        size: `[V]`.
+        writer: `[V]`.
+        reader_ptr: `[V + 1]`.
+        readers: `[R]`.
+        kept: `[V]`.
+        inputs_ptr: `[K + 1]`, CSR of `inputs`.
+        inputs: `[R]`, values that each kernel reads, ascending.
+    """
+
+    size: Longs
+    writer: Longs
+    reader_ptr: Longs
+    readers: Longs
+    kept: Bools
+    inputs_ptr: Longs
+    inputs: Longs
+
+
+class _Ready(NamedTuple):
+    """Kernels that may be scheduled next, in a heap, and what decides between them.
+
+    The heap has the least `(key, item)` on top. A kernel is pushed again when its key falls; the
+    first of its entries counts.
+
+    Attributes:
+        grows: `[K]`, bytes more that are held once a kernel is scheduled; the key.
+        waits: `[K]`, kernels that have to be scheduled before.
+        key: of the heap; its size is kept beside, as `count`.
+        item: kernels; negated in a schedule from the end.
+    """
+
+    grows: Longs
+    waits: Longs
+    key: Longs
+    item: Longs
 
 
 @njit(nogil=True, cache=True)
@@ -58,16 +101,13 @@ def low_memory_order(
     lowest = peak_of_order(order, size, writer, reader_ptr, readers, kept)
     if lowest <= floor:
         return order
-    made = _greedy_from_start(
-        succ_ptr, succ, size, writer, reader_ptr, readers, kept, inputs_ptr, inputs
-    )
+    values = _Values(size, writer, reader_ptr, readers, kept, inputs_ptr, inputs)
+    made = _greedy_from_start(succ_ptr, succ, values)
     peak = peak_of_order(made, size, writer, reader_ptr, readers, kept)
     if peak < lowest:
         order, lowest = made, peak
     if lowest > floor:
-        made = _greedy_from_end(
-            succ_ptr, succ, size, writer, reader_ptr, readers, kept, inputs_ptr, inputs
-        )
+        made = _greedy_from_end(succ_ptr, succ, values)
         peak = peak_of_order(made, size, writer, reader_ptr, readers, kept)
         if peak < lowest:
             order = made
@@ -165,46 +205,25 @@ def _hungriest(size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kep
 
 
 @njit(nogil=True, cache=True)
-def _greedy_from_start(
-    succ_ptr: Longs,
-    succ: Longs,
-    size: Longs,
-    writer: Longs,
-    reader_ptr: Longs,
-    readers: Longs,
-    kept: Bools,
-    inputs_ptr: Longs,
-    inputs: Longs,
-) -> Longs:
+def _greedy_from_start(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     """Runs the ready kernel after which the fewest bytes more are held, the first on a tie."""
-    num_kernels, num_values = len(succ_ptr) - 1, len(size)
-    grows: Longs = np.zeros(num_kernels, np.int64)
-    readers_left: Longs = np.zeros(num_values, np.int64)
-    # Where one reader is left, the sum is that reader.
-    left_sum: Longs = np.zeros(num_values, np.int64)
-    for value in range(num_values):
-        for at in range(reader_ptr[value], reader_ptr[value + 1]):
-            readers_left[value] += 1
-            left_sum[value] += readers[at]
-        if kept[value] or readers_left[value] > 0:
-            grows[writer[value]] += size[value]
-        if readers_left[value] == 1 and not kept[value]:
-            grows[left_sum[value]] -= size[value]
-    waits: Longs = np.zeros(num_kernels, np.int64)
+    num_kernels, num_values = len(succ_ptr) - 1, len(values.size)
+    left, left_sum = _readers_left(values)
+    ready = _Ready(
+        _growth_from_start(num_kernels, values, left, left_sum),
+        np.zeros(num_kernels, np.int64),
+        np.empty(num_kernels + num_values, np.int64),
+        np.empty(num_kernels + num_values, np.int64),
+    )
     for kernel in succ:
-        waits[kernel] += 1
-    heap_key: Longs = np.empty(num_kernels + num_values, np.int64)
-    heap_item: Longs = np.empty(num_kernels + num_values, np.int64)
-    count = variable(0)
-    for kernel in range(num_kernels):
-        if waits[kernel] == 0:
-            count = _push(heap_key, heap_item, count, int(grows[kernel]), kernel)
+        ready.waits[kernel] += 1
+    count = _push_unawaited(ready, 1)
     done = np.zeros(num_kernels, np.bool_)
     order: Longs = np.empty(num_kernels, np.int64)
     placed = 0
     while count > 0:
-        kernel = int(heap_item[0])
-        count = _pop(heap_key, heap_item, count)
+        kernel = int(ready.item[0])
+        count = _pop(ready.key, ready.item, count)
         if done[kernel]:
             # Pushed again when it came to free more, and run then.
             continue
@@ -212,85 +231,123 @@ def _greedy_from_start(
         order[placed] = kernel
         placed += 1
         for at in range(succ_ptr[kernel], succ_ptr[kernel + 1]):
-            after = int(succ[at])
-            waits[after] -= 1
-            if waits[after] == 0:
-                count = _push(heap_key, heap_item, count, int(grows[after]), after)
-        for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
-            value = inputs[at]
-            readers_left[value] -= 1
+            count = _end_wait(ready, int(succ[at]), 1, count)
+        for at in range(values.inputs_ptr[kernel], values.inputs_ptr[kernel + 1]):
+            value = values.inputs[at]
+            left[value] -= 1
             left_sum[value] -= kernel
-            if readers_left[value] == 1 and not kept[value]:
+            if left[value] == 1 and not values.kept[value]:
                 last = int(left_sum[value])
-                grows[last] -= size[value]
-                if waits[last] == 0:
-                    count = _push(heap_key, heap_item, count, int(grows[last]), last)
+                ready.grows[last] -= values.size[value]
+                if ready.waits[last] == 0:
+                    count = _push(ready.key, ready.item, count, int(ready.grows[last]), last)
     return order
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _readers_left(values: _Values) -> tuple[Longs, Longs]:
+    """`[V]` each: readers of each value and their sum, which is the reader where one is left."""
+    left: Longs = np.zeros(len(values.size), np.int64)
+    left_sum: Longs = np.zeros(len(values.size), np.int64)
+    for value in range(len(values.size)):
+        for at in range(values.reader_ptr[value], values.reader_ptr[value + 1]):
+            left[value] += 1
+            left_sum[value] += values.readers[at]
+    return left, left_sum
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _growth_from_start(num_kernels: int, values: _Values, left: Longs, left_sum: Longs) -> Longs:
+    """`[K]`, bytes made less bytes freed by each kernel while nothing has run."""
+    grows: Longs = np.zeros(num_kernels, np.int64)
+    for value in range(len(values.size)):
+        if values.kept[value] or left[value] > 0:
+            grows[values.writer[value]] += values.size[value]
+        if left[value] == 1 and not values.kept[value]:
+            grows[left_sum[value]] -= values.size[value]
+    return grows
+
+
 @njit(nogil=True, cache=True)
-def _greedy_from_end(
-    succ_ptr: Longs,
-    succ: Longs,
-    size: Longs,
-    writer: Longs,
-    reader_ptr: Longs,
-    readers: Longs,
-    kept: Bools,
-    inputs_ptr: Longs,
-    inputs: Longs,
-) -> Longs:
+def _greedy_from_end(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     """The same backwards in time: a value is born with its last reader and dies with its writer.
 
     Of the kernels that nothing waits for any more, the one goes last before which the fewest
     bytes more are held; the later one on a tie.
     """
-    num_kernels, num_values = len(succ_ptr) - 1, len(size)
+    num_kernels = len(succ_ptr) - 1
     pred_ptr, pred = _transposed(succ_ptr, succ, num_kernels)
-    grows: Longs = np.zeros(num_kernels, np.int64)
-    live = kept.copy()
-    for value in range(num_values):
-        begin, end = reader_ptr[value], reader_ptr[value + 1]
-        if kept[value] or end > begin:
-            grows[writer[value]] -= size[value]
-        if not kept[value]:
-            for at in range(begin, end):
-                grows[readers[at]] += size[value]
-    waits: Longs = np.empty(num_kernels, np.int64)
-    heap_key: Longs = np.empty(num_kernels + len(readers), np.int64)
-    heap_item: Longs = np.empty(num_kernels + len(readers), np.int64)
-    count = variable(0)
-    for kernel in range(num_kernels):
-        waits[kernel] = succ_ptr[kernel + 1] - succ_ptr[kernel]
-        if waits[kernel] == 0:
-            count = _push(heap_key, heap_item, count, int(grows[kernel]), -kernel)
+    ready = _Ready(
+        _growth_from_end(num_kernels, values),
+        succ_ptr[1:] - succ_ptr[:-1],
+        np.empty(num_kernels + len(values.readers), np.int64),
+        np.empty(num_kernels + len(values.readers), np.int64),
+    )
+    count = _push_unawaited(ready, -1)
+    live = values.kept.copy()
     done = np.zeros(num_kernels, np.bool_)
     order: Longs = np.empty(num_kernels, np.int64)
     place = num_kernels
     while count > 0:
-        kernel = -int(heap_item[0])
-        count = _pop(heap_key, heap_item, count)
+        kernel = -int(ready.item[0])
+        count = _pop(ready.key, ready.item, count)
         if done[kernel]:
             continue
         done[kernel] = True
         place -= 1
         order[place] = kernel
         for at in range(pred_ptr[kernel], pred_ptr[kernel + 1]):
-            before = int(pred[at])
-            waits[before] -= 1
-            if waits[before] == 0:
-                count = _push(heap_key, heap_item, count, int(grows[before]), -before)
-        for at in range(inputs_ptr[kernel], inputs_ptr[kernel + 1]):
-            value = inputs[at]
-            if live[value]:
-                continue
-            live[value] = True
-            for other in range(reader_ptr[value], reader_ptr[value + 1]):
-                reader = int(readers[other])
-                grows[reader] -= size[value]
-                if waits[reader] == 0 and not done[reader] and reader != kernel:
-                    count = _push(heap_key, heap_item, count, int(grows[reader]), -reader)
+            count = _end_wait(ready, int(pred[at]), -1, count)
+        for at in range(values.inputs_ptr[kernel], values.inputs_ptr[kernel + 1]):
+            value = int(values.inputs[at])
+            if not live[value]:
+                live[value] = True
+                count = _held_anyway(ready, done, values, value, count)
     return order
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _growth_from_end(num_kernels: int, values: _Values) -> Longs:
+    """`[K]`, bytes read less bytes made by each kernel, what is held at the end aside."""
+    grows: Longs = np.zeros(num_kernels, np.int64)
+    for value in range(len(values.size)):
+        begin, end = values.reader_ptr[value], values.reader_ptr[value + 1]
+        if values.kept[value] or end > begin:
+            grows[values.writer[value]] -= values.size[value]
+        if not values.kept[value]:
+            for at in range(begin, end):
+                grows[values.readers[at]] += values.size[value]
+    return grows
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _held_anyway(ready: _Ready, done: Bools, values: _Values, value: int, count: int) -> int:
+    """No reader of `value` takes memory for it any more; returns the new count."""
+    for at in range(values.reader_ptr[value], values.reader_ptr[value + 1]):
+        reader = int(values.readers[at])
+        ready.grows[reader] -= values.size[value]
+        if ready.waits[reader] == 0 and not done[reader]:
+            count = _push(ready.key, ready.item, count, int(ready.grows[reader]), -reader)
+    return count
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _push_unawaited(ready: _Ready, sign: int) -> int:
+    """Fills an empty heap with the kernels that wait for none, times `sign`; returns the count."""
+    count = variable(0)
+    for kernel in range(len(ready.waits)):
+        if ready.waits[kernel] == 0:
+            count = _push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
+    return count
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _end_wait(ready: _Ready, kernel: int, sign: int, count: int) -> int:
+    """Ends one wait of `kernel`, pushed times `sign` if it was the last; returns the new count."""
+    ready.waits[kernel] -= 1
+    if ready.waits[kernel] == 0:
+        return _push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
+    return count
 
 
 @njit(nogil=True, cache=True)

@@ -8,6 +8,8 @@ answer is the same on every machine.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -30,6 +32,25 @@ REPAIR_STEPS = 1_000_000
 
 CLOSE_ENOUGH = 100
 """The local search ends within one part in so many of the bound."""
+
+
+class _Placed(NamedTuple):
+    """The buffers placed so far, in a tree over all n by ascending `first`.
+
+    Attributes:
+        latest: `[2 * leaves]`, the latest `last` of those placed below each node, or -1; the
+            children of node i are 2 i and 2 i + 1.
+        by_first: `[n]`, the buffer at each leaf.
+        first: `[n]`, step from which each buffer lives.
+        alive: `[n]`, room for buffers that are found.
+        stack: nodes still to visit.
+    """
+
+    latest: Longs
+    by_first: Longs
+    first: Longs
+    alive: Longs
+    stack: Longs
 
 
 @njit(nogil=True, cache=True)
@@ -100,58 +121,80 @@ def _place(
         left.
     """
     count = len(order)
-    leaves = 1
-    while leaves < count:
-        leaves *= 2
-    latest: Longs = np.empty(2 * leaves, np.int64)
-    for node in range(2 * leaves):
-        latest[node] = -1
+    leaves = _power_of_two(count)
+    placed = _Placed(
+        np.full(2 * leaves, -1, np.int64),
+        by_first,
+        first,
+        np.empty(count, np.int64),
+        np.empty(64, np.int64),
+    )
     leaf: Longs = np.empty(count, np.int64)
     offsets: Longs = np.empty(count, np.int64)
     for place in range(count):
         leaf[by_first[place]] = leaves + place
         offsets[place] = base
-    alive: Longs = np.empty(count, np.int64)
-    stack: Longs = np.empty(64, np.int64)
     high = base
     for item in order:
         if sizes[item] == 0:
             continue
-        found = 0
-        stack[0], depth = 1, 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            steps -= 1
-            if latest[node] < first[item]:
-                continue
-            if node >= leaves:
-                alive[found] = by_first[node - leaves]
-                found += 1
-                continue
-            leftmost = 2 * node + 1
-            while leftmost < leaves:
-                leftmost *= 2
-            leftmost -= leaves
-            if leftmost < count and first[by_first[leftmost]] <= last[item]:
-                stack[depth] = 2 * node + 1
-                depth += 1
-            stack[depth] = 2 * node
-            depth += 1
+        found, steps = _alive_with(placed, int(first[item]), int(last[item]), steps)
         if steps < 0:
             return offsets, -1, steps
         end = base
-        for other in ascending(alive[:found], offsets):
+        for other in ascending(placed.alive[:found], offsets):
             if offsets[other] - end >= sizes[item]:
                 break
             end = max(end, int(offsets[other] + sizes[other]))
         offsets[item] = end
         high = max(high, end + int(sizes[item]))
         node = leaf[item]
-        while node > 0 and latest[node] < last[item]:
-            latest[node] = last[item]
+        while node > 0 and placed.latest[node] < last[item]:
+            placed.latest[node] = last[item]
             node //= 2
     return offsets, high, steps
+
+
+@njit(nogil=True, cache=True)
+def _alive_with(placed: _Placed, born: int, dies: int, steps: int) -> tuple[int, int]:
+    """Fills `placed.alive` with the placed buffers that live between `born` and `dies`.
+
+    Returns:
+        How many there are, and the steps left.
+    """
+    latest, by_first, stack = placed.latest, placed.by_first, placed.stack
+    leaves, count = len(latest) // 2, len(by_first)
+    found = 0
+    stack[0], depth = 1, 1
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        steps -= 1
+        if latest[node] < born:
+            continue
+        if node >= leaves:
+            placed.alive[found] = by_first[node - leaves]
+            found += 1
+            continue
+        leftmost = 2 * node + 1
+        while leftmost < leaves:
+            leftmost *= 2
+        leftmost -= leaves
+        if leftmost < count and placed.first[by_first[leftmost]] <= dies:
+            stack[depth] = 2 * node + 1
+            depth += 1
+        stack[depth] = 2 * node
+        depth += 1
+    return found, steps
+
+
+@njit(nogil=True, cache=True)
+def _power_of_two(count: int) -> int:
+    """The least that is not below `count`."""
+    power = 1
+    while power < count:
+        power *= 2
+    return power
 
 
 @njit(nogil=True, cache=True)
@@ -167,9 +210,7 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
         live[last[item] + 1] -= sizes[item]
     for step in range(num_steps):
         live[step + 1] += live[step]
-    leaves = 1
-    while leaves < num_steps:
-        leaves *= 2
+    leaves = _power_of_two(num_steps)
     # A tree of minima over the ranks of the steps.
     lowest: Longs = np.empty(2 * leaves, np.int64)
     for node in range(2 * leaves):

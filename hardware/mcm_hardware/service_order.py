@@ -54,28 +54,9 @@ def ready_order(
         Activities. Some are missing if waits without lag form a cycle: those on it, and those
         that wait for them.
     """
+    open_waits = _open_waits(num_kernels, resource, wait_ptr, waits)
+    ptr, waiter, gap = _waiters(wait_ptr, waits)
     activities = len(busy_s)
-    open_waits = np.zeros(activities, np.int64)
-    ptr = np.zeros(activities + 2, np.int64)
-    for a in range(activities):
-        for w in range(wait_ptr[a], wait_ptr[a + 1]):
-            if waits.lag[w] == 0:
-                open_waits[a] += 1
-                ptr[waits.source[w] + 2] += 1
-    for a in range(1, num_kernels):
-        if resource[a] == resource[a - 1]:
-            open_waits[a] += 1
-    for a in range(activities):
-        ptr[a + 2] += ptr[a + 1]
-    # While it is filled, `ptr[a + 1]` is where the next waiter for `a` goes; then it is its end.
-    waiter = np.empty(ptr[activities + 1], np.int64)
-    gap = np.empty(ptr[activities + 1], np.float64)
-    for a in range(activities):
-        for w in range(wait_ptr[a], wait_ptr[a + 1]):
-            if waits.lag[w] == 0:
-                place = ptr[waits.source[w] + 1]
-                waiter[place], gap[place] = a, waits.seconds[w]
-                ptr[waits.source[w] + 1] += 1
     ready = np.zeros(activities, np.float64)
     heap = np.empty(activities, np.int64)
     size = 0
@@ -93,20 +74,67 @@ def ready_order(
         order[count] = a
         count += 1
         for i in range(ptr[a], ptr[a + 1]):
-            b = waiter[i]
-            ready[b] = max(ready[b], ready[a] + gap[i])
-            open_waits[b] -= 1
-            if open_waits[b] == 0:
-                _sift_up(heap, size, b, ready)
-                size += 1
-        b = a + 1
-        if b < num_kernels and resource[b] == resource[a]:
-            ready[b] = max(ready[b], ready[a] + busy_s[a])
-            open_waits[b] -= 1
-            if open_waits[b] == 0:
-                _sift_up(heap, size, b, ready)
-                size += 1
+            size = _end_wait(waiter[i], float(ready[a] + gap[i]), open_waits, ready, heap, size)
+        if a + 1 < num_kernels and resource[a + 1] == resource[a]:
+            size = _end_wait(a + 1, float(ready[a] + busy_s[a]), open_waits, ready, heap, size)
     return order[:count]
+
+
+@njit(cache=True, nogil=True)
+def _open_waits(num_kernels: int, resource: Longs, wait_ptr: Longs, waits: Waits) -> Longs:
+    """`[A]`, waits without lag of each activity, with that of a kernel for its chip."""
+    count = np.zeros(len(wait_ptr) - 1, np.int64)
+    for a in range(len(count)):
+        for w in range(wait_ptr[a], wait_ptr[a + 1]):
+            if waits.lag[w] == 0:
+                count[a] += 1
+    for a in range(1, num_kernels):
+        if resource[a] == resource[a - 1]:
+            count[a] += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
+    """The waits without lag by the activity waited for, in the order of the activities that wait.
+
+    Returns:
+        `[A + 1]` CSR of the others: which activities wait, and how long after its start.
+    """
+    activities = len(wait_ptr) - 1
+    ptr = np.zeros(activities + 2, np.int64)
+    for w in range(wait_ptr[activities]):
+        if waits.lag[w] == 0:
+            ptr[waits.source[w] + 2] += 1
+    for a in range(activities):
+        ptr[a + 2] += ptr[a + 1]
+    # While it is filled, `ptr[a + 1]` is where the next waiter for `a` goes; then it is its end.
+    waiter = np.empty(ptr[activities + 1], np.int64)
+    gap = np.empty(ptr[activities + 1], np.float64)
+    for a in range(activities):
+        for w in range(wait_ptr[a], wait_ptr[a + 1]):
+            if waits.lag[w] == 0:
+                place = ptr[waits.source[w] + 1]
+                waiter[place], gap[place] = a, waits.seconds[w]
+                ptr[waits.source[w] + 1] += 1
+    return ptr, waiter, gap
+
+
+@njit(cache=True, nogil=True)
+def _end_wait(
+    a: int, after: float, open_waits: Longs, ready: Floats, heap: Longs, size: int
+) -> int:
+    """Ends a wait of `a` at time `after`; puts `a` into the heap if it was the last.
+
+    Returns:
+        The size of the heap.
+    """
+    ready[a] = max(ready[a], after)
+    open_waits[a] -= 1
+    if open_waits[a] > 0:
+        return size
+    _sift_up(heap, size, a, ready)
+    return size + 1
 
 
 @njit(cache=True, nogil=True)
