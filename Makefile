@@ -2,6 +2,7 @@
 #   make demo     write a ResNet-50, compile it for 36 chips, check the result
 #   make test     all tests        make lint    style, types and layers
 #   make walls    all but the ring without the ring
+#   make docs     the documents as a site in build/site
 #   make bench    measured bars    make format  rewrite in the project's style
 #   make lock     pin the dependencies of pyproject.toml anew
 # PYTHON names the interpreter that .venv is made with.
@@ -17,7 +18,7 @@ PLUGINS = tests/acme_passes tests/acme_mesh
 # Recipes find the tools of .venv under their plain names, as in the README.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test lint walls bench format lock clean
+.PHONY: setup demo test lint walls docs bench format lock clean
 
 setup: $(READY)
 
@@ -52,6 +53,9 @@ lint: $(READY)
 
 walls: $(READY)
 	python tools/without_ring.py
+
+docs: $(READY)
+	mkdocs build --strict --quiet
 
 bench: $(READY)
 	@for script in tools/bench/*.py; do python "$$script" || exit 1; done

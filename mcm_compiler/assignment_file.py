@@ -29,7 +29,7 @@ JSON_SUFFIX = ".json"
 COLUMNS = ("chip", "device")
 """Names of the second column; `mcmc partition` writes devices, `mcmc compile` chips."""
 
-HINT = "see docs/partitioning-problems.md for the form"
+HINT = "see docs/how-to/partitioning-problems.md for the form"
 
 
 @dataclass(frozen=True)

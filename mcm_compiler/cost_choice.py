@@ -304,7 +304,7 @@ def _not_a_model(name: str, reason: str, place: str | None = None) -> CompileErr
             "MCM-C001",
             f"cost model {quote(name)} cannot be used: {reason}",
             at=place or f"cost model {quote(name)}",
-            hint="see docs/kernel-times.md for what a cost model is",
+            hint="see docs/how-to/kernel-times.md for what a cost model is",
         )
     )
 

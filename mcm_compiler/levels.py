@@ -83,7 +83,7 @@ def load_level(name_or_path: int | str) -> Level:
     try:
         description = parse_description(text, read_description(text, "level"), "level")
     except CompileError as error:
-        hint = "see docs/partitioning.md for the form"
+        hint = "see docs/explanation/partitioning.md for the form"
         raise CompileError(
             [replace(d, code="MCM-U008", hint=hint) for d in error.diagnostics]
         ) from error

@@ -46,7 +46,7 @@ MAX_FILE_BYTES = 1 << 26
 MAX_DEGREE = 1 << 20
 MAX_DIM = 1 << 10
 
-HINT = "plans are written by `mcmc parallelize -o`; docs/sharding.md has the form"
+HINT = "plans are written by `mcmc parallelize -o`; docs/explanation/sharding.md has the form"
 
 
 @dataclass(frozen=True)

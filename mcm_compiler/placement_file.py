@@ -25,7 +25,7 @@ MAX_FAULTS = 20
 SAME_COST = 1e-6
 """Transfer times of one output may differ by so much, as in the published programs."""
 
-HINT = "see docs/partitioning-problems.md for the form"
+HINT = "see docs/how-to/partitioning-problems.md for the form"
 
 
 class _Flag:

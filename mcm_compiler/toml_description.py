@@ -167,5 +167,5 @@ def _not_toml(place: str, reason: str, kind: str) -> Diagnostic:
         "MCM-T001",
         f"the {kind} description is not TOML: {reason}",
         at=place,
-        hint="see docs/writing-a-target.md for the form",
+        hint="see docs/how-to/writing-a-target.md for the form",
     )

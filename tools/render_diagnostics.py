@@ -1,4 +1,4 @@
-"""Writes docs/diagnostics.md from the diagnostic catalogue.
+"""Writes docs/reference/diagnostics.md from the diagnostic catalogue.
 
 Run it after a change of the catalogue: `python tools/render_diagnostics.py`.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from mcm_compiler.diagnostic_catalog import catalog
 from mcm_compiler.report.markdown import escaped
 
-PATH = Path(__file__).resolve().parents[1] / "docs" / "diagnostics.md"
+PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "diagnostics.md"
 
 FAMILIES = {
     "A": "Output folder",

@@ -1,4 +1,4 @@
-"""Writes docs/sharding-rules.md: the notation, how rules are registered, and every built-in rule.
+"""Writes docs/reference/sharding-rules.md: notation, how rules are registered, all built-in rules.
 
 Run it after a change of the rules: `python tools/render_sharding_rules.py`; with `--check` it only
 says whether the page is up to date.
@@ -19,7 +19,7 @@ from mcm_passes.sharding.rule_table import RegisteredRule, RuleTable
 from mcm_passes.sharding.rules import FAMILIES, ONNX_RULES
 from mcm_passes.sharding.rules.undivided import REASONS
 
-PATH = Path(__file__).resolve().parents[1] / "docs" / "sharding-rules.md"
+PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sharding-rules.md"
 
 KINDS = {
     FactorKind.PASS: "pass",

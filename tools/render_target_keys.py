@@ -1,4 +1,4 @@
-"""Writes the table of keys in docs/writing-a-target.md from the schema of target descriptions.
+"""Writes the table of keys of target descriptions in their page, from the schema.
 
 Run it after a change of the schema: `python tools/render_target_keys.py`.
 """
@@ -18,7 +18,7 @@ from mcm_hardware.package_schema import (
 )
 from mcm_hardware.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
 
-PATH = Path(__file__).resolve().parents[1] / "docs" / "writing-a-target.md"
+PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "target-keys.md"
 BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"
 
 

@@ -40,7 +40,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The table is a CSV file with a header. Its column seconds and one of node, kernel and\n"
         "op_type have to be there; inputs, type and chip go with op_type, chip with all. Each row\n"
         "has one of node, kernel and op_type, and a time in seconds that is a number and not\n"
-        "negative; no two rows speak of the same. docs/kernel-times.md has the form.",
+        "negative; no two rows speak of the same. docs/how-to/kernel-times.md has the form.",
     ),
     CatalogEntry(
         "MCM-C006",

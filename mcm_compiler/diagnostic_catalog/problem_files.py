@@ -10,7 +10,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "a file is no placement problem",
         "mcmc partition reads JSON in the form of the inputs of Tarnawski et al. 2020; the\n"
         "message gives the first field that is missing or of the wrong kind.\n"
-        "docs/partitioning-problems.md describes the form.",
+        "docs/how-to/partitioning-problems.md describes the form.",
     ),
     CatalogEntry(
         "MCM-F002",

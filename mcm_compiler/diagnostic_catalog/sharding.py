@@ -12,8 +12,8 @@ _RULES: tuple[CatalogEntry, ...] = (
         "A rule reads `operands -> results`, such as `b m k+, k+ n -> b m n`. Operands are\n"
         "divided by commas, dimensions by spaces; `(h d)` is a dimension with a major and a minor\n"
         "factor, `1` one that is never divided, `[]` an operand without dimensions and `_` one\n"
-        "that every device reads whole. The message gives the column. docs/sharding-rules.md has\n"
-        "the notation.",
+        "that every device reads whole. The message gives the column. The notation is in\n"
+        "docs/reference/sharding-rules.md.",
     ),
     CatalogEntry(
         "MCM-S002",

@@ -123,7 +123,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "it reads. An op of a chip computes what no op of the model computes: its type, an\n"
         "attribute, a weight or an edge is another one, and no built-in rewrite explains it.\n"
         "In a folder this is tampering; in a compile, a fault of a pass. See\n"
-        "docs/verification.md.",
+        "docs/explanation/verification.md.",
     ),
     CatalogEntry(
         "MCM-V061",
@@ -197,7 +197,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "figure of the report is not so",
         "mcmc check derives every figure of report.json from the other files of the folder:\n"
         "manifest, chips' models, program, target, certificate, and a simulation. This one is\n"
-        "another. docs/output-folder.md lists the fields that a folder cannot tell.",
+        "another. docs/reference/output-folder.md lists the fields that a folder cannot tell.",
     ),
     CatalogEntry(
         "MCM-V074",

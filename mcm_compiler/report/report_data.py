@@ -1,7 +1,8 @@
 """From a compile's result to the report: plain data with a published schema.
 
 The report says nothing that differs between two runs of the same input: no times of the
-compiler's own, no paths of the machine. `docs/schema/report.schema.json` describes every field.
+compiler's own, no paths of the machine. Every field is described by
+`docs/reference/schema/report.schema.json`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from mcm_compiler.target import Target, machine_of, other_machine_of
 from mcm_compiler.verification import StructureProof, Verification
 
 Report = dict[str, Any]
-"""The report as JSON-able data; `docs/schema/report.schema.json` is its type."""
+"""The report as JSON-able data; `docs/reference/schema/report.schema.json` is its type."""
 
 
 def build_report(result: CompileResult) -> Report:

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.options import DEFAULT_PIPELINE
 
 MCMC = Path(sys.executable).with_name("mcmc")
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "how-to" / "examples"
 EXAMPLE = EXAMPLES / "count_ops.py"
 COSTS = EXAMPLES / "memory_bound.py"
 ACME = Path(__file__).parents[1] / "acme_passes" / "acme_passes"

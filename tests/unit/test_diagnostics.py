@@ -58,7 +58,7 @@ def test_the_page_of_the_documentation_is_up_to_date() -> None:
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    page = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "diagnostics.md").read_text(encoding="utf-8")
     assert page == tool.render(), "run: python tools/render_diagnostics.py"
 
 

@@ -2,8 +2,8 @@
 
 `conformance_share` is the share of the cases that onnxruntime itself runs whose chips, compiled
 for mcm4, give its bits. `conformance_s` is the time for all of them in two processes. `--update`
-writes every exception with its reason to tools/bench/data/conformance.json, and docs/conformance.md
-from it.
+writes every exception with its reason to tools/bench/data/conformance.json, and from it
+docs/results/conformance.md.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ each, and reports how they correlate, what the judge rejects, and why the two di
 three populations: `uniform` is the paper's random search (uniform probabilities, SAMPLE, random
 node order); `uniform, roomy` is the same on chips with 1 GiB, so that all of them run; `near` is
 what search sees in the end: the default strategy's partition with units moved at random, repaired
-by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/calibration.md`, and with the extra
-`reproduce` the scatter as `docs/images/calibration.png`.
+by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/results/calibration.md`, and with the
+extra `reproduce` the scatter as `docs/results/images/calibration.png`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from calibration_study.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tools" / "reproduce" / "data" / "calibration.json"
-PAGE = ROOT / "docs" / "calibration.md"
-PLOT = ROOT / "docs" / "images" / "calibration.png"
+PAGE = ROOT / "docs" / "results" / "calibration.md"
+PLOT = ROOT / "docs" / "results" / "images" / "calibration.png"
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx", "onnxruntime")
 
 

@@ -4,7 +4,7 @@ Changed are the rounds of decoding, the sampler and its mode, the gradient, the 
 the prior, the scores of single nodes, and, of the problem, clones and relays; the latter two on
 BERT-large, too, since hardly any op of the others may be cloned. Test graphs are not looked at.
 `--update` writes `tools/reproduce/data/mcm_ablations.json` and the page
-`docs/learned-search-results.md`.
+`docs/results/learned-search-results.md`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ BERT-large's embedding fills 59.6 of a chip's 64 MiB, so that random search find
 the same is therefore measured on chips with 1 GiB, too. Policies were trained on graphs of tens to
 hundreds of ops without attention, and BERT-large is what they transfer to. `--update` writes
 `tools/reproduce/data/mcm_bert.json`, a plot (extra `reproduce`), and the page
-`docs/learned-search-results.md`.
+`docs/results/learned-search-results.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ portfolio, and against the optimum or a bound close to it that a longer exact se
 Rewards are the fast model's, over the greedy heuristic's. Cells are kept in a file as they come,
 and a later run measures those that are missing. `--update` writes
 `tools/reproduce/data/mcm_test_graphs.json`, a plot (extra `reproduce`), and the page
-`docs/learned-search-results.md`.
+`docs/results/learned-search-results.md`.
 """
 
 from __future__ import annotations

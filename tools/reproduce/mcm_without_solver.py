@@ -3,7 +3,7 @@
 On four of the 16 test graphs the policy's proposals are taken as they are, and what is not valid
 earns nothing. The paper finds that nothing valid is ever found; so the published recipe is run,
 and with the prior, which proposes chips in the order of the graph. `--update` writes
-`tools/reproduce/data/mcm_without_solver.json` and the page `docs/learned-search-results.md`.
+`tools/reproduce/data/mcm_without_solver.json` and `docs/results/learned-search-results.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Compiles each model at -O2 for `mcm36` and for `mcm36-shared`, once for each number of equal
 pipelines that the package can have and once with the compiler's own choice, with all passes up to
 the simulator. Writes `tools/reproduce/data/shared_host.json` and the table in
-`docs/parallelize.md`.
+`docs/how-to/parallelize.md`.
 Nothing is random but the weights, which count for nothing here, and the seed of the compile, 0.
 
     python tools/reproduce/shared_host.py
@@ -31,7 +31,7 @@ from mcm_compiler.replication import REPLICATION
 from mcm_compiler.simulation import SIMULATION, SimulationResult
 
 DATA = Path(__file__).with_name("data") / "shared_host.json"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "parallelize.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "parallelize.md"
 BEGIN, END = "<!-- shared-host:begin -->\n", "<!-- shared-host:end -->\n"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "ortools")
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"

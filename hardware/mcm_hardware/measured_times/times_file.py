@@ -23,7 +23,7 @@ COLUMNS = (*SUBJECTS, "inputs", "type", "chip", "seconds")
 MAX_FAULTS = 20
 """Faults that are spelled out."""
 
-_HINT = "see docs/kernel-times.md for the form"
+_HINT = "see docs/how-to/kernel-times.md for the form"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _SHAPES = re.compile(r"(?:(?:\d+(?:x\d+)*|scalar|-)(?:;|$))*", re.ASCII)
 _TYPES = {kind.name.lower() for kind in ir.DataType if kind is not ir.DataType.UNDEFINED}

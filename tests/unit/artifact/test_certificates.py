@@ -307,11 +307,11 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
 
 
 def test_the_head_is_of_the_published_schema(folder: Path) -> None:
-    schema = json.loads((ROOT / "docs/schema/certificate.schema.json").read_text())
+    schema = json.loads((ROOT / "docs/reference/schema/certificate.schema.json").read_text())
     jsonschema.validate(json.loads((folder / HEAD).read_text()), schema)
 
 
 def test_every_array_is_documented(folder: Path) -> None:
-    text = (ROOT / "docs/output-folder.md").read_text()
+    text = (ROOT / "docs/reference/output-folder.md").read_text()
     for name in load_file(folder / ARRAYS):
         assert f"`{name.removesuffix('.text').removesuffix('.ends').removesuffix('.ptr')}`" in text

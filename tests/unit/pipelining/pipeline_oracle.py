@@ -1,4 +1,4 @@
-"""The length of a pipeline written from docs/pipelines.md, and the best one by trying all.
+"""The length of a pipeline after docs/explanation/pipelines.md, and the best one by trying all.
 
 Plain Python over the problem alone: no tables, no kernels, nothing of the search.
 """

@@ -26,7 +26,7 @@ from tests.unit.report.example_result import (
     example_result,
 )
 
-SCHEMA = Path(__file__).parents[3] / "docs" / "schema" / "report.schema.json"
+SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "schema" / "report.schema.json"
 
 
 @pytest.fixture(scope="module")

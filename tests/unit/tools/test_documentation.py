@@ -19,7 +19,7 @@ from mcm_compiler.options import DEFAULT_PIPELINE
 from mcm_passes.strategies.named import strategy_of
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def test_the_demo_runs_the_commands_of_the_readme() -> None:
@@ -44,13 +44,13 @@ def test_diagnostic_codes_exist(document: Path) -> None:
 
 
 def test_the_example_in_the_text_is_the_file_that_is_tested() -> None:
-    example = (ROOT / "docs" / "examples" / "count_ops.py").read_text(encoding="utf-8")
-    for document in ("README.md", "docs/writing-a-pass.md"):
+    example = (ROOT / "docs" / "how-to" / "examples" / "count_ops.py").read_text(encoding="utf-8")
+    for document in ("README.md", "docs/how-to/writing-a-pass.md"):
         assert example in (ROOT / document).read_text(encoding="utf-8")
 
 
 def test_the_target_in_the_text_is_the_built_in_one() -> None:
-    text = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "writing-a-target.md").read_text(encoding="utf-8")
     shown = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
     builtin = ROOT / "hardware" / "mcm_hardware" / "families" / "ring" / "targets" / "mcm36.toml"
     assert shown == tomllib.loads(builtin.read_text(encoding="utf-8"))
@@ -58,25 +58,25 @@ def test_the_target_in_the_text_is_the_built_in_one() -> None:
 
 def test_the_table_of_target_keys_is_that_of_the_schema() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "render_target_keys.py"))
-    page = (ROOT / "docs" / "writing-a-target.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "target-keys.md").read_text(encoding="utf-8")
     assert page == script["with_table"](page)
 
 
 def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "reproduce" / "shared_host.py"))
     data = json.loads(script["DATA"].read_text(encoding="utf-8"))
-    page = (ROOT / "docs" / "parallelize.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "parallelize.md").read_text(encoding="utf-8")
     assert script["BEGIN"] + script["table"](data) + script["END"] in page
 
 
 def test_every_pass_of_the_default_pipeline_is_described() -> None:
-    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    architecture = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `([a-z_]+)` \|", architecture, flags=re.MULTILINE))
     assert sorted(set(DEFAULT_PIPELINE.split(",")) - described) == []
 
 
 def test_the_page_of_plug_ins_has_every_decorator_with_its_group() -> None:
-    page = (ROOT / "docs" / "plug-ins.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "plug-ins.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(register_\w+)[^`]*` \| `([\w.]+)` \|", page, flags=re.MULTILINE)
     assert {name for name, _ in rows} == {
         name for name in mcm_compiler.__all__ if name.startswith("register_")
@@ -86,7 +86,7 @@ def test_the_page_of_plug_ins_has_every_decorator_with_its_group() -> None:
 
 
 def test_the_level_in_the_text_is_one(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "partitioning.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "partitioning.md").read_text(encoding="utf-8")
     path = tmp_path / "patient.toml"
     path.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
     level = load_level(str(path))

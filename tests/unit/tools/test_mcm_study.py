@@ -210,7 +210,7 @@ def _labels(panel: Any) -> dict[str, str]:
 
 
 def test_the_committed_page_follows_the_committed_data(study: Any) -> None:
-    page = ROOT / "docs" / "learned-search-results.md"
+    page = ROOT / "docs" / "results" / "learned-search-results.md"
     data = study("page").read_data(REPRODUCE / "data")
     assert page.exists() == bool(data)
     assert not data or page.read_text(encoding="utf-8") == study("page").render(data)

@@ -19,7 +19,7 @@ def tool():
 
 
 def test_the_page_is_up_to_date(tool):
-    page = (ROOT / "docs" / "sharding-rules.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "sharding-rules.md").read_text(encoding="utf-8")
     assert page == tool.render(), "run: python tools/render_sharding_rules.py"
 
 

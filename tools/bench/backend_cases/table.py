@@ -13,7 +13,7 @@ from backend_cases.judging import EQUAL, FAILED, NOT_RUN, RANDOM, Outcome
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tools" / "bench" / "data" / "conformance.json"
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "results" / "conformance.md"
 
 
 def conformance_share(outcomes: Sequence[Outcome]) -> float:
@@ -64,7 +64,7 @@ def write(data: dict[str, Any]) -> None:
 
 
 def render(data: dict[str, Any]) -> str:
-    """docs/conformance.md."""
+    """docs/results/conformance.md."""
     versions = data["versions"]
     share = f"{data['share'] * 100:.2f} %"
     columns = ("cases", EQUAL, "on several chips", RANDOM, NOT_RUN, FAILED)

@@ -14,7 +14,7 @@ from partition_cases.tightness import PROVEN
 
 
 def render(data: Any) -> str:
-    """docs/partitioning-results.md."""
+    """docs/results/partitioning-results.md."""
     lines = _introduction(data)
     lines += ["", "## Overview", "", *_overview_lines(data["cases"])]
     lines += ["", "## Tight packages", "", *_tightness_lines(data["tightness"])]
@@ -263,9 +263,9 @@ def _portfolio_lines(cases: Sequence[Any]) -> list[str]:
 
 def _placement_lines(cells: Sequence[Any]) -> list[str]:
     lines = [
-        "Cost `device-placement` without CPUs, see [placement problems](partitioning-problems.md).",
-        "*own* is the method of that cost itself; the bound is its. Periods are in the unit of",
-        "the files.",
+        "Cost `device-placement` without CPUs, see",
+        "[placement problems](../how-to/partitioning-problems.md). *own* is the method of that",
+        "cost itself; the bound is its. Periods are in the unit of the files.",
         "",
         "| input | operators | devices | rule | strategy | period | gap | CPU, s | RSS, MiB |",
         "|---|---:|---:|---|---|---:|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""The page `docs/calibration.md`."""
+"""The page `docs/results/calibration.md`."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ Correlations above 0.99 have a physical cause here, which the judge's own figure
   does not change a correlation.
 
 What separates the two is elsewhere. On convolutional models with small inner dimensions single
-kernels take up to twice their analytic time (`docs/writing-a-target.md` tells what the cycle model
-adds), latency is the judge's alone, and so is whether a memory plan exists.
+kernels take up to twice their analytic time, because of
+[what the cycle model adds](../how-to/writing-a-target.md#how-the-numbers-are-used). Latency is the
+judge's alone, and so is whether a memory plan exists.
 
 ## Why partitions are rejected
 

@@ -16,7 +16,7 @@ from mcm_study.page import write_page
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tools" / "reproduce" / "data"
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "results"
 CELLS = DATA / "mcm_cells.jsonl"
 VERSIONS = ("mcm-compiler", "flax", "jax", "numba", "numpy", "onnx", "optax", "ortools")
 

@@ -1,4 +1,4 @@
-"""The page `docs/learned-search-results.md` and its plots, from the data files."""
+"""The page `docs/results/learned-search-results.md` and its plots, from the data files."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _TRANSFERRING = PpoSettings(epochs=1, learning_rate=3e-4, entropy=1e-2)
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy learns. The defaults are what measured best; see docs/learned-search.md.
+    """How a policy learns. Defaults are what measured best; see docs/explanation/learned-search.md.
 
     Attributes:
         rollouts: proposals per iteration (MCM, section 5.1: 20).
