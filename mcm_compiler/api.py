@@ -24,14 +24,9 @@ from mcm_compiler.levels import load_level
 from mcm_compiler.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.passes import (
-    AnyKey,
-    Pass,
-    PassContext,
-    PassManager,
-    parse_pipeline,
-    print_pipeline,
-)
+from mcm_compiler.pass_manager import PassManager
+from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.program import PROGRAM
 from mcm_compiler.replication import REPLICATION
 from mcm_compiler.report.markdown import render_markdown

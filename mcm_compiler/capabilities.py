@@ -7,17 +7,13 @@ targets have it and what works without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.registry import TARGETS
 from mcm_compiler.simulation import Simulator
 from mcm_compiler.target import JudgesBatches, Lowers, Simulates, Target
-
-if TYPE_CHECKING:
-    from mcm_compiler.passes import Pass
 
 Capability = Literal["lowers", "simulates", "judges_batches"]
 """What can be needed of a target: the protocol of that name."""
@@ -122,6 +118,11 @@ def lacking(
     )
 
 
+def missing_of(target: Target) -> list[Capability]:
+    """What the target cannot do."""
+    return [name for name, lack in _LACKS.items() if not isinstance(target, lack.protocol)]
+
+
 def targets_with(capability: Capability) -> list[str]:
     """Names of the registered targets that have a capability; one that does not load has none."""
     found: list[str] = []
@@ -133,36 +134,3 @@ def targets_with(capability: Capability) -> list[str]:
         if isinstance(target, _LACKS[capability].protocol):
             found.append(registration.name)
     return found
-
-
-def check_target(passes: Sequence[Pass], target: Target) -> None:
-    """Checks that a target can do what the passes of a pipeline need, before one runs.
-
-    Raises:
-        CompileError: MCM-T020 to MCM-T022 for each thing that it cannot do; the hint has the
-            pipeline without the passes that need it, and without those that need their facts.
-    """
-    missing: list[Capability] = [
-        name for name, lack in _LACKS.items() if not isinstance(target, lack.protocol)
-    ]
-    faults: list[Diagnostic] = []
-    for capability in missing:
-        needing = [f"pass '{step.name}'" for step in passes if capability in step.needs_target]
-        if needing:
-            rest = ",".join(map(str, _without(passes, missing)))
-            instead = f"--passes '{rest}' does without" if rest else ""
-            needed_by = " and ".join(needing)
-            faults.append(lacking(target, capability, needed_by=needed_by, instead=instead))
-    if faults:
-        raise CompileError(faults)
-
-
-def _without(passes: Sequence[Pass], missing: Sequence[Capability]) -> list[Pass]:
-    kept: list[Pass] = []
-    lost: set[str] = set()
-    for step in passes:
-        if set(step.needs_target) & set(missing) or {key.name for key in step.requires} & lost:
-            lost |= {key.name for key in step.provides}
-        else:
-            kept.append(step)
-    return kept

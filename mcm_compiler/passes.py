@@ -1,45 +1,30 @@
-"""The contract of passes, and the manager that runs a pipeline of them.
+"""The contract of passes.
 
 A pass is a frozen dataclass whose fields are its options. It changes the model in place,
-declares the facts that it needs and gives, and reports to its context. The manager checks the
-declared facts of a whole pipeline before anything runs, and the invariants of the graph after
-every pass, so that a pass which breaks one is named. It also finds out what each pass changed:
-facts that no longer hold are dropped, and made again by the pass that made them once a later one
-needs them.
+declares the facts that it needs and gives, and reports to its context. `mcm_compiler.pass_manager`
+runs pipelines of them.
 """
 
 from __future__ import annotations
 
-import gc
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler import spec_text
-from mcm_compiler.capabilities import Capability, check_target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.fact_ledger import FactLedger, Fall
+from mcm_compiler.capabilities import Capability
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.last_words import doing
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline_check import check_pipeline, providers
 from mcm_compiler.randomness import seeded_generator
-from mcm_compiler.registry import PASSES
 from mcm_compiler.staging import StagingFolder
 from mcm_compiler.target import Target
 
 AnyKey = AnnotationKey[Any]
-
-MAX_RUNS_AGAIN = 32
-"""Passes that run again before one pass; more only where passes undo each other's facts."""
 
 
 @dataclass
@@ -110,254 +95,8 @@ class Pass(ABC):
         return spec_text.print_one(self.name, self)
 
 
-def parse_pipeline(text: str) -> tuple[Pass, ...]:
-    """The passes of a pipeline text; `print_pipeline` is its inverse.
-
-    Raises:
-        CompileError: MCM-U001, MCM-U002, MCM-U003 for text, options and names, MCM-X003 and
-            MCM-X006 for passes that cannot be imported or built.
-    """
-    return tuple(map(_build, spec_text.parse_list(text)))
-
-
-def _build(spec: spec_text.Spec) -> Pass:
-    cls = PASSES.get(spec.name)
-    try:
-        step = spec_text.instantiate(cls, spec)
-    except CompileError:
-        raise
-    except Exception as error:
-        raise _failed(spec.name, f"{type(error).__name__}: {error}") from error
-    if not isinstance(step, Pass):
-        raise _failed(spec.name, "it is no subclass of mcm_compiler.passes.Pass")
-    return step
-
-
-def print_pipeline(passes: Sequence[Pass]) -> str:
-    """The text form of a pipeline."""
-    return ",".join(map(str, passes))
-
-
-@dataclass
-class PassManager:
-    """Runs passes in order, and those again whose facts fell before a later pass needs them.
-
-    Attributes:
-        passes: the pipeline.
-        after: called after each pass with the pass and the model (printing, tests).
-        timings: `(pass name, seconds)` of what ran.
-    """
-
-    passes: Sequence[Pass]
-    after: Callable[[Pass, ir.Model], None] | None = None
-    timings: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
-
-    def check(self, available: Sequence[AnyKey] = (SOURCE,)) -> set[str]:
-        """Checks that every pass finds what it requires; nothing runs.
-
-        Facts that fall with a changed graph are made again where the pipeline can make them, so
-        that only those count as missing that no earlier pass provides, or that one declares to
-        drop.
-
-        Returns:
-            The names of the facts that the pipeline makes and that are not dropped for good.
-
-        Raises:
-            CompileError: MCM-X002, one diagnostic per missing fact.
-        """
-        return check_pipeline(self.passes, available)
-
-    def run(self, model: ir.Model, context: PassContext, wanted: Sequence[AnyKey] = ()) -> None:
-        """Checks the pipeline, then runs it on `model` in place.
-
-        Args:
-            model: changed in place.
-            context: see there.
-            wanted: facts that shall hold of the model at the end, as far as the pipeline makes
-                them.
-
-        Raises:
-            CompileError: from `check`, MCM-T020 to MCM-T022 for what the target cannot do, from a
-                pass, MCM-X005 naming a pass that broke an invariant
-                or did not provide what it declares, or MCM-X011 for a fact that fell and that no
-                pass of the pipeline makes again.
-        """
-        present = [k for k in _all_keys(self.passes) if k.present(model)]
-        self.check(present)
-        check_target(self.passes, context.target)
-        with _graph_out_of_collections():
-            _Run(self, model, context).run(wanted)
-
-
-class _Run:
-    """One run of a pipeline."""
-
-    def __init__(self, manager: PassManager, model: ir.Model, context: PassContext) -> None:
-        self._manager = manager
-        self._passes = manager.passes
-        self._model = model
-        self._reported: list[Diagnostic] = []
-        self._context = replace(context, report=self._report)
-        self._take = context.report
-        self._ledger = FactLedger(model)
-        self._again: list[tuple[str, str, Fall]] = []
-
-    def run(self, wanted: Sequence[AnyKey]) -> None:
-        for position, step in enumerate(self._passes):
-            self._restore(position, step, frozenset())
-            self._note(f"before '{step.name}'")
-            self._step(step)
-        self._make_again(wanted, len(self._passes), frozenset(), None)
-        self._note("at the end")
-
-    def _report(self, found: Diagnostic) -> None:
-        """Hands on what was found, once: a pass that runs again finds it again."""
-        if found not in self._reported:
-            self._reported.append(found)
-            self._take(found)
-
-    def _step(self, step: Pass) -> None:
-        self._context.progress(step.name)
-        start = time.perf_counter()
-        with doing(f"pass '{step.name}'"):
-            modified = _run_step(step, self._model, self._context)
-        self._ledger.settle(
-            self._model,
-            step.name,
-            modified=modified,
-            provides=_names(step.provides),
-            preserves=_names(step.preserves),
-            drops=_names(step.invalidates),
-        )
-        _check_result(step, self._model)
-        self._manager.timings.append((step.name, time.perf_counter() - start))
-        if self._manager.after is not None:
-            self._manager.after(step, self._model)
-
-    def _restore(self, position: int, step: Pass, active: frozenset[int]) -> None:
-        """Makes what `step` needs and what fell; `active` are passes that wait for theirs.
-
-        Raises:
-            CompileError: MCM-X011 for what no pass of the pipeline makes again.
-        """
-        for _ in range(2):  # making one fact may take another with it
-            self._make_again((*step.requires, *step.uses), position, active, step)
-        missing = [key for key in step.requires if not key.present(self._model)]
-        if missing:
-            raise CompileError([self._missing(key, step) for key in missing])
-
-    def _make_again(
-        self, keys: Sequence[AnyKey], position: int, active: frozenset[int], reader: Pass | None
-    ) -> None:
-        for key in keys:
-            fall = self._ledger.fall_of(key)
-            if fall is None or fall.source == key.name:
-                continue
-            maker = self._maker(key, position, active, reader)
-            if maker is None or len(self._again) >= MAX_RUNS_AGAIN:
-                continue
-            step = self._passes[maker]
-            for own in step.requires:
-                if own in step.provides:
-                    # What it amends it would amend twice.
-                    self._ledger.drop(own, self._model, step.name)
-            self._restore(position, step, active | {maker})
-            self._again.append((step.name, key.name, fall))
-            self._step(step)
-
-    def _maker(
-        self, key: AnyKey, position: int, active: frozenset[int], reader: Pass | None
-    ) -> int | None:
-        """The last pass before `position` that provides `key`.
-
-        A pass does not run again for another one of its kind, which will provide the fact itself.
-        """
-        for at in range(position - 1, -1, -1):
-            step = self._passes[at]
-            if at not in active and type(step) is not type(reader) and key in step.provides:
-                return at
-        return None
-
-    def _note(self, when: str) -> None:
-        """Tells which passes ran again since the last note, and why."""
-        again, self._again = self._again, []
-        if not again:
-            return
-        name, fact, fall = again[0]
-        names = list(dict.fromkeys(f"'{name}'" for name, _, _ in again))
-        told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-        self._report(
-            Diagnostic(
-                "MCM-X010",
-                f"{told} ran again {when}: {fall}, from which '{fact}' was derived",
-                at=f"pass '{fall.culprit}'",
-                hint=f"put '{fall.culprit}' before '{name}' to save the time",
-                severity=Severity.NOTE,
-            )
-        )
-
-    def _missing(self, key: AnyKey, step: Pass) -> Diagnostic:
-        fall = self._ledger.fall_of(key)
-        makers = [p.name for p in self._passes if key in p.provides] or providers(key)
-        return Diagnostic(
-            "MCM-X011",
-            f"pass '{step.name}' requires '{key.name}', which no longer holds: "
-            f"{fall or 'it was dropped'}",
-            at=f"pass '{step.name}'",
-            hint=f"put {' or '.join(makers)} between them" if makers else "provide it again",
-        )
-
-
-def _names(keys: Sequence[AnyKey]) -> tuple[str, ...]:
-    return tuple(key.name for key in keys)
-
-
-def _check_result(step: Pass, model: ir.Model) -> None:
-    broken = [f"did not provide '{k.name}'" for k in step.provides if not k.present(model)]
-    broken += check_invariants(model)
-    if broken:
-        raise CompileError(
-            [
-                Diagnostic(
-                    "MCM-X005",
-                    f"pass '{step.name}' broke an invariant: {fault}",
-                    hint="this is a fault of the pass, not of the model",
-                    severity=Severity.ERROR,
-                )
-                for fault in broken[:5]
-            ]
-        )
-
-
-@contextmanager
-def _graph_out_of_collections() -> Generator[None]:
-    """Keeps Python's cyclic collector from walking through the imported graph again and again.
-
-    A graph of 100,000 ops is millions of objects that all live on, and looking at them at every
-    full collection took two thirds of the time of passes that build as many. What passes make is
-    collected as ever.
-    """
-    if gc.get_freeze_count():
-        # Somebody else's; there would be no telling theirs from ours afterwards.
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _run_step(step: Pass, model: ir.Model, context: PassContext) -> bool | None:
-    try:
-        return step.run(model, context)
-    except (CompileError, OSError):
-        raise  # diagnosed already, or a full disk, which staging knows how to explain
-    except Exception as error:
-        raise _failed(step.name, f"{type(error).__name__}: {error}") from error
-
-
-def _failed(name: str, reason: str) -> CompileError:
+def pass_failed(name: str, reason: str) -> CompileError:
+    """MCM-X006 for a pass that cannot be built, or that fails otherwise than by a diagnostic."""
     return CompileError(
         Diagnostic(
             "MCM-X006",
@@ -366,11 +105,3 @@ def _failed(name: str, reason: str) -> CompileError:
             hint="this is a fault of the pass; please report it with the model",
         )
     )
-
-
-def _all_keys(passes: Sequence[Pass]) -> list[AnyKey]:
-    keys: dict[str, AnyKey] = {SOURCE.name: SOURCE}
-    for step in passes:
-        for key in (*step.requires, *step.provides):
-            keys[key.name] = key
-    return list(keys.values())

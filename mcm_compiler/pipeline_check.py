@@ -1,16 +1,19 @@
-"""Does every pass of a pipeline find the facts that it requires? Known before anything runs."""
+"""Does every pass of a pipeline find the facts that it requires, and a target that can serve it?
+
+Known before anything runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mcm_compiler.capabilities import Capability, lacking, missing_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.annotations import AnnotationKey, falling_with
+from mcm_compiler.passes import Pass
 from mcm_compiler.registry import PASSES
-
-if TYPE_CHECKING:
-    from mcm_compiler.passes import Pass
+from mcm_compiler.target import Target
 
 
 def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any]]) -> set[str]:
@@ -73,3 +76,34 @@ def providers(key: AnnotationKey[Any]) -> list[str]:
         if any(k.name == key.name for k in provides):
             names.append(registration.name)
     return names
+
+
+def check_target(passes: Sequence[Pass], target: Target) -> None:
+    """Checks that a target can do what the passes of a pipeline need, before one runs.
+
+    Raises:
+        CompileError: MCM-T020 to MCM-T022 for each thing that it cannot do; the hint has the
+            pipeline without the passes that need it, and without those that need their facts.
+    """
+    missing = missing_of(target)
+    faults: list[Diagnostic] = []
+    for capability in missing:
+        needing = [f"pass '{step.name}'" for step in passes if capability in step.needs_target]
+        if needing:
+            rest = ",".join(map(str, _without(passes, missing)))
+            instead = f"--passes '{rest}' does without" if rest else ""
+            needed_by = " and ".join(needing)
+            faults.append(lacking(target, capability, needed_by=needed_by, instead=instead))
+    if faults:
+        raise CompileError(faults)
+
+
+def _without(passes: Sequence[Pass], missing: Sequence[Capability]) -> list[Pass]:
+    kept: list[Pass] = []
+    lost: set[str] = set()
+    for step in passes:
+        if set(step.needs_target) & set(missing) or {key.name for key in step.requires} & lost:
+            lost |= {key.name for key in step.provides}
+        else:
+            kept.append(step)
+    return kept

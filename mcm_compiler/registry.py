@@ -45,18 +45,14 @@ class Registry(Generic[T]):
     Args:
         group: the entry-point group, such as `mcm_compiler.passes`.
         kind: the word for messages, such as `pass`.
-        more: gives components that no entry point names, once they are asked for.
+        collections: another group, whose entry points name functions without arguments that give
+            registrations, for components that are found out at run time; empty for none.
     """
 
-    def __init__(
-        self,
-        group: str,
-        kind: str,
-        more: Callable[[], Iterable[Registration[T]]] = tuple[Registration[T], ...],
-    ) -> None:
+    def __init__(self, group: str, kind: str, collections: str = "") -> None:
         self.group = group
         self.kind = kind
-        self._more = more
+        self._collections = collections
         self._registered: dict[str, Registration[T]] = {}
         self._scanned = False
 
@@ -136,10 +132,17 @@ class Registry(Generic[T]):
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
             load = cast("Callable[[], T]", entry.load)
             self._insert(Registration(entry.name, origin, load, entry.module))
-        for registration in self._more():
+        for registration in self._collected():
             self._insert(registration)
         # Only now: a name that is taken twice is a fault of every look, not of the first alone.
         self._scanned = True
+
+    def _collected(self) -> Iterable[Registration[T]]:
+        """What the entry points of `collections` give."""
+        if self._collections:
+            for entry in importlib.metadata.entry_points(group=self._collections):
+                give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
+                yield from give()
 
     def _insert(self, registration: Registration[T]) -> None:
         other = self._registered.get(registration.name)
@@ -149,13 +152,9 @@ class Registry(Generic[T]):
         self._registered[registration.name] = registration
 
 
-def _stock_passes() -> Iterable[Registration[Any]]:
-    from mcm_compiler.stock_passes import stock_registrations
-
-    return stock_registrations()
-
-
-PASSES: Registry[Any] = Registry("mcm_compiler.passes", "pass", _stock_passes)
+PASSES: Registry[Any] = Registry(
+    "mcm_compiler.passes", "pass", collections="mcm_compiler.pass_collections"
+)
 TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
 TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
 STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")

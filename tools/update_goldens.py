@@ -25,7 +25,9 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.ir.importer import import_model
 from mcm_compiler.ir.printer import print_model
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.passes import PassContext, PassManager, parse_pipeline
+from mcm_compiler.pass_manager import PassManager
+from mcm_compiler.passes import PassContext
+from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_compiler.registry import TARGETS
 from mcm_compiler.staging import StagingFolder
 

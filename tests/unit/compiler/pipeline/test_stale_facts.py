@@ -17,7 +17,9 @@ from mcm_compiler.api import CompileResult, compile_model, import_named
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.ir.graph_snapshot import snapshot
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.passes import Pass, PassContext, PassManager, parse_pipeline
+from mcm_compiler.pass_manager import PassManager
+from mcm_compiler.passes import Pass, PassContext
+from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_compiler.registry import PASSES
 from mcm_compiler.staging import staging
 from mcm_compiler.target_loading import load_target

@@ -8,7 +8,8 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.ir.importer import import_model
-from mcm_compiler.passes import PassContext, parse_pipeline
+from mcm_compiler.passes import PassContext
+from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_passes.fuse import Fuse, plan_fusion
 from tools.update_goldens import parse_filled
 

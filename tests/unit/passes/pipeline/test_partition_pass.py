@@ -15,7 +15,9 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.passes import PassContext, PassManager, parse_pipeline, print_pipeline
+from mcm_compiler.pass_manager import PassManager
+from mcm_compiler.passes import PassContext
+from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.staging import staging
 from mcm_compiler.target import PackageLimits
 

@@ -20,7 +20,8 @@ from mcm_compiler.execution import run_model, same_bits
 from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.ir.importer import import_model
 from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext, parse_pipeline
+from mcm_compiler.passes import PassContext
+from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_compiler.sharding import SHARDING_PLAN, ShardingPlan
 from mcm_compiler.target import PackageLimits
 from mcm_passes.annotate_cost import AnnotateCost

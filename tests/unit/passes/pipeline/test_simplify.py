@@ -13,7 +13,8 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import run_model, same_bits
 from mcm_compiler.ir.importer import import_model
 from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext, parse_pipeline
+from mcm_compiler.passes import PassContext
+from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_passes.simplification import constant_evaluation, constant_folding
 from mcm_passes.simplify import Simplify
 from tools.update_goldens import parse_filled
