@@ -31,16 +31,18 @@ OWN = re.compile(r"_?(mcm_compiler|acme_)|__pycache__")
 
 TESTS = (
     "tests/acme_mesh",
-    "tests/unit/dqn",
-    "tests/unit/ir/test_importer.py",
-    "tests/unit/ir/test_shape_inference.py",
-    "tests/unit/ir/test_writer.py",
-    "tests/unit/pipelining",
-    "tests/unit/sharding_rules",
-    "tests/unit/test_machine.py",
-    "tests/unit/test_spec_text.py",
-    "tests/unit/test_staging.py",
-    "tests/unit/test_toml_description.py",
+    "tests/unit/compiler/contracts/sharding/test_notation.py",
+    "tests/unit/compiler/ir/reading/test_importer.py",
+    "tests/unit/compiler/ir/rewriting/test_writer.py",
+    "tests/unit/compiler/ir/shapes/test_inference.py",
+    "tests/unit/compiler/machines/test_machine.py",
+    "tests/unit/compiler/processes/test_staging.py",
+    "tests/unit/compiler/text/test_spec_text.py",
+    "tests/unit/compiler/text/test_toml_description.py",
+    "tests/unit/models/dqn",
+    "tests/unit/models/pipelines",
+    "tests/unit/passes/parallelism/pipelines",
+    "tests/unit/passes/parallelism/rules",
 )
 
 _IMPORT_ALL = """\

@@ -21,9 +21,25 @@ from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.partitioning.infeasibility import impossible
 from mcm_passes.partitioning.problem_builder import build_problem
-from tests.unit.memory_need.conftest import onnx_model, weight
+from tests.generators.tight_models import (
+    coarse_products,
+    fine_ops,
+    gated_convolutions,
+    onnx_model,
+    package,
+    weight,
+)
 
 MIB = 1 << 20
+PASSES = "{fuse},annotate_cost,parallelize,partition,legalize,split,lower"
+
+
+def planned(model, target, *, fuse="fuse", **options):
+    """Compiles a model up to its memory plans; returns the model with all facts."""
+    chosen = CompileOptions(passes=PASSES.format(fuse=fuse), **options)
+    model, _, _ = run_passes(model, target, chosen)
+    assert not PROGRAM.get(model).overflows
+    return model
 
 
 def problem_of(model, target, fuse="fuse{max_group=1}"):
@@ -32,15 +48,15 @@ def problem_of(model, target, fuse="fuse{max_group=1}"):
     return build_problem(model, target, "relay", FUSION_PLAN.get(model))
 
 
-def test_coarse_alignment_is_the_searchs_too(coarse, package, planned):
-    planned(coarse, package(9, MIB), replicas=1)
+def test_coarse_alignment_is_the_searchs_too():
+    planned(coarse_products(), package(9, MIB), replicas=1)
 
 
-def test_an_assignment_that_the_planner_fits_is_taken(coarse, package, planned, tmp_path):
+def test_an_assignment_that_the_planner_fits_is_taken(tmp_path):
     rows = ["big0,0", "big1,0", *(f"mm{i},{1 + i // 3}" for i in range(9))]
     path = tmp_path / "coarse.csv"
     path.write_text("node,chip\n" + "\n".join(rows) + "\n")
-    model = planned(coarse, package(9, MIB), assignment=path, fuse="fuse{max_group=1}")
+    model = planned(coarse_products(), package(9, MIB), assignment=path, fuse="fuse{max_group=1}")
     assert PARTITION.get(model).strategy == "manual"
     assert [chip.high_water_bytes for chip in PROGRAM.get(model).chips] == [
         *[7 * MIB],
@@ -49,24 +65,24 @@ def test_an_assignment_that_the_planner_fits_is_taken(coarse, package, planned, 
 
 
 @pytest.mark.parametrize("replicas", [None, 1])
-def test_many_small_weights_in_aligned_buffers(fine, package, planned, replicas):
-    planned(fine, package(0.28125, 4096), fuse="fuse{max_group=1}", replicas=replicas)
+def test_many_small_weights_in_aligned_buffers(replicas):
+    planned(fine_ops(), package(0.28125, 4096), fuse="fuse{max_group=1}", replicas=replicas)
 
 
-def test_a_view_takes_no_room(gated, planned):
-    planned(gated(view=True), load_target("mcm36"), replicas=1)
+def test_a_view_takes_no_room():
+    planned(gated_convolutions(view=True), load_target("mcm36"), replicas=1)
 
 
-def test_a_peak_without_gaps_is_taken_at_its_word(gated, planned):
-    model = planned(gated(view=False), load_target("mcm4"), replicas=1)
+def test_a_peak_without_gaps_is_taken_at_its_word():
+    model = planned(gated_convolutions(view=False), load_target("mcm4"), replicas=1)
     high_water = [chip.high_water_bytes for chip in PROGRAM.get(model).chips]
     assert max(high_water) > 60 * MIB
 
 
 @pytest.mark.parametrize("replicas", [None, 1])
-def test_a_folder_whose_placement_no_estimate_fits_holds(gated, tmp_path, replicas):
+def test_a_folder_whose_placement_no_estimate_fits_holds(tmp_path, replicas):
     options = CompileOptions(replicas=replicas)
-    result = compile_model(gated(view=False), "mcm4", options, output=tmp_path / "out")
+    result = compile_model(gated_convolutions(view=False), "mcm4", options, output=tmp_path / "out")
     assert result.problem is not None
     assert result.partition is not None
     assert not evaluate(result.problem, result.partition.chip_of).valid
@@ -75,18 +91,18 @@ def test_a_folder_whose_placement_no_estimate_fits_holds(gated, tmp_path, replic
     assert report.complete
 
 
-def test_what_plans_cannot_do_is_still_refused(gated):
+def test_what_plans_cannot_do_is_still_refused():
     target = load_target("mcm4")
     limits = dataclasses.replace(target.limits, sram_bytes=(49 * MIB,) * 4)
-    problem = problem_of(gated(view=False), target)
+    problem = problem_of(gated_convolutions(view=False), target)
     faults = impossible(dataclasses.replace(problem, limits=limits))
     # The second convolution reads 30 MiB and makes 20 MiB.
     assert [fault.code for fault in faults] == ["MCM-P015"]
     assert "'second' alone needs 50.0 MiB on a chip of 49.0 MiB" in faults[0].message
 
 
-def test_a_view_lies_in_what_it_views_and_its_shape_is_not_held(gated):
-    problem = problem_of(gated(view=True), load_target("mcm4"))
+def test_a_view_lies_in_what_it_views_and_its_shape_is_not_held():
+    problem = problem_of(gated_convolutions(view=True), load_target("mcm4"))
     row = {name: t for t, name in enumerate(problem.tensor_names)}
     aliases = {
         name: problem.tensor_names[problem.tensor_alias[t]]
@@ -104,10 +120,10 @@ def test_a_view_lies_in_what_it_views_and_its_shape_is_not_held(gated):
     }
 
 
-def test_every_constant_of_the_hardware_comes_with_the_target(coarse, package):
+def test_every_constant_of_the_hardware_comes_with_the_target():
     limits = package(9, MIB).limits
     assert (limits.buffer_alignment_bytes, limits.channel_slots) == (MIB, 2)
-    problem = problem_of(coarse, package(9, MIB))
+    problem = problem_of(coarse_products(), package(9, MIB))
     together = np.zeros(problem.num_units, np.int32)
     for packing, stream in ((1.25, 2), (2.0, 3)):
         limits = dataclasses.replace(
@@ -121,15 +137,15 @@ def test_every_constant_of_the_hardware_comes_with_the_target(coarse, package):
         assert need == (11 + 4 + 2) * MIB
 
 
-def test_the_problem_that_is_kept_is_the_one_that_was_estimated(gated):
+def test_the_problem_that_is_kept_is_the_one_that_was_estimated():
     """Others read it from the model; only proofs look at the need."""
     target = load_target("mcm4")
     options = CompileOptions(passes="fuse,annotate_cost,parallelize,partition", replicas=1)
-    model, _, _ = run_passes(gated(view=False), target, options)
+    model, _, _ = run_passes(gated_convolutions(view=False), target, options)
     assert PARTITION_PROBLEM.get(model).memory == "estimate"
 
 
-def test_of_a_small_problem_every_placement_is_planned(package, monkeypatch):
+def test_of_a_small_problem_every_placement_is_planned(monkeypatch):
     """Where no search finds anything, the planner tells whether there is something."""
     nodes = [
         helper.make_node("MatMul", [a, f"w{i}"], [b], name=f"m{i}")

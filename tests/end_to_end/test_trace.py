@@ -12,7 +12,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.timeline_tracks import tracks_of
-from tests.unit.report.trace_reading import flow_slices, read, written
+from tests.oracles.trace_reading import flow_slices, read, written
 
 LOWERED = "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate"
 INFERENCES = 7

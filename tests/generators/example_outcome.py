@@ -8,7 +8,7 @@ from mcm_compiler.ci.batch import Outcome
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.report.report_data import build_report
-from tests.unit.report.example_result import example_result
+from tests.generators.example_result import example_result
 
 
 def succeeded(

@@ -12,7 +12,7 @@ from mcm_compiler.placement import PlacementProblem
 from mcm_compiler.placement_file import placement_from_json
 from mcm_passes.problem_files.device_loads import device_loads
 
-PUBLISHED = Path(__file__).parents[2] / "data" / "device_placement"
+PUBLISHED = Path(__file__).parents[1] / "data" / "device_placement"
 
 
 def node(ident: int, time: float, **fields: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.target import PackageLimits
@@ -44,33 +43,6 @@ def make_problem(
     )
 
 
-@pytest.fixture
-def problem_of():
-    return make_problem
-
-
-@pytest.fixture
-def small_layout():
-    """A policy of two narrow layers."""
-
-    def make(knots=4, iterations=1, around=3):
-        return PolicyLayout(2, 16, 16, knots, iterations, 4, around)
-
-    return make
-
-
-@pytest.fixture
-def restless():
-    """Weights of a policy that is far from uniform."""
-    from mcm_models.policy.layout import initial_weights
-
-    def make(layout, seed=0):
-        weights = initial_weights(layout, seed)
-        rng = np.random.default_rng(seed)
-        small = ("scores", "own_choice", "neighbors", "bias2", "around", "bias3")
-        for name in (f"head/{part}" for part in small if f"head/{part}" in weights):
-            shape = weights[name].shape
-            weights[name] = (0.7 * rng.standard_normal(shape)).astype(np.float32)
-        return weights
-
-    return make
+def small_policy(knots=4, iterations=1, around=3):
+    """The layout of a policy of two narrow layers."""
+    return PolicyLayout(2, 16, 16, knots, iterations, 4, around)

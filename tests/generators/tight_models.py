@@ -1,15 +1,11 @@
-"""Models whose memory is tight, and the way that they are compiled as far as their plan."""
+"""Models whose memory is tight, and a package for them."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler import CompileOptions
-from mcm_compiler.api import run_passes
-from mcm_compiler.program import PROGRAM
 from mcm_hardware.families.ring.ring_target import RingTarget
 
 PACKAGE = """
@@ -41,8 +37,6 @@ FLOAT = 16
 INT64 = 32
 """
 
-PASSES = "{fuse},annotate_cost,parallelize,partition,legalize,split,lower"
-
 
 def weight(name, *shape):
     numbers = np.random.default_rng(0).standard_normal(shape) * 0.05
@@ -66,30 +60,13 @@ def onnx_model(nodes, inputs, outputs, weights):
     return ir.from_proto(helper.make_model(graph, opset_imports=imports, ir_version=8))
 
 
-@pytest.fixture
-def package():
-    def make(sram_mib, alignment):
-        text = PACKAGE.format(sram_mib=sram_mib, alignment=alignment)
-        return RingTarget.from_text("tight", text)
-
-    return make
+def package(sram_mib, alignment):
+    """Four chips with so much memory, and buffers at multiples of so many bytes."""
+    text = PACKAGE.format(sram_mib=sram_mib, alignment=alignment)
+    return RingTarget.from_text("tight", text)
 
 
-@pytest.fixture
-def planned():
-    """Compiles a model up to its memory plans; returns the model with all facts."""
-
-    def run(model, target, *, fuse="fuse", **options):
-        chosen = CompileOptions(passes=PASSES.format(fuse=fuse), **options)
-        model, _, _ = run_passes(model, target, chosen)
-        assert not PROGRAM.get(model).overflows
-        return model
-
-    return run
-
-
-@pytest.fixture
-def coarse():
+def coarse_products():
     """Two large and nine small products."""
     nodes = [
         helper.make_node("MatMul", ["x", "wa"], ["a"], name="big0"),
@@ -103,8 +80,7 @@ def coarse():
     return onnx_model(nodes, {"x": [64, 64]}, {last: [64, 64]}, weights)
 
 
-@pytest.fixture
-def fine():
+def fine_ops():
     """One product and sixty ops with small weights."""
     nodes = [helper.make_node("MatMul", ["x", "wa"], ["b"], name="big")]
     weights, last = [weight("wa", 64, 64)], "b"
@@ -116,41 +92,36 @@ def fine():
     return onnx_model(nodes, {"x": [256, 64]}, {last: [256, 64]}, weights)
 
 
-@pytest.fixture
-def gated():
+def gated_convolutions(*, view):
     """Convolutions whose tensors peak at 60 MiB; the first is read again at the end."""
-
-    def make(*, view):
-        node = helper.make_node
-        nodes = [
-            node("Conv", ["x", "w0"], ["S"], pads=[1] * 4, name="first"),
-            node("Conv", ["S", "w1"], ["T1"], pads=[1] * 4, name="second"),
-            node("Conv", ["T1", "w2"], ["T2"], pads=[1] * 4, name="third"),
-            node("GlobalAveragePool", ["T2"], ["p"], name="pool"),
-            node("Reshape", ["p", "s1"], ["q"], name="flat"),
-            node("MatMul", ["q", "w3"], ["g"], name="gate"),
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w0"], ["S"], pads=[1] * 4, name="first"),
+        node("Conv", ["S", "w1"], ["T1"], pads=[1] * 4, name="second"),
+        node("Conv", ["T1", "w2"], ["T2"], pads=[1] * 4, name="third"),
+        node("GlobalAveragePool", ["T2"], ["p"], name="pool"),
+        node("Reshape", ["p", "s1"], ["q"], name="flat"),
+        node("MatMul", ["q", "w3"], ["g"], name="gate"),
+    ]
+    weights = [
+        weight("w0", 60, 1, 3, 3),
+        weight("w1", 40, 60, 3, 3),
+        weight("w2", 20, 40, 3, 3),
+        weight("w3", 20, 60),
+        shape_weight("s1", 1, 20),
+    ]
+    if view:
+        nodes += [
+            node("Reshape", ["S", "s2"], ["R"], name="view"),
+            node("MatMul", ["g", "R"], ["y"], name="last"),
         ]
-        weights = [
-            weight("w0", 60, 1, 3, 3),
-            weight("w1", 40, 60, 3, 3),
-            weight("w2", 20, 40, 3, 3),
-            weight("w3", 20, 60),
-            shape_weight("s1", 1, 20),
+        weights.append(shape_weight("s2", 60, 512 * 512))
+        shape = [1, 512 * 512]
+    else:
+        nodes += [
+            node("Reshape", ["g", "s2"], ["k"], name="kernel"),
+            node("Conv", ["S", "k"], ["y"], name="last"),
         ]
-        if view:
-            nodes += [
-                node("Reshape", ["S", "s2"], ["R"], name="view"),
-                node("MatMul", ["g", "R"], ["y"], name="last"),
-            ]
-            weights.append(shape_weight("s2", 60, 512 * 512))
-            shape = [1, 512 * 512]
-        else:
-            nodes += [
-                node("Reshape", ["g", "s2"], ["k"], name="kernel"),
-                node("Conv", ["S", "k"], ["y"], name="last"),
-            ]
-            weights.append(shape_weight("s2", 1, 60, 1, 1))
-            shape = [1, 1, 512, 512]
-        return onnx_model(nodes, {"x": [1, 1, 512, 512]}, {"y": shape}, weights)
-
-    return make
+        weights.append(shape_weight("s2", 1, 60, 1, 1))
+        shape = [1, 1, 512, 512]
+    return onnx_model(nodes, {"x": [1, 1, 512, 512]}, {"y": shape}, weights)

@@ -14,7 +14,6 @@ import pytest
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import build_zoo_model, run_passes
 from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.cost_choice import with_cost_model
 from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.judging import Verdict
 from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
@@ -221,17 +220,3 @@ class Road:
                     got = verdicts.link_busy_s[row, link.source]
                     assert got == pytest.approx(link.busy_s, rel=1e-12)
         return np.bincount(verdicts.verdict, minlength=3).tolist()
-
-
-@pytest.fixture
-def make_road():
-    """Makes a `Road` of ONNX text or a zoo model on a package with the given options."""
-
-    def make(source, *, routing="relay", groups=None, clones=False, use=None, times="", **options):
-        model = parse(source) if "=>" in source else source
-        target = PackageOptions(**options).target()
-        if times:
-            target = with_cost_model(target, "table{file=t.csv}", lambda _: times.encode())
-        return Road(model, target, routing=routing, groups=groups, clones=clones, use=use)
-
-    return make

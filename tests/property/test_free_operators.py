@@ -15,8 +15,8 @@ from mcm_compiler.placement_file import placement_from_json
 from mcm_compiler.registry import PLACEMENT_COSTS
 from mcm_passes.problem_files.device_loads import device_loads
 from mcm_passes.problem_files.device_placement import DevicePlacement
-from tests.unit.problem_files.placement_examples import least_period
-from tests.unit.problem_files.training_oracle import least_load
+from tests.generators.placement_examples import least_period
+from tests.oracles.training_oracle import least_load
 
 NOTHING = {"time": st.sampled_from([0.0, 0.0, 1.0, 5.0]), "size": st.sampled_from([0.0, 0.0, 1.0])}
 

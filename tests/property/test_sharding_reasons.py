@@ -13,7 +13,7 @@ from mcm_passes.sharding.graph_rules import rules_of
 from mcm_passes.sharding.provenance import why, why_conflict, why_linked
 from mcm_passes.sharding.rule_templates import Block
 from mcm_passes.sharding.variables import trainable_variables
-from tests.unit.zoo.conftest import SMALL
+from tests.generators.small_zoo import SMALL
 
 NAMES = (
     "resnet50",

@@ -1,4 +1,4 @@
-"""What tests of the importer share."""
+"""What tests of work in other processes share."""
 
 from __future__ import annotations
 

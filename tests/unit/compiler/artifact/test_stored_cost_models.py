@@ -29,7 +29,7 @@ d,,,,,1.5e-5
 ,,LeakyRelu,64x128,float,6e-6
 """
 STORED = "cost_model.file.csv"
-SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "schema" / "report.schema.json"
+SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.schema.json"
 
 
 def model() -> ir.Model:

@@ -30,7 +30,7 @@ from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.registry import PROOF_CHECKERS
 from tools.figure_mutations import rehash
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 HEAD, ARRAYS = "certificate.json", "certificate.safetensors"
 
 

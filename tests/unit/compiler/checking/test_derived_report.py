@@ -18,7 +18,7 @@ from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.derived_report import NOT_DERIVED
 from mcm_compiler.report.report_data import build_report
-from tests.unit.report.example_result import example_result
+from tests.generators.example_result import example_result
 from tools.figure_mutations import (
     Mutation,
     apply,

@@ -41,7 +41,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = CompileOptions(chips=3, inferences=8, partitioner=search)
     target = folder.parent / "small.toml"
     small = (
-        Path(__file__).parents[3] / "hardware/mcm_hardware/families/ring/targets/mcm4.toml"
+        Path(__file__).parents[4] / "hardware/mcm_hardware/families/ring/targets/mcm4.toml"
     ).read_text()
     target.write_text(small.replace("sram_mib = 64", "sram_mib = 4"))
     compile_model(ir.from_proto(proto), str(target), options, output=folder)

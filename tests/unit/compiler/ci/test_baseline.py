@@ -11,7 +11,7 @@ from mcm_compiler.artifact import json_text
 from mcm_compiler.ci.baseline import read_baseline, report_path
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report.report_data import build_report
-from tests.unit.report.example_result import example_result
+from tests.generators.example_result import example_result
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_time
 from mcm_compiler.diagnostics import Severity
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.units import seconds_text
-from tests.unit.report.example_result import bare_result, example_result
+from tests.generators.example_result import bare_result, example_result
 
 
 @pytest.fixture

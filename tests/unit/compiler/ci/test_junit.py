@@ -9,7 +9,7 @@ import pytest
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.junit import junit_xml
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from tests.unit.ci.example_outcome import failed, succeeded
+from tests.generators.example_outcome import failed, succeeded
 
 ERROR = Diagnostic("MCM-I001", "no such file", at="b.onnx", hint="look elsewhere")
 WARNING = Diagnostic("MCM-P020", "odd", severity=Severity.WARNING)

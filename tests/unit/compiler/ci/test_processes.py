@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from mcm_compiler.ci.processes import run_in_processes
-from tests.unit.ci.job_examples import lost, nothing, work
+from tests.generators.job_examples import lost, nothing, work
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:

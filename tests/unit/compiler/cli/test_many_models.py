@@ -18,7 +18,7 @@ from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.last_words import LastWords
 from mcm_compiler.report.report_data import build_report
-from tests.unit.report.example_result import bare_result, example_result
+from tests.generators.example_result import bare_result, example_result
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from mcm_compiler.diagnostic_catalog import catalog, usage
 from mcm_compiler.diagnostics import MAX_QUOTED, CompileError, Diagnostic, Severity, quote
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 PACKAGES = ("mcm_compiler", "passes/mcm_passes", "hardware/mcm_hardware", "models/mcm_models")
 CODE = re.compile(r"MCM-[A-Z]\d{3}")
 

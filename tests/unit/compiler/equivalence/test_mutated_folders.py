@@ -17,7 +17,7 @@ from mcm_compiler.artifact.user_model import read_user_model
 from mcm_compiler.ir.writer import write_model
 from mcm_compiler.options import CompileOptions
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit"
 

@@ -20,7 +20,7 @@ from mcm_compiler.ir.writer import write_model
 from mcm_compiler.options import CompileOptions
 
 EXACT = ("--planner", "auto-map{search=exact}")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 PASSES = (
     'apply_plan{file="%s"},simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,'

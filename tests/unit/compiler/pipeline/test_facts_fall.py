@@ -20,7 +20,7 @@ from mcm_compiler.passes import Pass, PassContext
 from mcm_compiler.pipeline_text import parse_pipeline
 from mcm_compiler.registry import PASSES
 from mcm_compiler.staging import StagingFolder
-from tests.unit.report.example_result import ExampleTarget, example_model
+from tests.generators.example_result import ExampleTarget, example_model
 
 COUNT: AnnotationKey[int] = AnnotationKey("falls_count")
 """Ops of the graph; derived from the graph by default."""

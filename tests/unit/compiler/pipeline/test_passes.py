@@ -21,7 +21,7 @@ from mcm_compiler.passes import Pass, PassContext
 from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.registry import PASSES
 from mcm_compiler.staging import StagingFolder
-from tests.unit.report.example_result import ExampleTarget, example_model
+from tests.generators.example_result import ExampleTarget, example_model
 
 FACT: AnnotationKey[int] = AnnotationKey("test_fact")
 NODE_FACT: AnnotationKey[int] = AnnotationKey("test_node_fact", on="node")

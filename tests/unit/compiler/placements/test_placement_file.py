@@ -11,7 +11,7 @@ from mcm_compiler.bounded_json import MAX_DEPTH, UnreadableError, parse_json, re
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placement_file import find_cycle, read_placement, with_devices
 from mcm_passes.problem_files.device_groups import device_groups
-from tests.unit.problem_files.placement_examples import PUBLISHED, example, node, problem_data
+from tests.generators.placement_examples import PUBLISHED, example, node, problem_data
 
 
 def code_and_text(path):

@@ -12,7 +12,7 @@ from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.target import OFF_PACKAGE
-from tests.unit.report.example_result import MIB, example_result, ring_of
+from tests.generators.example_result import MIB, example_result, ring_of
 
 RING_OF_3 = ring_of(3)
 

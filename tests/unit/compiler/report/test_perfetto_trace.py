@@ -16,8 +16,8 @@ from mcm_compiler.report.memory_counter import LASTING, memory_counter, taken_by
 from mcm_compiler.report.perfetto_trace import MAX_SLICES, refuse_large_trace
 from mcm_compiler.report.timeline_tracks import tracks_of
 from mcm_compiler.simulation import Hop, Timeline
-from tests.unit.report.example_timeline import example_program, example_timeline
-from tests.unit.report.trace_reading import flow_slices, read, written
+from tests.generators.example_timeline import example_program, example_timeline
+from tests.oracles.trace_reading import flow_slices, read, written
 
 
 def test_slices_are_those_of_the_timeline() -> None:

@@ -17,9 +17,9 @@ from mcm_compiler.report.printable import printable, printable_data
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
-from tests.unit.report.example_result import bare_result, example_result
+from tests.generators.example_result import bare_result, example_result
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+GOLDEN = Path(__file__).parents[3] / "golden" / "report"
 UPDATE = "MCM_UPDATE_GOLDEN"
 
 

@@ -19,14 +19,14 @@ from mcm_compiler.report.report_data import build_report, verification_data
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.verification import OutputComparison, Verification
-from tests.unit.report.example_result import (
+from tests.generators.example_result import (
     MIB,
     bare_result,
     example_model,
     example_result,
 )
 
-SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "schema" / "report.schema.json"
+SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.schema.json"
 
 
 @pytest.fixture(scope="module")

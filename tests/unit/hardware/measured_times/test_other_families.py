@@ -12,7 +12,7 @@ from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_hardware.families.ring.ring_target import RingTarget
-from tests.unit.hardware.small_mesh import SmallMesh
+from tests.generators.small_mesh import SmallMesh
 
 TABLE = "kernel,op_type,inputs,type,seconds\n/fc/Gemm,,,,2e-4\n,Identity,1x512,float,7e-7\n"
 

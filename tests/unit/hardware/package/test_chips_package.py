@@ -8,7 +8,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machine import HOST
 from mcm_compiler.target import ChipModel, JudgesBatches, Lowers, Simulates, Wire
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from tests.unit.hardware.small_mesh import SmallMesh, small_mesh
+from tests.generators.small_mesh import SmallMesh, small_mesh
 
 RING_TEXT = mcm36().source_text
 TEXT = (

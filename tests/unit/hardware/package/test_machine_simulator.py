@@ -9,7 +9,7 @@ from mcm_compiler.machine import HOST, OFF_PACKAGE
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.simulation import SimulationResult
 from mcm_hardware.machine_simulator import MachineSimulator
-from tests.unit.hardware.small_mesh import SmallMesh, small_mesh
+from tests.generators.small_mesh import SmallMesh, small_mesh
 
 
 def kernel(seconds: float, reads: tuple[int, ...] = (), writes: tuple[int, ...] = ()) -> Kernel:

@@ -11,7 +11,7 @@ from mcm_compiler.target import Wire
 from mcm_hardware.families.ring.builtin_targets import mcm4
 from mcm_hardware.families.ring.ring_machine import ring_machine
 from mcm_hardware.transfer_plan import plan_transfers
-from tests.unit.hardware.small_mesh import small_mesh
+from tests.generators.small_mesh import small_mesh
 
 RING = mcm4().machine
 MESH = small_mesh().machine  # 0 1 2 / 3 4 5, rows first

@@ -56,7 +56,7 @@ from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.pipelining.exact import best_pipeline
 from mcm_passes.pipelining.online import learn_online
 from mcm_passes.pipelining.policy_trainer import PipelinePolicyTrainer
-from tests.unit.pipelining.pipeline_cases import random_problem
+from tests.generators.pipeline_cases import random_problem
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))
 

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_models.pipelines.length import pipeline_lengths
 from mcm_models.pipelines.tables import pipeline_tables
-from tests.unit.pipelining.pipeline_cases import every_pipeline, random_problem
+from tests.generators.pipeline_cases import every_pipeline, random_problem
 
 
 @pytest.mark.parametrize("seed", range(5))

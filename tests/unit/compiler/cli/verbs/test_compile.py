@@ -20,7 +20,7 @@ from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.registry import PASSES
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
-from tests.unit.report.example_result import example_model, example_result
+from tests.generators.example_result import example_model, example_result
 
 Calls = list[dict[str, Any]]
 

@@ -29,8 +29,8 @@ from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.simulation import Timeline
 from mcm_compiler.verification import OutputComparison, Verification
-from tests.unit.report.example_result import ExampleTarget, example_result
-from tests.unit.report.example_timeline import example_timeline
+from tests.generators.example_result import ExampleTarget, example_result
+from tests.generators.example_timeline import example_timeline
 
 
 def _invoke(*args: str) -> Any:

@@ -18,7 +18,7 @@ from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.show import aligned
 from mcm_compiler.diagnostic_catalog import catalog
 from mcm_compiler.registry import PASSES, STRATEGIES, TARGETS, ZOO, Registration
-from tests.unit.report.example_result import ExampleTarget, example_model
+from tests.generators.example_result import ExampleTarget, example_model
 
 
 def _invoke(*args: str) -> Any:

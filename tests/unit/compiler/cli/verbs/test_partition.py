@@ -14,7 +14,7 @@ from mcm_compiler.assignment_file import read_assignment
 from mcm_compiler.cli.main import cli
 from mcm_compiler.placement_file import read_placement, with_devices
 from mcm_passes.problem_files.device_loads import device_loads
-from tests.unit.problem_files.placement_examples import PUBLISHED
+from tests.generators.placement_examples import PUBLISHED
 
 PROBLEM = str(PUBLISHED / "layer_gnmt.json")
 

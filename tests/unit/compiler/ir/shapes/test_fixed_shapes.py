@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.ir.fixed_shapes import doubtful_values
 
-RECORD = Path(__file__).parents[2] / "data" / "inferred_shapes.json"
+RECORD = Path(__file__).parents[4] / "data" / "inferred_shapes.json"
 
 
 def test_results_of_every_op_in_the_record_are_doubted() -> None:

@@ -15,7 +15,7 @@ from mcm_passes.problem_files.chain_sampling import sampled_chain
 from mcm_passes.problem_files.device_groups import device_groups
 from mcm_passes.problem_files.device_loads import device_loads
 from mcm_passes.problem_files.device_placement import DevicePlacement
-from tests.unit.problem_files.placement_examples import (
+from tests.generators.placement_examples import (
     PUBLISHED,
     example,
     least_period,

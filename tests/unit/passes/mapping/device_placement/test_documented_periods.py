@@ -8,9 +8,9 @@ from pathlib import Path
 from mcm_compiler.placement import PlacementRequest
 from mcm_compiler.placement_file import read_placement, with_devices
 from mcm_passes.problem_files.device_placement import DevicePlacement
-from tests.unit.problem_files.placement_examples import PUBLISHED
+from tests.generators.placement_examples import PUBLISHED
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "partitioning-problems.md"
+PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "partitioning-problems.md"
 
 
 def _row(name: str) -> str:

@@ -14,8 +14,8 @@ from mcm_compiler.placement_file import placement_from_json, read_placement, wit
 from mcm_passes.problem_files.device_loads import device_loads
 from mcm_passes.problem_files.device_placement import DevicePlacement
 from mcm_passes.problem_files.training_order import listed_along
-from tests.unit.problem_files.placement_examples import PUBLISHED, example, node
-from tests.unit.problem_files.training_oracle import least_load, training_graph
+from tests.generators.placement_examples import PUBLISHED, example, node
+from tests.oracles.training_oracle import least_load, training_graph
 
 TRAINING = PUBLISHED / "training"
 ANSWERS = json.loads((TRAINING / "published_answers.json").read_text(encoding="utf-8"))

@@ -62,7 +62,7 @@ def best_by_trying(problem, objective):
 
 
 @pytest.fixture(scope="session")
-def problem_of():
+def decisions_of():
     return make_problem
 
 

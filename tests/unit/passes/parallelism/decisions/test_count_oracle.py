@@ -21,8 +21,8 @@ FEW = settings(
 
 @FEW
 @given(seed=SEEDS, classes=st.integers(1, 8), density=st.sampled_from([0.0, 0.2, 0.6]))
-def test_the_count_is_the_best_of_all_decisions(problem_of, brute_force, seed, classes, density):
-    problem = problem_of(seed, classes=classes, density=density)
+def test_the_count_is_the_best_of_all_decisions(decisions_of, brute_force, seed, classes, density):
+    problem = decisions_of(seed, classes=classes, density=density)
     objective = count_objective(problem)
     found = count_oracle.best_decision(problem, objective)
     assert problem.is_feasible(found.partitioned)
@@ -35,8 +35,8 @@ def test_the_count_is_the_best_of_all_decisions(problem_of, brute_force, seed, c
 
 @FEW
 @given(seed=SEEDS, terms=st.integers(0, 5))
-def test_terms_that_count_once(problem_of, objective_of, brute_force, seed, terms):
-    problem, objective = problem_of(seed), objective_of(seed, terms=terms)
+def test_terms_that_count_once(decisions_of, objective_of, brute_force, seed, terms):
+    problem, objective = decisions_of(seed), objective_of(seed, terms=terms)
     found = count_oracle.best_decision(problem, objective)
     assert problem.is_feasible(found.partitioned)
     assert found.value == pytest.approx(brute_force(problem, objective), abs=1e-9)
@@ -44,8 +44,8 @@ def test_terms_that_count_once(problem_of, objective_of, brute_force, seed, term
 
 @FEW
 @given(seed=SEEDS, enumerated=st.sampled_from([0, 10]))
-def test_forced_classes(problem_of, objective_of, brute_force, seed, enumerated):
-    problem, objective = problem_of(seed), objective_of(seed)
+def test_forced_classes(decisions_of, objective_of, brute_force, seed, enumerated):
+    problem, objective = decisions_of(seed), objective_of(seed)
     free = np.flatnonzero(~problem.blocked)
     forced = np.zeros(8, dtype=bool)
     forced[free[seed % len(free) :][:1]] = True
@@ -60,8 +60,8 @@ def test_forced_classes(problem_of, objective_of, brute_force, seed, enumerated)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cp_sat_finds_what_enumeration_does(problem_of, objective_of, monkeypatch, seed):
-    problem, objective = problem_of(seed, blocked=0.0), objective_of(seed)
+def test_cp_sat_finds_what_enumeration_does(decisions_of, objective_of, monkeypatch, seed):
+    problem, objective = decisions_of(seed, blocked=0.0), objective_of(seed)
     by_count = count_objective(problem)
     expected = [count_oracle.best_decision(problem, one).value for one in (objective, by_count)]
     monkeypatch.setattr(count_oracle, "ENUMERATED", 0)
@@ -70,9 +70,9 @@ def test_cp_sat_finds_what_enumeration_does(problem_of, objective_of, monkeypatc
     assert all(one.proven and problem.is_feasible(one.partitioned) for one in found)
 
 
-def test_without_effort_the_bound_still_holds(problem_of, monkeypatch):
+def test_without_effort_the_bound_still_holds(decisions_of, monkeypatch):
     monkeypatch.setattr(count_oracle, "ENUMERATED", 0)
-    problem = problem_of(3, tensors=120, classes=90, density=0.05, blocked=0.0)
+    problem = decisions_of(3, tensors=120, classes=90, density=0.05, blocked=0.0)
     objective = count_objective(problem)
     rushed = count_oracle.best_decision(problem, objective, effort_s=1e-9)
     exact = count_oracle.best_decision(problem, objective)
@@ -80,15 +80,15 @@ def test_without_effort_the_bound_still_holds(problem_of, monkeypatch):
     assert rushed.value <= exact.value <= rushed.bound
 
 
-def test_nothing_to_decide(problem_of):
-    problem = problem_of(0, blocked=1.0)
+def test_nothing_to_decide(decisions_of):
+    problem = decisions_of(0, blocked=1.0)
     found = count_oracle.best_decision(problem, count_objective(problem))
     assert (found.value, found.proven) == (0.0, True)
     assert not found.partitioned.any()
 
 
-def test_dense_conflicts_and_components(problem_of):
-    problem = problem_of(1, classes=70, density=0.01)
+def test_dense_conflicts_and_components(decisions_of):
+    problem = decisions_of(1, classes=70, density=0.01)
     dense = dense_conflicts(problem)
     assert dense.shape == (70, 70)
     assert np.array_equal(dense, dense.T)

@@ -38,8 +38,8 @@ SHORT = dataclasses.replace(RECIPES["adp"], iterations=48)
     masked=st.booleans(),
     counts=st.booleans(),
 )
-def test_answers_are_feasible(problem_of, objective_of, seed, classes, linkage, masked, counts):
-    problem = problem_of(seed, classes=classes)
+def test_answers_are_feasible(decisions_of, objective_of, seed, classes, linkage, masked, counts):
+    problem = decisions_of(seed, classes=classes)
     objective = None if counts else objective_of(seed, classes)
     recipe = dataclasses.replace(SHORT, masked=masked)
     found = search_decision(problem, recipe, seed, objective, linkage=linkage)
@@ -53,8 +53,8 @@ def test_answers_are_feasible(problem_of, objective_of, seed, classes, linkage, 
 
 
 @pytest.mark.parametrize("recipe", ["adp", "opp", "published-opp"])
-def test_the_same_seed_gives_the_same_answer(problem_of, recipe):
-    problem = problem_of(4, tensors=12)
+def test_the_same_seed_gives_the_same_answer(decisions_of, recipe):
+    problem = decisions_of(4, tensors=12)
     shorter = dataclasses.replace(RECIPES[recipe], iterations=160)
     told = []
     first, again = (
@@ -73,9 +73,9 @@ def test_the_same_seed_gives_the_same_answer(problem_of, recipe):
         assert first.gaps["dqn"] == 0.0
 
 
-def test_learning_goes_beyond_largest_first(problem_of):
+def test_learning_goes_beyond_largest_first(decisions_of):
     """A path of classes where taking the largest costs both neighbours."""
-    problem = problem_of(0, tensors=1, classes=3, density=0.0, blocked=0.0)
+    problem = decisions_of(0, tensors=1, classes=3, density=0.0, blocked=0.0)
     conflicts = np.array([[2], [5], [2]], np.uint64)
     dims = np.array([0, 0, 1, 1, 1, 2, 2], np.int32)
     problem = dataclasses.replace(
@@ -93,15 +93,15 @@ def test_learning_goes_beyond_largest_first(problem_of):
     assert found.gaps["largest-first"] == pytest.approx(0.25)
 
 
-def test_nothing_to_learn(problem_of):
-    problem = problem_of(0, blocked=1.0)
+def test_nothing_to_learn(decisions_of):
+    problem = decisions_of(0, blocked=1.0)
     found = search_decision(problem, RECIPES["opp"], 0)
     assert (found.value, found.episodes) == (0.0, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_controls_follow_the_rules(problem_of, objective_of, seed):
-    problem, objective = problem_of(seed), objective_of(seed)
+def test_controls_follow_the_rules(decisions_of, objective_of, seed):
+    problem, objective = decisions_of(seed), objective_of(seed)
     for worth in (objective, count_objective(problem)):
         items = decision_items(problem, worth)
         for forced in (np.zeros(8, bool), one_forced(problem)):
@@ -116,8 +116,8 @@ def test_controls_follow_the_rules(problem_of, objective_of, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("linkage", [True, False])
-def test_forced_classes_are_partitioned(problem_of, objective_of, seed, linkage):
-    problem, objective = problem_of(seed), objective_of(seed)
+def test_forced_classes_are_partitioned(decisions_of, objective_of, seed, linkage):
+    problem, objective = decisions_of(seed), objective_of(seed)
     forced = one_forced(problem)
     for worth in (objective, count_objective(problem)):
         found = search_decision(problem, SHORT, seed, worth, forced=forced, linkage=linkage)
@@ -130,8 +130,8 @@ def test_forced_classes_are_partitioned(problem_of, objective_of, seed, linkage)
         search_decision(problem, SHORT, seed, forced=clash)
 
 
-def test_items_are_groups_or_single_dims_the_largest_first(problem_of):
-    problem = problem_of(2)
+def test_items_are_groups_or_single_dims_the_largest_first(decisions_of):
+    problem = decisions_of(2)
     objective = count_objective(problem)
     groups = decision_items(problem, objective, with_blocked=True)
     assert sorted(groups.item_class.tolist()) == list(range(8))
@@ -146,8 +146,8 @@ def test_items_are_groups_or_single_dims_the_largest_first(problem_of):
     assert dims.item_class[0] == largest
 
 
-def test_rewards_are_those_of_the_paper_or_scaled(problem_of):
-    problem = problem_of(2)
+def test_rewards_are_those_of_the_paper_or_scaled(decisions_of):
+    problem = decisions_of(2)
     items = decision_items(problem, count_objective(problem), with_blocked=True)
     partition, replicate, _ = items.rewards(published=True)
     np.testing.assert_allclose(partition, 0.4 * items.item_dims, rtol=1e-6)

@@ -10,8 +10,8 @@ import pytest
 
 from mcm_passes.pipelining.exact import FIRST_INTERVALS, best_pipeline
 from mcm_passes.pipelining.least_memory import least_memory
-from tests.unit.pipelining.pipeline_cases import random_problem
-from tests.unit.pipelining.pipeline_oracle import oracle_best, oracle_length
+from tests.generators.pipeline_cases import random_problem
+from tests.oracles.pipeline_oracle import oracle_best, oracle_length
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -17,7 +17,7 @@ from mcm_passes.pipelining.online import learn_online, without_learning
 from mcm_passes.pipelining.plan import plan_pipeline
 from mcm_passes.pipelining.positions import in_positions, prepare_positions
 from mcm_passes.pipelining.problem_builder import PipelineSettings, prepare
-from tests.unit.pipelining.pipeline_cases import random_problem
+from tests.generators.pipeline_cases import random_problem
 
 BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"
 T5 = (

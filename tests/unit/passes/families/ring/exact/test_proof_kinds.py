@@ -10,7 +10,7 @@ from pathlib import Path
 import mcm_passes
 from mcm_passes.families.ring.exact.certificates import CHECKED_PROOFS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[6]
 
 NOT_FOLLOWED = {"cpsat"}
 """CP-SAT gives no proof that could be followed."""

@@ -17,6 +17,7 @@ from mcm_passes.families.ring.learning import policy_trainer
 from mcm_passes.families.ring.learning.policy_trainer import PolicyTrainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 from mcm_passes.families.ring.learning.training_problems import TrainingProblem, training_problems
+from tests.generators.policy_problems import make_problem, small_policy
 
 use_one_thread()
 
@@ -39,6 +40,16 @@ TINY = Recipe(
     layout=PolicyLayout(layers=1, width=8, head_width=8, knots=4),
     ppo=PpoSettings(epochs=1, minibatches=2),
 )
+
+
+@pytest.fixture
+def problem_of():
+    return make_problem
+
+
+@pytest.fixture
+def small_layout():
+    return small_policy
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from mcm_passes.families.ring.learning.validation import Score, best_so_far, zer
 
 
 @pytest.fixture(scope="module")
-def problems():
+def larger_problems():
     _, branched_cnn, _, _, bidirectional_rnn = data_set("mcm87").validation
     models = (branched_cnn, bidirectional_rnn)
     return training_problems(models, load_target("mcm36"), lambda _: None)[0]
@@ -25,13 +25,13 @@ def problems():
 @pytest.mark.parametrize(
     ("name", "recipe"), [("policy", "default"), ("policy-no-prior", "no-prior")]
 )
-def test_shipped_policies_do_better_than_new_ones(tmp_path, problems, name, recipe):
+def test_shipped_policies_do_better_than_new_ones(tmp_path, larger_problems, name, recipe):
     path = SHIPPED_POLICY.with_name(f"{name}.safetensors")
     _, card = load_checkpoint(path)
     new = tmp_path / "new.safetensors"
     save_checkpoint(new, initial_weights(card.layout, 0), PolicyCard(card.layout))
     trained, untrained = (
-        zero_shot(each.read_bytes(), RECIPES[recipe], problems, 0) for each in (path, new)
+        zero_shot(each.read_bytes(), RECIPES[recipe], larger_problems, 0) for each in (path, new)
     )
     assert trained.overall > 1.1 * untrained.overall
 

@@ -1,81 +1,15 @@
-"""Problems that have something to find, and a judge that is a table."""
+"""Problems that have something to find, and a judge that disagrees with the fast model."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from mcm_compiler.judging import Verdict, Verdicts
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
-from mcm_passes.families.ring.fast_model import evaluate
+from tests.generators.branching_problems import TrueTimes, branching_problem
 
 
 @pytest.fixture
 def branches():
-    """Four parallel chains of eight units between a source and a sink, with uneven work."""
-
-    def make(routing="relay", chips=6, sram=1 << 20, pins=(), chains=4, length=8):
-        rng = np.random.default_rng(5)
-        n = chains * length + 2
-        rows: list[list[int]] = [[1 + k * length for k in range(chains)]]
-        rows += [[n - 1 if u % length == 0 else u + 1] for u in range(1, n - 1)]
-        rows.append([])
-        pinned = np.full(n, -1, np.int32)
-        for unit, chip in pins:
-            pinned[unit] = chip
-        limits = PackageLimits(chips, (sram,) * chips, 1e9, 1e-6, "any", 1e9)
-        return PartitionProblem(
-            names=tuple(f"u{u}" for u in range(n)),
-            members=tuple((f"u{u}",) for u in range(n)),
-            compute_s=rng.integers(1, 20, n) * 1e-6,
-            clonable=np.zeros(n, np.bool_),
-            pinned_chip=pinned,
-            tensor_names=("x", *(f"t{u}" for u in range(n))),
-            tensor_bytes=np.full(n + 1, 256, np.int64),
-            tensor_producer=np.arange(-1, n, dtype=np.int32),
-            tensor_ptr=np.cumsum([0, 1, *map(len, rows)]).astype(np.int64),
-            tensor_consumers=np.array([0, *(v for row in rows for v in row)], np.int32),
-            tensor_to_host=np.arange(n + 1) == n,
-            relay_s=np.full(n + 1, 1e-7),
-            weight_names=tuple(f"w{u}" for u in range(n)),
-            weight_bytes=np.full(n, 1000, np.int64),
-            weight_ptr=np.arange(n + 1, dtype=np.int64),
-            weight_users=np.arange(n, dtype=np.int32),
-            limits=limits,
-            routing=routing,
-        )
-
-    return make
-
-
-class TrueTimes:
-    """A judge under which units take other times than the fast model says."""
-
-    name = "true times"
-
-    def __init__(self, problem, factor):
-        self.problem = problem
-        self.factor = factor
-        self.asked = 0
-
-    def judge(self, partitions):
-        count, chips = len(partitions), self.problem.num_chips
-        self.asked += count
-        busy, link = np.zeros((count, chips)), np.zeros((count, chips))
-        verdict = np.zeros(count, np.int32)
-        for b, row in enumerate(partitions):
-            result = evaluate(self.problem, row)
-            verdict[b] = Verdict.RUNS if result.valid else Verdict.BREAKS_RULE
-            times = self.problem.compute_s * self.factor
-            relays = result.chip_busy_s - np.bincount(
-                result.chip_of, self.problem.compute_s, minlength=chips
-            )
-            busy[b] = np.bincount(result.chip_of, times, minlength=chips) + relays
-            link[b, : chips - 1] = result.link_busy_s
-        period = np.where(verdict == Verdict.RUNS, np.maximum(busy.max(1), link.max(1)), np.inf)
-        memory = np.zeros((count, chips), np.int64)
-        return Verdicts(verdict, period, period, memory, busy, link)
+    return branching_problem
 
 
 @pytest.fixture
