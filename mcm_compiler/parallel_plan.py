@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import onnx_ir as ir
+from msgspec import Meta
 
 from mcm_compiler.artifact import json_text
-from mcm_compiler.artifact.json_shapes import (
-    Flag,
-    ListOf,
-    Maybe,
-    Number,
-    Record,
-    Table,
-    Text,
-    Whole,
-)
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.bounded_numbers import Extent, Number, Seed
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.json_records import record_of
 
-FORMAT = "mcm-parallel-plan"
-VERSION = 1
+FORMAT: Final = "mcm-parallel-plan"
+VERSION: Final = 1
 
 REPLICATED = -1
 """The dimension of a tensor that every device holds as a whole."""
@@ -46,6 +39,12 @@ MAX_FILE_BYTES = 1 << 26
 MAX_DEGREE = 1 << 20
 MAX_DIM = 1 << 10
 
+Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE)]
+"""How many devices, stages or pieces."""
+
+Dim = Annotated[int, Meta(ge=REPLICATED, le=MAX_DIM)]
+"""A dimension of a tensor, or `REPLICATED`."""
+
 HINT = "plans are written by `mcmc parallelize -o`; docs/explanation/sharding.md has the form"
 
 
@@ -59,9 +58,9 @@ class Degrees:
         pipeline: stages.
     """
 
-    data: int = 1
-    operator: int = 1
-    pipeline: int = 1
+    data: Degree = 1
+    operator: Degree = 1
+    pipeline: Degree = 1
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,10 @@ class PlannedPipeline:
         micro_batches: pieces of a batch that are in the pipeline one after the other.
     """
 
-    cuts: tuple[int, ...]
-    device_cuts: tuple[int, ...]
+    cuts: tuple[Extent, ...]
+    device_cuts: tuple[Extent, ...]
     first_ops: tuple[str, ...] = ()
-    micro_batches: int = 1
+    micro_batches: Degree = 1
 
 
 @dataclass(frozen=True)
@@ -98,11 +97,11 @@ class SearchRecord:
 
     decides: Decision
     method: str
-    seed: int
-    objective: float
-    oracle: float | None = None
-    gap: float | None = None
-    seconds: float | None = None
+    seed: Seed
+    objective: Number
+    oracle: Number | None = None
+    gap: Number | None = None
+    seconds: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -137,82 +136,53 @@ class ParallelPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        pipeline = None
-        if self.pipeline is not None:
-            pipeline = {
-                "cuts": list(self.pipeline.cuts),
-                "device_cuts": list(self.pipeline.device_cuts),
-                "first_ops": list(self.pipeline.first_ops),
-                "micro_batches": self.pipeline.micro_batches,
-            }
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "model": {"name": self.model, "digest": self.digest},
-            "target": self.target,
-            "objective": self.objective,
-            "training": self.training,
-            "degrees": {
-                "data": self.degrees.data,
-                "operator": self.degrees.operator,
-                "pipeline": self.degrees.pipeline,
-            },
-            "variables": {name: {"dim": dim} for name, dim in self.variables.items()},
-            "inputs": {name: {"dim": dim} for name, dim in self.inputs.items()},
-            "pipeline": pipeline,
-            "search": [
-                {
-                    "decides": record.decides,
-                    "method": record.method,
-                    "seed": record.seed,
-                    "objective": record.objective,
-                    "oracle": record.oracle,
-                    "gap": record.gap,
-                    "seconds": record.seconds,
-                }
-                for record in self.search
-            ],
-        }
+        return asdict(
+            _PlanFile(
+                format=FORMAT,
+                version=VERSION,
+                model=_NamedModel(self.model, self.digest),
+                target=self.target,
+                objective=self.objective,
+                training=self.training,
+                degrees=self.degrees,
+                variables={name: _Divided(dim) for name, dim in self.variables.items()},
+                inputs={name: _Divided(dim) for name, dim in self.inputs.items()},
+                pipeline=self.pipeline,
+                search=self.search,
+            )
+        )
 
 
-_PLACED = Table(Record({"dim": Whole(REPLICATED, MAX_DIM)}))
-_DEGREE = Whole(1, MAX_DEGREE)
-SHAPE = Record(
-    {
-        "format": Text((FORMAT,)),
-        "version": Whole(VERSION, VERSION),
-        "model": Record({"name": Text(), "digest": Text()}),
-        "target": Text(),
-        "objective": Text(("paper-count", "cost")),
-        "training": Flag(),
-        "degrees": Record({"data": _DEGREE, "operator": _DEGREE, "pipeline": _DEGREE}),
-        "variables": _PLACED,
-        "inputs": _PLACED,
-        "pipeline": Maybe(
-            Record(
-                {
-                    "cuts": ListOf(Whole(1)),
-                    "device_cuts": ListOf(Whole(1)),
-                    "first_ops": ListOf(Text()),
-                    "micro_batches": _DEGREE,
-                }
-            )
-        ),
-        "search": ListOf(
-            Record(
-                {
-                    "decides": Text(("OPP", "ADP", "PP")),
-                    "method": Text(),
-                    "seed": Whole(0),
-                    "objective": Number(),
-                    "oracle": Maybe(Number()),
-                    "gap": Maybe(Number()),
-                    "seconds": Maybe(Number()),
-                }
-            )
-        ),
-    }
-)
+@dataclass(frozen=True)
+class _NamedModel:
+    """The model of a plan file: its name, and `model_digest`."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class _Divided:
+    """The dimension along which a tensor of a plan file is divided."""
+
+    dim: Dim
+
+
+@dataclass(frozen=True)
+class _PlanFile:
+    """What a plan file holds, in its order; see `ParallelPlan`."""
+
+    format: Literal["mcm-parallel-plan"]
+    version: Literal[1]
+    model: _NamedModel
+    target: str
+    objective: Objective
+    training: bool
+    degrees: Degrees
+    variables: dict[str, _Divided]
+    inputs: dict[str, _Divided]
+    pipeline: PlannedPipeline | None
+    search: tuple[SearchRecord, ...]
 
 
 def plan_text(plan: ParallelPlan) -> str:
@@ -239,53 +209,34 @@ def plan_from_json(data: Any) -> ParallelPlan:
     Raises:
         UnreadableError: if it is no plan; the text says where.
     """
-    if (fault := SHAPE.fault(data, "")) is not None:
-        raise UnreadableError(fault)
-    pipeline = None
-    if data["pipeline"] is not None:
-        given = data["pipeline"]
-        stages = data["degrees"]["pipeline"]
-        pipeline = PlannedPipeline(
-            cuts=_ascending(given["cuts"], "pipeline.cuts", stages),
-            device_cuts=_ascending(given["device_cuts"], "pipeline.device_cuts", stages),
-            first_ops=tuple(given["first_ops"]),
-            micro_batches=given["micro_batches"],
-        )
-        if len(pipeline.first_ops) not in (0, stages - 1):
+    found = record_of(data, _PlanFile)
+    stages = found.degrees.pipeline
+    if found.pipeline is not None:
+        _check_cuts(found.pipeline.cuts, "pipeline.cuts", stages)
+        _check_cuts(found.pipeline.device_cuts, "pipeline.device_cuts", stages)
+        if len(found.pipeline.first_ops) not in (0, stages - 1):
             raise UnreadableError(f"pipeline.first_ops has not {stages - 1} names, or none")
-    elif data["degrees"]["pipeline"] > 1:
+    elif stages > 1:
         raise UnreadableError("degrees.pipeline is more than 1, and pipeline is null")
     return ParallelPlan(
-        model=data["model"]["name"],
-        digest=data["model"]["digest"],
-        target=data["target"],
-        objective=data["objective"],
-        training=data["training"],
-        degrees=Degrees(**{key: data["degrees"][key] for key in ("data", "operator", "pipeline")}),
-        variables={name: entry["dim"] for name, entry in data["variables"].items()},
-        inputs={name: entry["dim"] for name, entry in data["inputs"].items()},
-        pipeline=pipeline,
-        search=tuple(
-            SearchRecord(
-                decides=entry["decides"],
-                method=entry["method"],
-                seed=entry["seed"],
-                objective=entry["objective"],
-                oracle=entry["oracle"],
-                gap=entry["gap"],
-                seconds=entry["seconds"],
-            )
-            for entry in data["search"]
-        ),
+        model=found.model.name,
+        digest=found.model.digest,
+        target=found.target,
+        objective=found.objective,
+        training=found.training,
+        degrees=found.degrees,
+        variables={name: entry.dim for name, entry in found.variables.items()},
+        inputs={name: entry.dim for name, entry in found.inputs.items()},
+        pipeline=found.pipeline,
+        search=found.search,
     )
 
 
-def _ascending(cuts: list[int], place: str, stages: int) -> tuple[int, ...]:
+def _check_cuts(cuts: tuple[int, ...], place: str, stages: int) -> None:
     if len(cuts) != stages - 1:
         raise UnreadableError(f"{place} has {len(cuts)} cuts, {stages} stages need {stages - 1}")
     if any(one >= other for one, other in pairwise(cuts)):
         raise UnreadableError(f"{place} does not ascend")
-    return tuple(cuts)
 
 
 def model_digest(model: ir.Model) -> str:
