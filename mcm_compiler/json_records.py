@@ -13,7 +13,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,
     TypeVar,
     Union,
     cast,
@@ -45,7 +44,7 @@ _WORDS = {
 
 
 class OutOfRangeError(UnreadableError):
-    """A number that is one, but too small or too large."""
+    """An amount that is a number, but too small or too large."""
 
 
 def record_of(data: Any, kind: type[T]) -> T:
@@ -53,11 +52,11 @@ def record_of(data: Any, kind: type[T]) -> T:
 
     Args:
         data: as `parse_json` gives it.
-        kind: a dataclass, a typed dictionary, or a list or table of such.
+        kind: a dataclass, a `msgspec.Struct`, or a list or table of such.
 
     Raises:
         UnreadableError: names the first part of the data that does not fit; `OutOfRangeError` where
-            only the size of a number is wrong.
+            that is an amount of a wrong size, a number that need not be whole.
     """
     try:
         return msgspec.convert(data, kind)
@@ -74,16 +73,18 @@ def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
         except _MISFIT:
             return _misfit(part, part_kind, f"{place}{step}".removeprefix("."))
     if isinstance(data, dict) and _is_record(bare):
-        wanted = cast("msgspec.inspect.DataclassType", msgspec.inspect.type_info(bare)).fields
-        lost = [f.encode_name for f in wanted if f.required and f.encode_name not in data]
+        known = ((f.encode_name, f.required) for f in _fields(bare))
+        lost = [key for key, required in known if required and key not in data]
         if lost:
             return UnreadableError(f"{place}.{lost[0]} is missing".removeprefix("."))
         return UnreadableError(f"{place or 'it'} has a key that is no text")
     place = place or "it"
+    shown = f"{place} is {_shown(data)}, not"
     number = isinstance(data, int if bare is int else (int, float)) and not isinstance(data, bool)
-    if bounds is not None and number:
-        return OutOfRangeError(f"{place} is {_shown(data)}, not from {bounds.ge} to {bounds.le}")
-    return UnreadableError(f"{place} is {_shown(data)}, not {_wanted(bare)}")
+    if bounds is None or not number:
+        return UnreadableError(f"{shown} {_wanted(bare)}")
+    fault = OutOfRangeError if bare is float else UnreadableError
+    return fault(f"{shown} from {bounds.ge} to {bounds.le}")
 
 
 def _bare(kind: Any) -> tuple[Any, msgspec.Meta | None]:
@@ -101,9 +102,8 @@ def _parts(data: Any, bare: Any) -> Iterable[tuple[str, Any, Any]]:
     kinds = get_args(bare)
     if isinstance(data, dict) and _is_record(bare):
         hints = get_type_hints(bare, include_extras=True)
-        found = {key: kind for key, kind in hints.items() if key in data}
-        wanted = (get_args(k)[0] if get_origin(k) is NotRequired else k for k in found.values())
-        return [(f".{key}", data[key], kind) for key, kind in zip(found, wanted, strict=True)]
+        keys = [(f.encode_name, hints[f.name]) for f in _fields(bare) if f.encode_name in data]
+        return [(f".{key}", data[key], kind) for key, kind in keys]
     if isinstance(data, dict) and get_origin(bare) in (dict, Mapping):
         items = cast("dict[str, Any]", data).items()
         return ((f"[{quote(key)}]", item, kinds[1]) for key, item in items)
@@ -115,7 +115,11 @@ def _parts(data: Any, bare: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _is_record(bare: Any) -> bool:
-    return hasattr(bare, "__dataclass_fields__") or hasattr(bare, "__required_keys__")
+    return hasattr(bare, "__dataclass_fields__") or hasattr(bare, "__struct_fields__")
+
+
+def _fields(record: type) -> tuple[msgspec.inspect.Field, ...]:
+    return cast("msgspec.inspect.DataclassType", msgspec.inspect.type_info(record)).fields
 
 
 def _wanted(bare: Any) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from mcm_compiler.artifact.json_shapes import ListOf, Maybe, Number, Record, Text, Whole
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.bounded_numbers import Whole
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.json_records import OutOfRangeError, record_of
 from mcm_compiler.partition import Ints
 from mcm_compiler.placement import PlacementProblem
 
@@ -28,46 +31,51 @@ SAME_COST = 1e-6
 HINT = "see docs/how-to/partitioning-problems.md for the form"
 
 
-class _Flag:
-    """True, false, 0 or 1."""
+Devices = Annotated[int, Meta(ge=0, le=MAX_DEVICES)]
 
-    def fault(self, data: Any, place: str) -> str | None:
-        return None if data in (0, 1) else f"{place} is not true, false, 0 or 1"
+Cost = Annotated[float, Meta(ge=0, le=1e100)]
+"""A time or a size, in whatever unit the file has."""
 
-
-class _Amount(Number):
-    """A finite number that is not negative."""
-
-    def fault(self, data: Any, place: str) -> str | None:
-        found = super().fault(data, place)
-        return found or (f"{place} is {data}, and costs are not negative" if data < 0 else None)
+Flag = bool | Literal[0, 1]
 
 
-SHAPE = Record(
-    {
-        "maxSizePerFPGA": _Amount(),
-        "maxFPGAs": Whole(0, MAX_DEVICES),
-        "maxCPUs": Whole(0, MAX_DEVICES),
-        "nodes": ListOf(
-            Record(
-                {
-                    "id": Whole(),
-                    "supportedOnFpga": _Flag(),
-                    "cpuLatency": _Amount(),
-                    "fpgaLatency": _Amount(),
-                    "isBackwardNode": _Flag(),
-                },
-                {"colorClass": Maybe(Whole()), "size": _Amount(), "name": Maybe(Text())},
-            )
-        ),
-        "edges": ListOf(
-            Record(
-                {"sourceId": Whole(), "destId": Whole(), "cost": _Amount()},
-                {"size": _Amount()},
-            )
-        ),
-    }
-)
+_LIMITS = {
+    "max_size_per_fpga": "maxSizePerFPGA",
+    "max_fpgas": "maxFPGAs",
+    "max_cpus": "maxCPUs",
+}
+
+
+class _Node(Struct, frozen=True, rename="camel"):
+    """An operator; in files names are in camel case, and those of limits shout."""
+
+    id: Whole
+    supported_on_fpga: Flag
+    cpu_latency: Cost
+    fpga_latency: Cost
+    is_backward_node: Flag
+    color_class: Whole | None = None
+    size: Cost = 0.0
+    name: str | None = None
+
+
+class _Edge(Struct, frozen=True, rename="camel"):
+    """An edge of the graph."""
+
+    source_id: Whole
+    dest_id: Whole
+    cost: Cost
+    size: Cost = 0.0
+
+
+class _PlacementFile(Struct, frozen=True, rename=_LIMITS):
+    """What a file holds."""
+
+    max_size_per_fpga: Cost
+    max_fpgas: Devices
+    max_cpus: Devices
+    nodes: tuple[_Node, ...]
+    edges: tuple[_Edge, ...]
 
 
 def read_placement(path: Path) -> PlacementProblem:
@@ -92,19 +100,18 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     Raises:
         CompileError: as `read_placement`.
     """
-    if (fault := SHAPE.fault(data, "")) is not None:
-        wrong_number = (
-            "costs are not negative" in fault or "finite" in fault or "more than" in fault
-        )
-        code = "MCM-F002" if wrong_number else "MCM-F001"
-        message = fault if wrong_number else f"the file is no placement problem: {fault}"
-        raise CompileError(Diagnostic(code, message, at=source, hint=HINT))
-    nodes: list[dict[str, Any]] = data["nodes"]
-    edges: list[dict[str, Any]] = data["edges"]
+    try:
+        found = record_of(data, _PlacementFile)
+    except OutOfRangeError as error:
+        raise CompileError(Diagnostic("MCM-F002", str(error), at=source, hint=HINT)) from None
+    except UnreadableError as error:
+        message = f"the file is no placement problem: {error}"
+        raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT)) from None
+    nodes, edges = found.nodes, found.edges
     if not nodes:
         message = "the problem has no nodes, so there is nothing to place"
         raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT))
-    index = {node["id"]: v for v, node in enumerate(nodes)}
+    index = {node.id: v for v, node in enumerate(nodes)}
     names = _names(nodes)
     faults = _contradictions(nodes, edges, index, names, source)
     if faults:
@@ -113,28 +120,28 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     transfer, output = np.zeros(n), np.zeros(n)
     pairs: dict[tuple[int, int], None] = {}
     for edge in edges:
-        u, v = index[edge["sourceId"]], index[edge["destId"]]
-        transfer[u] = max(transfer[u], edge["cost"])
-        output[u] = max(output[u], edge.get("size", 0.0))
+        u, v = index[edge.source_id], index[edge.dest_id]
+        transfer[u] = max(transfer[u], edge.cost)
+        output[u] = max(output[u], edge.size)
         pairs[u, v] = None
     ends = np.array(list(pairs), np.int32).reshape(-1, 2)
     problem = PlacementProblem(
         source=source,
         names=names,
-        ids=tuple(node["id"] for node in nodes),
-        accelerator_time=np.array([node["fpgaLatency"] for node in nodes], np.float64),
-        cpu_time=np.array([node["cpuLatency"] for node in nodes], np.float64),
-        on_accelerator=np.array([bool(node["supportedOnFpga"]) for node in nodes], np.bool_),
-        backward=np.array([bool(node["isBackwardNode"]) for node in nodes], np.bool_),
-        size_bytes=np.array([node.get("size", 0.0) for node in nodes], np.float64),
+        ids=tuple(node.id for node in nodes),
+        accelerator_time=np.array([node.fpga_latency for node in nodes], np.float64),
+        cpu_time=np.array([node.cpu_latency for node in nodes], np.float64),
+        on_accelerator=np.array([bool(node.supported_on_fpga) for node in nodes], np.bool_),
+        backward=np.array([bool(node.is_backward_node) for node in nodes], np.bool_),
+        size_bytes=np.array([node.size for node in nodes], np.float64),
         color=_colors(nodes),
         transfer_time=transfer,
         output_bytes=output,
         edge_source=np.ascontiguousarray(ends[:, 0]),
         edge_target=np.ascontiguousarray(ends[:, 1]),
-        max_accelerators=data["maxFPGAs"],
-        max_cpus=data["maxCPUs"],
-        memory_bytes=float(data["maxSizePerFPGA"]),
+        max_accelerators=found.max_fpgas,
+        max_cpus=found.max_cpus,
+        memory_bytes=found.max_size_per_fpga,
     )
     if cycle := find_cycle(n, problem.edge_source, problem.edge_target):
         shown = [quote(names[v]) for v in cycle[:5]] + (["..."] if len(cycle) > 5 else [])
@@ -178,44 +185,44 @@ def find_cycle(num_nodes: int, source: Ints, target: Ints) -> list[int]:
     return list(path)[path[at] :][::-1]
 
 
-def _names(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
+def _names(nodes: Sequence[_Node]) -> tuple[str, ...]:
     """Names from the file where all are there and distinct; else with the id behind."""
-    given = [node.get("name") or f"node{node['id']}" for node in nodes]
+    given = [node.name or f"node{node.id}" for node in nodes]
     if len(set(given)) == len(given):
         return tuple(given)
-    return tuple(f"{name}#{node['id']}" for name, node in zip(given, nodes, strict=True))
+    return tuple(f"{name}#{node.id}" for name, node in zip(given, nodes, strict=True))
 
 
-def _colors(nodes: list[dict[str, Any]]) -> Ints:
+def _colors(nodes: Sequence[_Node]) -> Ints:
     index: dict[tuple[str, int], int] = {}
     colors = (
-        ("own", v) if node.get("colorClass") is None else ("class", node["colorClass"])
+        ("own", v) if node.color_class is None else ("class", node.color_class)
         for v, node in enumerate(nodes)
     )
     return np.array([index.setdefault(color, len(index)) for color in colors], np.int32)
 
 
 def _contradictions(
-    nodes: list[dict[str, Any]],
-    edges: list[dict[str, Any]],
+    nodes: Sequence[_Node],
+    edges: Sequence[_Edge],
     index: dict[int, int],
     names: tuple[str, ...],
     source: str,
 ) -> list[Diagnostic]:
     found: list[str] = []
     if len(index) < len(nodes):
-        twice = [v for v, node in enumerate(nodes) if index[node["id"]] != v]
-        found += [f"nodes[{v}] has the id {nodes[v]['id']} of another node" for v in twice]
+        twice = [v for v, node in enumerate(nodes) if index[node.id] != v]
+        found += [f"nodes[{v}] has the id {nodes[v].id} of another node" for v in twice]
     cost: dict[int, float] = {}
     for k, edge in enumerate(edges):
-        for key in ("sourceId", "destId"):
-            if edge[key] not in index:
-                found.append(f"edges[{k}].{key} is {edge[key]}, and no node has that id")
-        u = edge["sourceId"]
-        first = cost.setdefault(u, edge["cost"])
-        if u in index and abs(edge["cost"] - first) > SAME_COST:
+        for key, end in (("sourceId", edge.source_id), ("destId", edge.dest_id)):
+            if end not in index:
+                found.append(f"edges[{k}].{key} is {end}, and no node has that id")
+        u = edge.source_id
+        first = cost.setdefault(u, edge.cost)
+        if u in index and abs(edge.cost - first) > SAME_COST:
             found.append(
-                f"edges[{k}] transfers the output of {quote(names[index[u]])} in {edge['cost']:g}, "
+                f"edges[{k}] transfers the output of {quote(names[index[u]])} in {edge.cost:g}, "
                 f"and an edge before in {first:g}"
             )
     diagnostics = [

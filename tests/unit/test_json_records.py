@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal
 
 import pytest
+from msgspec import Struct
 
 from mcm_compiler.bounded_json import UnreadableError
 from mcm_compiler.bounded_numbers import Index, Number, Seed, Size
 from mcm_compiler.json_records import OutOfRangeError, record_of
 
-Edge = TypedDict("Edge", {"from-id": int, "cost": NotRequired[Number | None]})
+
+class Edge(Struct, frozen=True, rename={"source": "from-id"}):
+    source: int
+    cost: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def test_what_fits_is_made() -> None:
         Inner("a"),
         {"x": Inner("b", (("p", 3),), 1)},
         {"\ud800": (1, 2)},
-        ({"from-id": 1, "cost": 2.0},),
+        (Edge(1, 2.0),),
         2**63 - 1,
     )
     assert record_of([{"kind": "a"}], list[Inner]) == [Inner("a")]
@@ -82,12 +86,12 @@ def test_the_first_part_that_does_not_fit_is_named(data: Any, text: str) -> None
     with pytest.raises(UnreadableError) as caught:
         record_of(data, Outer)
     assert text in str(caught.value)
-    assert not isinstance(caught.value, OutOfRangeError) or "not fr" in text
+    assert not isinstance(caught.value, OutOfRangeError)
 
 
 @pytest.mark.parametrize("cost", [10**400, 1e101, float("inf"), -float("inf")])
-def test_numbers_out_of_range_are_told_apart(cost: float) -> None:
+def test_amounts_out_of_range_are_told_apart(cost: float) -> None:
     with pytest.raises(OutOfRangeError, match=r"edges\[0\].cost is .*, not from -1e\+100 to 1e\+1"):
         record_of(changed(edges=[{"from-id": 1, "cost": cost}]), Outer)
-    with pytest.raises(OutOfRangeError, match=r"seed is .*, not from 0 to 9223372036854775807"):
+    with pytest.raises(UnreadableError, match=r"seed is .*, not from 0 to 9223372036854775807"):
         record_of(changed(seed=2**63), Outer)

@@ -89,8 +89,8 @@ def test_broken_strings_take_one_look(text):
         ({"fpgaLatency": -1.0}, "MCM-F002", "nodes[0].fpgaLatency is -1.0"),
         ({"size": 1e101}, "MCM-F002", "nodes[0].size"),
         ({"id": 1}, "MCM-F003", "has the id 1 of another node"),
-        ({"id": "a"}, "MCM-F001", "not a whole number"),
-        ({"supportedOnFpga": 2}, "MCM-F001", "not true, false, 0 or 1"),
+        ({"id": "a"}, "MCM-F001", "nodes[0].id is 'a', not a whole number"),
+        ({"supportedOnFpga": 2}, "MCM-F001", "not true or false or one of 0, 1"),
     ],
 )
 def test_wrong_nodes_are_refused(tmp_path, change, code, words):
