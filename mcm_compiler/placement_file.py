@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.bounded_numbers import Whole
+from mcm_compiler.bounded_numbers import Amount, Whole
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.json_records import OutOfRangeError, record_of
 from mcm_compiler.partition import Ints
@@ -33,9 +33,6 @@ HINT = "see docs/how-to/partitioning-problems.md for the form"
 
 Devices = Annotated[int, Meta(ge=0, le=MAX_DEVICES)]
 
-Cost = Annotated[float, Meta(ge=0, le=1e100)]
-"""A time or a size, in whatever unit the file has."""
-
 Flag = bool | Literal[0, 1]
 
 
@@ -51,11 +48,11 @@ class _Node(Struct, frozen=True, rename="camel"):
 
     id: Whole
     supported_on_fpga: Flag
-    cpu_latency: Cost
-    fpga_latency: Cost
+    cpu_latency: Amount
+    fpga_latency: Amount
     is_backward_node: Flag
     color_class: Whole | None = None
-    size: Cost = 0.0
+    size: Amount = 0.0
     name: str | None = None
 
 
@@ -64,14 +61,14 @@ class _Edge(Struct, frozen=True, rename="camel"):
 
     source_id: Whole
     dest_id: Whole
-    cost: Cost
-    size: Cost = 0.0
+    cost: Amount
+    size: Amount = 0.0
 
 
 class _PlacementFile(Struct, frozen=True, rename=_LIMITS):
     """What a file holds."""
 
-    max_size_per_fpga: Cost
+    max_size_per_fpga: Amount
     max_fpgas: Devices
     max_cpus: Devices
     nodes: tuple[_Node, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mcm_compiler.bounded_numbers import Amount, Count
 from mcm_compiler.partition import Ints, LearnedGain, PartitionProblem
 from mcm_compiler.replication import PipelineCount
 
@@ -24,7 +25,7 @@ class Claim:
     """
 
     about: Subject
-    seconds: float
+    seconds: Amount
     proof: str
     argument: str
 
@@ -41,9 +42,9 @@ class Scope:
             `pipelines`.
     """
 
-    devices: int
-    pipelines: int
-    devices_each: int
+    devices: Count
+    pipelines: Count
+    devices_each: Count
     any_number: bool
 
 

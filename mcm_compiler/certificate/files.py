@@ -7,19 +7,21 @@ anything is read, types and ranges before anything is made of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal
 
 import numpy as np
 
 from mcm_compiler.artifact import json_text, layout
-from mcm_compiler.artifact.json_shapes import Flag, ListOf, Number, Pair, Record, Table, Text, Whole
 from mcm_compiler.artifact.manifest import read_json
+from mcm_compiler.bounded_json import UnreadableError
+from mcm_compiler.bounded_numbers import Amount, Index
 from mcm_compiler.certificate.channels import channel_arrays
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.other_placements import (
-    CONSIDERED,
-    LEARNED,
+    ConsideredRow,
+    LearnedRow,
     considered_from_arrays,
     considered_to_arrays,
     learned_from_arrays,
@@ -35,52 +37,55 @@ from mcm_compiler.certificate.problem_arrays import (
     vector,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.json_records import record_of
+from mcm_compiler.target import Routing
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 MAX_ARRAY_BYTES = 1 << 29
 """Size of the arrays' file; a model of 100,000 ops has a tenth of it."""
 
-_COUNT = Whole(1, 2**31 - 1)
+
+@dataclass(frozen=True)
+class PlacementRow:
+    """Figures of the placement whose devices are the array `placement.device`.
+
+    Attributes:
+        period_s: seconds between inferences of one pipeline under `problem_model`.
+    """
+
+    period_s: Amount
 
 
-class _AnyValue:
-    """A shape that takes everything: what it is, is told by who reads it."""
+@dataclass(frozen=True)
+class CertificateHead:
+    """What `certificate.json` holds, in its order; the arrays lie in `certificate.safetensors`.
 
-    def fault(self, data: Any, place: str) -> str | None:
-        return None
+    Attributes:
+        schema_version: of this file.
+        problem_model: name of the model that says what a placement costs.
+        cost_model: name of the model that the seconds of units come from.
+        routing: rule for long dependencies.
+        machine: numbers of the devices and their channels by name, without those that are arrays.
+        scope: over what the claims range.
+        placement: figures of the placement.
+        claims: at most one about each subject.
+        pins: names or patterns and devices that the user wanted.
+        considered: other numbers of pipelines that were looked at, the chosen one included.
+        learned: what learned search added, or null.
+    """
 
-
-_HEAD = Record(
-    {
-        "problem_model": Text(),
-        "cost_model": Text(),
-        "routing": Text(("strict", "relay")),
-        "machine": Table(_AnyValue()),
-        "scope": Record(
-            {
-                "devices": _COUNT,
-                "pipelines": _COUNT,
-                "devices_each": _COUNT,
-                "any_number": Flag(),
-            }
-        ),
-        "placement": Record({"period_s": Number()}),
-        "claims": ListOf(
-            Record(
-                {
-                    "about": Text(("pipeline", "package")),
-                    "seconds": Number(),
-                    "proof": Text(),
-                    "argument": Text(),
-                }
-            )
-        ),
-        "pins": ListOf(Pair(Text(), Whole(0, 2**31 - 1))),
-        "considered": CONSIDERED,
-        "learned": LEARNED,
-    }
-)
+    schema_version: Literal[1]
+    problem_model: str
+    cost_model: str
+    routing: Routing
+    machine: dict[str, bool | int | float | str]
+    scope: Scope
+    placement: PlacementRow
+    claims: tuple[Claim, ...]
+    pins: tuple[tuple[str, Index], ...]
+    considered: tuple[ConsideredRow, ...]
+    learned: LearnedRow | None
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
@@ -94,29 +99,20 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
         put_texts(arrays, f"{name}.of", [row[0] for row in rows])
         put_texts(arrays, f"{name}.node", [row[1] for row in rows])
         arrays[f"{name}.device"] = np.array([row[2] for row in rows], np.int32)
-    scope = certificate.scope
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "problem_model": certificate.problem_model,
-        "cost_model": certificate.cost_model,
-        "routing": certificate.problem.routing,
-        "machine": machine,
-        "scope": {
-            "devices": scope.devices,
-            "pipelines": scope.pipelines,
-            "devices_each": scope.devices_each,
-            "any_number": scope.any_number,
-        },
-        "placement": {"period_s": certificate.period_s},
-        "claims": [
-            {"about": c.about, "seconds": c.seconds, "proof": c.proof, "argument": c.argument}
-            for c in certificate.claims
-        ],
-        "pins": [list(pin) for pin in certificate.pins],
-        "considered": considered_to_arrays(certificate.considered, arrays),
-        "learned": learned_to_arrays(certificate.learned, arrays),
-    }
-    json_text.write(folder / layout.CERTIFICATE, head)
+    head = CertificateHead(
+        schema_version=SCHEMA_VERSION,
+        problem_model=certificate.problem_model,
+        cost_model=certificate.cost_model,
+        routing=certificate.problem.routing,
+        machine=machine,
+        scope=certificate.scope,
+        placement=PlacementRow(certificate.period_s),
+        claims=certificate.claims,
+        pins=certificate.pins,
+        considered=considered_to_arrays(certificate.considered, arrays),
+        learned=learned_to_arrays(certificate.learned, arrays),
+    )
+    json_text.write(folder / layout.CERTIFICATE, asdict(head))
     (folder / layout.CERTIFICATE_ARRAYS).write_bytes(save(arrays))
 
 
@@ -136,11 +132,11 @@ def read_certificate(folder: Path) -> Certificate:
         raise _unusable(
             path, f"schema version {version!r:.40}; this release reads {SCHEMA_VERSION}"
         )
-    if (fault := _HEAD.fault(head, "")) is not None:
-        raise _unusable(path, fault)
     arrays_path = folder / layout.CERTIFICATE_ARRAYS
     try:
-        return _certificate(head, _read_arrays(arrays_path))
+        return _certificate(record_of(head, CertificateHead), _read_arrays(arrays_path))
+    except UnreadableError as error:
+        raise _unusable(path, str(error)) from None
     except MalformedError as error:
         raise _unusable(arrays_path, str(error)) from error
 
@@ -163,8 +159,8 @@ def _read_arrays(path: Path) -> dict[str, Array]:
         raise MalformedError(f"it is no safetensors file: {error}") from error
 
 
-def _certificate(head: Mapping[str, Any], arrays: dict[str, Array]) -> Certificate:
-    problem = problem_from_arrays(arrays, head["machine"], head["routing"])
+def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate:
+    problem = problem_from_arrays(arrays, head.machine, head.routing)
     for name, wanted in channel_arrays(problem).items():
         found = arrays.get(name)
         if found is None or found.dtype != wanted.dtype or not np.array_equal(found, wanted):
@@ -175,28 +171,22 @@ def _certificate(head: Mapping[str, Any], arrays: dict[str, Array]) -> Certifica
         placement.size and not 0 <= int(placement.min()) <= int(placement.max()) < devices
     ):
         raise MalformedError("the array placement.device does not give every unit a device")
-    subjects = [claim["about"] for claim in head["claims"]]
+    subjects = [claim.about for claim in head.claims]
     if len(set(subjects)) < len(subjects):
         raise MalformedError("the head has two claims about the same")
-    if any(claim["seconds"] < 0 for claim in head["claims"]) or head["placement"]["period_s"] < 0:
-        raise MalformedError("the head has a negative time")
-    scope = Scope(**{key: head["scope"][key] for key in Scope.__dataclass_fields__})
     return Certificate(
         problem=problem,
         placement=placement,
-        period_s=float(head["placement"]["period_s"]),
-        problem_model=head["problem_model"],
-        cost_model=head["cost_model"],
-        scope=scope,
-        claims=tuple(
-            Claim(c["about"], float(c["seconds"]), c["proof"], c["argument"])
-            for c in head["claims"]
-        ),
-        pins=tuple((name, device) for name, device in head["pins"]),
+        period_s=head.placement.period_s,
+        problem_model=head.problem_model,
+        cost_model=head.cost_model,
+        scope=head.scope,
+        claims=head.claims,
+        pins=head.pins,
         copies=_rows(arrays, "copy"),
         forwards=_rows(arrays, "forward"),
-        considered=considered_from_arrays(head["considered"], arrays, problem.num_units),
-        learned=learned_from_arrays(head["learned"], arrays, problem.num_units),
+        considered=considered_from_arrays(head.considered, arrays, problem.num_units),
+        learned=learned_from_arrays(head.learned, arrays, problem.num_units),
     )
 
 

@@ -7,64 +7,97 @@ without the placements that they are of: with them, whoever reads can derive the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
-from mcm_compiler.artifact.json_shapes import Flag, ListOf, Maybe, Number, Record, Text, Whole
+from mcm_compiler.bounded_numbers import Count, Number
 from mcm_compiler.certificate.problem_arrays import Array, MalformedError, vector
 from mcm_compiler.partition import Ints, LearnedGain, LowerBound
 from mcm_compiler.replication import PipelineCount
 
-_COUNT = Whole(1, 2**31 - 1)
-
 MAX_ROWS = 64
 """Placements of one number of pipelines."""
 
-CONSIDERED = ListOf(
-    Record(
-        {
-            "pipelines": _COUNT,
-            "devices_each": _COUNT,
-            "placements": Whole(0, MAX_ROWS),
-            "period_s": Maybe(Number()),
-            "simulated_period_s": Maybe(Number()),
-            "bound": Maybe(Record({"seconds": Number(), "proof": Text(), "argument": Text()})),
-            "ruled_out": Text(),
-        }
-    )
-)
-"""Seconds are those of the package between inferences; those of a bound are one pipeline's."""
 
-LEARNED = Maybe(Record({"share": Number(), "simulated": Flag(), "learned": Flag()}))
+@dataclass(frozen=True)
+class StoredBound:
+    """A bound on one of so many pipelines.
+
+    Attributes:
+        seconds: between inferences of that pipeline, not of the package.
+        proof: kind of argument; empty where there is none.
+        argument: the argument in words.
+    """
+
+    seconds: Number
+    proof: str
+    argument: str
+
+
+@dataclass(frozen=True)
+class ConsideredRow:
+    """A number of pipelines that was looked at.
+
+    Attributes:
+        pipelines: equal pipelines side by side.
+        devices_each: devices that each of them may use.
+        placements: how many rows the array `considered.<index>.device` has; 0 where it is missing.
+        period_s: seconds of the package between inferences, with the first placement.
+        simulated_period_s: the same of the fastest placement, simulated.
+        bound: proven for one of the pipelines.
+        ruled_out: code of the diagnostic that proves that there is no placement, or empty.
+    """
+
+    pipelines: Count
+    devices_each: Count
+    placements: Annotated[int, Meta(ge=0, le=MAX_ROWS)]
+    period_s: Number | None
+    simulated_period_s: Number | None
+    bound: StoredBound | None
+    ruled_out: str
+
+
+@dataclass(frozen=True)
+class LearnedRow:
+    """What learned search added to classical search.
+
+    Attributes:
+        share: of the throughput that classical search reached.
+        simulated: whether the simulator measured both, or else the fast model.
+        learned: whether learned search found a placement that runs.
+    """
+
+    share: Number
+    simulated: bool
+    learned: bool
 
 
 def considered_to_arrays(
     considered: Sequence[PipelineCount], arrays: dict[str, Array]
-) -> list[dict[str, Any]]:
+) -> tuple[ConsideredRow, ...]:
     """Rows of the head; placements are added to `arrays`."""
-    rows: list[dict[str, Any]] = []
     for index, one in enumerate(considered):
         if one.partitions is not None:
             arrays[f"considered.{index}.device"] = _flat(one.partitions)
-        bound = one.bound
-        rows.append(
-            {
-                "pipelines": one.replicas,
-                "devices_each": one.chips_each,
-                "placements": 0 if one.partitions is None else len(one.partitions),
-                "period_s": one.analytic_s,
-                "simulated_period_s": one.simulated_s,
-                "bound": bound
-                and {"seconds": bound.seconds, "proof": bound.proof, "argument": bound.argument},
-                "ruled_out": one.ruled_out,
-            }
+    return tuple(
+        ConsideredRow(
+            pipelines=one.replicas,
+            devices_each=one.chips_each,
+            placements=0 if one.partitions is None else len(one.partitions),
+            period_s=one.analytic_s,
+            simulated_period_s=one.simulated_s,
+            bound=one.bound and StoredBound(one.bound.seconds, one.bound.proof, one.bound.argument),
+            ruled_out=one.ruled_out,
         )
-    return rows
+        for one in considered
+    )
 
 
 def considered_from_arrays(
-    rows: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], units: int
+    rows: Sequence[ConsideredRow], arrays: Mapping[str, Array], units: int
 ) -> tuple[PipelineCount, ...]:
     """What `considered_to_arrays` stored.
 
@@ -73,44 +106,37 @@ def considered_from_arrays(
     """
     found: list[PipelineCount] = []
     for index, row in enumerate(rows):
-        count, each, bound = row["placements"], row["devices_each"], row["bound"]
+        count, each, bound = row.placements, row.devices_each, row.bound
         name = f"considered.{index}.device"
         placements = _placements(arrays, name, (count, units), each) if count else None
-        if (placements is None) != (row["period_s"] is None):
+        if (placements is None) != (row.period_s is None):
             raise MalformedError(f"considered[{index}] has a period or placements, not both")
         found.append(
             PipelineCount(
-                replicas=row["pipelines"],
+                replicas=row.pipelines,
                 chips_each=each,
-                analytic_s=_float(row["period_s"]),
-                simulated_s=_float(row["simulated_period_s"]),
-                bound=bound
-                and LowerBound(float(bound["seconds"]), bound["argument"], bound["proof"]),
-                ruled_out=row["ruled_out"],
+                analytic_s=row.period_s,
+                simulated_s=row.simulated_period_s,
+                bound=bound and LowerBound(bound.seconds, bound.argument, bound.proof),
+                ruled_out=row.ruled_out,
                 partitions=placements,
             )
         )
     return tuple(found)
 
 
-def learned_to_arrays(
-    learned: LearnedGain | None, arrays: dict[str, Array]
-) -> dict[str, Any] | None:
+def learned_to_arrays(learned: LearnedGain | None, arrays: dict[str, Array]) -> LearnedRow | None:
     """An entry of the head; placements are added to `arrays`."""
     if learned is None:
         return None
     arrays["learned.without.device"] = _flat(learned.classical)
     if learned.learned is not None:
         arrays["learned.with.device"] = _flat(learned.learned)
-    return {
-        "share": learned.share,
-        "simulated": learned.simulated,
-        "learned": learned.learned is not None,
-    }
+    return LearnedRow(learned.share, learned.simulated, learned.learned is not None)
 
 
 def learned_from_arrays(
-    entry: Mapping[str, Any] | None, arrays: Mapping[str, Array], units: int
+    entry: LearnedRow | None, arrays: Mapping[str, Array], units: int
 ) -> LearnedGain | None:
     """What `learned_to_arrays` stored.
 
@@ -122,9 +148,9 @@ def learned_from_arrays(
     most = 2**31 - 1
     classical = _placements(arrays, "learned.without.device", (1, units), most)[0]
     learned = None
-    if entry["learned"]:
+    if entry.learned:
         learned = _placements(arrays, "learned.with.device", (1, units), most)[0]
-    return LearnedGain(float(entry["share"]), entry["simulated"], classical, learned)
+    return LearnedGain(entry.share, entry.simulated, classical, learned)
 
 
 def _flat(placements: Ints) -> Array:
@@ -142,7 +168,3 @@ def _placements(
     if found.size and not 0 <= int(found.min()) <= int(found.max()) < devices:
         raise MalformedError(f"the array {name} names a device that is not there")
     return found.reshape(shape)
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)

@@ -136,7 +136,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another version": (edit_head(lambda d: d.update(schema_version=9)), "schema version 9"),
     "no claims": (edit_head(lambda d: d.pop("claims")), "claims is missing"),
     "claims twice": (edit_head(lambda d: d["claims"].append(d["claims"][0])), "two claims"),
-    "a claim below 0": (edit_head(lambda d: d["claims"][0].update(seconds=-1.0)), "negative"),
+    "a claim below 0": (
+        edit_head(lambda d: d["claims"][0].update(seconds=-1.0)), "seconds is -1.0, not from 0"),
     "a machine that is no number": (
         edit_head(lambda d: d["machine"].update(channel_bytes_per_s="fast")), "not of the type"),
     "a machine below 0": (
