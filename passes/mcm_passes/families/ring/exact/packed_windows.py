@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_passes.families.ring.solver.node_bits import has
 from mcm_passes.partitioning.rule_graph import Words
 
 SLACK = 1e-9
@@ -36,14 +38,54 @@ class Side(NamedTuple):
     heavy: Ints
 
 
-@njit(cache=True, nogil=True)
-def _holds(bits: Any, node: int) -> bool:
-    return (bits[node >> 6] >> np.uint64(node & 63)) & np.uint64(1) != np.uint64(0)
+class Weights(NamedTuple):
+    """What nodes hold in the memory of their chips.
+
+    Attributes:
+        ptr: `[n + 1]`, CSR of the weights of each node.
+        weights: those weights.
+        room: `[W]`, memory blocks of each.
+    """
+
+    ptr: Longs
+    weights: Ints
+    room: Longs
 
 
-@njit(cache=True, nogil=True)
+class _Released(NamedTuple):
+    """What comes before one node, by the chip that it may go to at the earliest.
+
+    Attributes:
+        seconds: `[C]`, work as sand.
+        pieces: `[S, C]`, how many pieces of each size.
+    """
+
+    seconds: Floats
+    pieces: Floats
+
+
+class _Seen(NamedTuple):
+    """Which weights one node needs, itself or for what comes before it.
+
+    Attributes:
+        stamp: `[W]`, the last node that was found to need each weight.
+        latest: `[W]`, for that node: the last chip that a user of the weight before it is known
+            not to be before, or `OWN`.
+        found: `[W]`, in its first entries the weights that are not `OWN`.
+    """
+
+    stamp: Longs
+    latest: Longs
+    found: Longs
+
+
+OWN = -1
+"""Instead of a chip: the node needs the weight itself."""
+
+
+@lean_njit
 def _poured(
-    released: Any, unit: float, capacity: Floats, chip: int, held: float
+    released: Floats, unit: float, capacity: Floats, chip: int, held: float
 ) -> tuple[int, float]:
     """The last chip that work gets to, and how much of it is there at least.
 
@@ -83,7 +125,7 @@ def light_work(side: Side, work: Floats) -> Floats:
     total = np.zeros((side.pivots.size + 1, n))
     for v in range(n):
         for j in range(-1, side.pivots.size):
-            if j >= 0 and not _holds(side.before[v], side.pivots[j]):
+            if j >= 0 and not has(side.before[v], side.pivots[j]):
                 continue
             for k in range(side.before.shape[1]):
                 word = side.before[v, k]
@@ -96,6 +138,46 @@ def light_work(side: Side, work: Floats) -> Floats:
                     word >>= np.uint64(1)
                     u += 1
     return total
+
+
+@inlined_njit
+def _later(chip: int, load: float, other: int, other_load: float) -> tuple[int, float]:
+    """Of two statements on the lowest chip, and the work there, the one that says more."""
+    if other > chip or (other == chip and other_load > load):
+        return other, other_load
+    return chip, load
+
+
+@njit(cache=True, nogil=True)
+def _whole_pieces(heavy: Ints, work: Floats, sizes: Floats) -> Longs:
+    """`[S, n]`, how many pieces of each size are in each heavy node; 0 for the others."""
+    pieces = np.zeros((sizes.size, work.size), np.int64)
+    for s in range(sizes.size):
+        for v in heavy:
+            pieces[s, v] = int(np.floor(work[v] / sizes[s] + SLACK))
+    return pieces
+
+
+@lean_njit
+def _release_heavy(
+    released: _Released, side: Side, low: Ints, work: Floats, pieces: Longs, v: int, pivot: int
+) -> None:
+    """Adds the heavy nodes before v, each from its own lowest chip on.
+
+    Args:
+        released: what they are added to.
+        side: the graph.
+        low: `[n]`, the lowest chips of all before v.
+        work: `[n]`, seconds.
+        pieces: as of `_whole_pieces`.
+        v: the node.
+        pivot: a node that they are to come after, or -1 for all.
+    """
+    for u in side.heavy:
+        if has(side.before[v], u) and (pivot < 0 or has(side.after[pivot], u)):
+            released.seconds[low[u]] += work[u]
+            for s in range(pieces.shape[0]):
+                released.pieces[s, low[u]] += pieces[s, u]
 
 
 @njit(cache=True, nogil=True)
@@ -114,49 +196,46 @@ def lowest_by_work(
         side: the graph.
         floor: `[n]`, a chip that the node is known not to be before.
         work: `[n]`, seconds.
-        light: the `light_work` of it.
+        light: `[P + 1, n]`, the `light_work` of it.
         capacity: `[C]`, seconds.
         sizes: `[S]`, seconds.
 
     Returns:
         Chips are C from the first node on that finds none.
     """
-    n, chips, kinds = work.size, capacity.size, sizes.size
+    n, chips = work.size, capacity.size
     low = np.full(n, chips, np.int32)
     load = np.zeros(n)
     is_heavy = np.zeros(n, np.bool_)
     is_heavy[side.heavy] = True
-    pieces = np.zeros((kinds, n), np.int64)
-    for s in range(kinds):
-        for v in side.heavy:
-            pieces[s, v] = int(np.floor(work[v] / sizes[s] + SLACK))
-    released = np.empty((kinds + 1, chips))
+    pieces = _whole_pieces(side.heavy, work, sizes)
+    released = _Released(np.empty(chips), np.empty((sizes.size, chips)))
     for v in side.order:
-        chip, held = floor[v], 0.0
-        for e in range(side.before_ptr[v], side.before_ptr[v + 1]):
-            u = side.before_nodes[e]
-            if low[u] > chip or (low[u] == chip and load[u] > held):
-                chip, held = low[u], load[u]
+        # What direct predecessors say, whose own work is not divided.
+        chip, held = int(floor[v]), 0.0
+        for u in side.before_nodes[side.before_ptr[v] : side.before_ptr[v + 1]]:
+            chip, held = _later(chip, held, int(low[u]), float(load[u]))
+        # What all that comes before says: from the first chip on, and from pivots on where that
+        # is likely to say more.
         joins = side.before_ptr[v + 1] - side.before_ptr[v] > 1
         for j in range(-1, side.pivots.size if is_heavy[v] or joins else -1):
             pivot = side.pivots[j] if j >= 0 else -1
-            if pivot >= 0 and not _holds(side.before[v], pivot):
+            if pivot >= 0 and not has(side.before[v], pivot):
                 continue
             first = low[pivot] if pivot >= 0 else 0
             there = load[pivot] if pivot >= 0 else 0.0
-            released[:] = 0.0
-            released[0, first] = light[j + 1, v]
-            for u in side.heavy:
-                if _holds(side.before[v], u) and (pivot < 0 or _holds(side.after[pivot], u)):
-                    released[0, low[u]] += work[u]
-                    for s in range(kinds):
-                        released[s + 1, low[u]] += pieces[s, u]
-            released[0] *= 1.0 - SLACK
-            for s in range(kinds + 1):
-                unit = sizes[s - 1] if s else 0.0
-                at, amount = _poured(released[s], unit, capacity, first, there)
-                if at > chip or (at == chip and amount > held):
-                    chip, held = at, amount
+            released.seconds[:] = 0.0
+            released.pieces[:] = 0.0
+            released.seconds[first] = light[j + 1, v]
+            _release_heavy(released, side, low, work, pieces, v, pivot)
+            for c in range(chips):
+                released.seconds[c] *= 1.0 - SLACK
+            at, amount = _poured(released.seconds, 0.0, capacity, first, there)
+            chip, held = _later(chip, held, at, amount)
+            for s in range(sizes.size):
+                at, amount = _poured(released.pieces[s], sizes[s], capacity, first, there)
+                chip, held = _later(chip, held, at, amount)
+        # Then the node itself, on one chip.
         while chip < chips and held + work[v] > capacity[chip] * (1.0 + SLACK):
             chip += 1
             held = 0.0
@@ -168,9 +247,76 @@ def lowest_by_work(
 
 
 @njit(cache=True, nogil=True)
-def lowest_by_memory(
-    side: Side, floor: Ints, weight_ptr: Longs, weights: Ints, room: Longs, capacity: Longs
-) -> Ints:
+def _with_weights(weights: Weights, words: int) -> Words:
+    """`[words]`, bitset of the nodes that have weights."""
+    bits = np.zeros(words, np.uint64)
+    for v in range(weights.ptr.size - 1):
+        if weights.ptr[v] < weights.ptr[v + 1]:
+            bits[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+    return bits
+
+
+@lean_njit
+def _see_own(weights: Weights, seen: _Seen, v: int) -> int:
+    """Notes the weights of a node itself; the blocks that they take."""
+    blocks = 0
+    for e in range(weights.ptr[v], weights.ptr[v + 1]):
+        w = weights.weights[e]
+        blocks += int(weights.room[w])
+        seen.stamp[w] = v
+        seen.latest[w] = OWN
+    return blocks
+
+
+@lean_njit
+def _see_before(weights: Weights, seen: _Seen, side: Side, low: Ints, having: Words, v: int) -> int:
+    """Notes the weights of all that comes before a node, but for its own; how many they are.
+
+    Args:
+        weights: of the nodes.
+        seen: what notes them.
+        side: the graph.
+        low: `[n]`, the lowest chips of all before v.
+        having: as of `_with_weights`.
+        v: the node, whose own weights are noted.
+    """
+    count = 0
+    for k in range(having.size):
+        word = side.before[v, k] & having[k]
+        u = k << 6
+        while word:
+            if word & np.uint64(1):
+                for e in range(weights.ptr[u], weights.ptr[u + 1]):
+                    w = weights.weights[e]
+                    if seen.stamp[w] != v:
+                        seen.stamp[w] = v
+                        seen.latest[w] = low[u]
+                        seen.found[count] = w
+                        count += 1
+                    elif seen.latest[w] != OWN:
+                        seen.latest[w] = max(seen.latest[w], low[u])
+            word >>= np.uint64(1)
+            u += 1
+    return count
+
+
+@lean_njit
+def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> int:
+    """The first chip from `floor` on that has room for `own` blocks; C where none has.
+
+    `released[c]` blocks are on chip c or later ones, and go as early as possible.
+    """
+    carry = 0
+    for c in range(capacity.size):
+        carry += released[c]
+        if c >= floor and carry + own <= capacity[c]:
+            return c
+        carry = max(carry - capacity[c], 0)
+    return capacity.size
+
+
+@njit(cache=True, nogil=True)
+def lowest_by_memory(side: Side, floor: Ints, weights: Weights, capacity: Longs) -> Ints:
     """`[n]`, the lowest chip of each node by the weights that it and all before it need.
 
     Each distinct weight is held at least once, not before the last chip that one of its users is
@@ -179,9 +325,7 @@ def lowest_by_memory(
     Args:
         side: the graph.
         floor: `[n]`, a chip that the node is known not to be before.
-        weight_ptr: `[n + 1]`, CSR of the weights of each node.
-        weights: those weights.
-        room: `[W]`, memory blocks of each.
+        weights: of the nodes.
         capacity: `[C]`, blocks.
 
     Returns:
@@ -189,53 +333,25 @@ def lowest_by_memory(
     """
     n, chips = floor.size, capacity.size
     low = np.full(n, chips, np.int32)
-    stamp = np.full(room.size, -1, np.int64)
-    latest = np.zeros(room.size, np.int64)
-    needs = np.zeros(side.before.shape[1], np.uint64)
-    for v in range(n):
-        if weight_ptr[v] < weight_ptr[v + 1]:
-            needs[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
-    found = np.empty(room.size, np.int64)
+    having = _with_weights(weights, side.before.shape[1])
+    size = weights.room.size
+    seen = _Seen(np.full(size, -1, np.int64), np.zeros(size, np.int64), np.empty(size, np.int64))
     released = np.empty(chips, np.int64)
     for v in side.order:
-        chip = floor[v]
-        for e in range(side.before_ptr[v], side.before_ptr[v + 1]):
-            chip = max(chip, low[side.before_nodes[e]])
-        own = 0
-        for e in range(weight_ptr[v], weight_ptr[v + 1]):
-            own += room[weights[e]]
-            stamp[weights[e]] = v
-            latest[weights[e]] = -1
+        # What direct predecessors say.
+        chip = int(floor[v])
+        for u in side.before_nodes[side.before_ptr[v] : side.before_ptr[v + 1]]:
+            chip = max(chip, int(low[u]))
+        # What the weights say; with none of its own, a single predecessor has said it.
+        own = _see_own(weights, seen, v)
         count = 0
         if own > 0 or side.before_ptr[v + 1] - side.before_ptr[v] > 1:
-            for k in range(needs.size):
-                word = side.before[v, k] & needs[k]
-                u = k << 6
-                while word:
-                    if word & np.uint64(1):
-                        for e in range(weight_ptr[u], weight_ptr[u + 1]):
-                            w = weights[e]
-                            if stamp[w] != v:
-                                stamp[w] = v
-                                latest[w] = low[u]
-                                found[count] = w
-                                count += 1
-                            elif latest[w] >= 0:
-                                latest[w] = max(latest[w], low[u])
-                    word >>= np.uint64(1)
-                    u += 1
+            count = _see_before(weights, seen, side, low, having, v)
         released[:] = 0
         for i in range(count):
-            released[latest[found[i]]] += room[found[i]]
-        carry = 0
-        for c in range(chips):
-            carry += released[c]
-            if c >= chip and carry + own <= capacity[c]:
-                chip = c
-                break
-            if c >= chip:
-                chip = c + 1
-            carry = max(carry - capacity[c], 0)
+            w = seen.found[i]
+            released[seen.latest[w]] += weights.room[w]
+        chip = _first_with_room(released, own, capacity, chip)
         if chip >= chips:
             return low
         low[v] = chip

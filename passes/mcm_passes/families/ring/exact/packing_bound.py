@@ -8,11 +8,13 @@ import numpy as np
 
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
+from mcm_compiler.rows import starts
 from mcm_compiler.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.chip_windows import ChipWindows
 from mcm_passes.families.ring.exact.packed_windows import (
     SLACK,
     Side,
+    Weights,
     light_work,
     lowest_by_memory,
     lowest_by_work,
@@ -94,8 +96,7 @@ class PackedWindows:
         self._sram: Longs | None = None
         if not problem.streams:
             self._sram = sram_blocks(problem)
-        self._weight_ptr, self._weights = _weights_of(problem, graph)
-        self._weight_room = weight_blocks(problem)
+        self._weights = _weights_of(problem, graph)
 
     def _work(self, seconds: Floats, runs: WeightRuns | None) -> _Work:
         return _Work(
@@ -148,10 +149,9 @@ class PackedWindows:
 
     def _by_memory(self, windows: ChipWindows, sram: Longs) -> ChipWindows:
         last = self._speed.size - 1
-        items = (self._weight_ptr, self._weights, self._weight_room)
-        low = lowest_by_memory(self._start, windows.low, *items, sram)
+        low = lowest_by_memory(self._start, windows.low, self._weights, sram)
         turned = (last - windows.high).astype(np.int32)
-        from_end = lowest_by_memory(self._end, turned, *items, sram[::-1].copy())
+        from_end = lowest_by_memory(self._end, turned, self._weights, sram[::-1].copy())
         return ChipWindows(low, (last - from_end).astype(np.int32))
 
 
@@ -231,14 +231,16 @@ def _common_sizes(work_s: Floats) -> Floats:
     return np.sort(ordered[starts[best]])
 
 
-def _weights_of(problem: PartitionProblem, graph: RuleGraph) -> tuple[Longs, Ints]:
-    """CSR of the weights of each node."""
+def _weights_of(problem: PartitionProblem, graph: RuleGraph) -> Weights:
+    """The weights of the nodes."""
     weight = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(graph.num_nodes)
     node = node_of[problem.weight_users]
     weight, node = weight[node >= 0], node[node >= 0]
     by_node = np.argsort(node, kind="stable")
-    ptr = np.zeros(graph.num_nodes + 1, np.int64)
-    np.cumsum(np.bincount(node, minlength=graph.num_nodes), out=ptr[1:])
-    return ptr, weight[by_node].astype(np.int32)
+    return Weights(
+        ptr=starts(np.bincount(node, minlength=graph.num_nodes)),
+        weights=weight[by_node].astype(np.int32),
+        room=weight_blocks(problem),
+    )
