@@ -6,6 +6,7 @@ a user reads here is the first part that does not fit, with its value and all th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 from types import NoneType, UnionType
@@ -135,12 +136,10 @@ def _wanted(bare: Any) -> str:
 
 def _shown(data: Any) -> str:
     """A value in a message: short, and printable whatever it is."""
-    if isinstance(data, (list, dict)):
-        return "a list" if isinstance(data, list) else "an object"
-    if data is None or isinstance(data, bool):
-        return {None: "null", True: "true", False: "false"}[data]
     if isinstance(data, str):
         return quote(data[:40])
     if isinstance(data, int) and abs(data) > 10 * MAX_WHOLE:
         return "a number of very many digits"
-    return str(data)
+    if isinstance(data, (list, dict)):
+        return "a list" if isinstance(data, list) else "an object"
+    return json.dumps(data)

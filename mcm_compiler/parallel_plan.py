@@ -137,7 +137,7 @@ class ParallelPlan:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return asdict(
-            _PlanFile(
+            PlanFile(
                 format=FORMAT,
                 version=VERSION,
                 model=_NamedModel(self.model, self.digest),
@@ -169,8 +169,22 @@ class _Divided:
 
 
 @dataclass(frozen=True)
-class _PlanFile:
-    """What a plan file holds, in its order; see `ParallelPlan`."""
+class PlanFile:
+    """What a plan file holds, in its order; see `ParallelPlan`.
+
+    Attributes:
+        format: what kind of file it is.
+        version: of the format.
+        model: the model that the plan is for.
+        target: name of the devices that the plan is for.
+        objective: what it was to make large or small.
+        training: it is for training, with gradients and optimiser state.
+        degrees: devices for each kind of parallelism.
+        variables: dimension along which each trainable variable is divided.
+        inputs: dimension along which each graph input is divided over replicas.
+        pipeline: the pipeline, or null.
+        search: how the decisions were found.
+    """
 
     format: Literal["mcm-parallel-plan"]
     version: Literal[1]
@@ -209,7 +223,7 @@ def plan_from_json(data: Any) -> ParallelPlan:
     Raises:
         UnreadableError: if it is no plan; the text says where.
     """
-    found = record_of(data, _PlanFile)
+    found = record_of(data, PlanFile)
     stages = found.degrees.pipeline
     if found.pipeline is not None:
         _check_cuts(found.pipeline.cuts, "pipeline.cuts", stages)

@@ -9,6 +9,7 @@ import runpy
 import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import mcm_compiler
@@ -60,6 +61,14 @@ def test_the_table_of_target_keys_is_that_of_the_schema() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "render_target_keys.py"))
     page = (ROOT / "docs" / "reference" / "target-keys.md").read_text(encoding="utf-8")
     assert page == script["with_table"](page)
+
+
+def test_the_schemas_are_those_of_the_records() -> None:
+    script = runpy.run_path(str(ROOT / "tools" / "render_schemas.py"))
+    for name in script["RECORDS"]:
+        page = (ROOT / "docs" / "schema" / name).read_text(encoding="utf-8")
+        assert page == script["render"](name), "run: python tools/render_schemas.py"
+        jsonschema.Draft202012Validator.check_schema(json.loads(page))
 
 
 def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:

@@ -1,0 +1,80 @@
+"""Writes the JSON schemas in docs/reference/schema that follow from records of the compiler.
+
+    python tools/render_schemas.py
+    python tools/render_schemas.py --check
+
+Types, ranges and required keys are those that the readers of the files hold them to; descriptions
+are the docstrings of the records. With `--check` nothing is written, and a schema that is not what
+the records say is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mcm_compiler.certificate.files import CertificateHead
+from mcm_compiler.parallel_plan import PlanFile
+from mcm_compiler.program import LoweredProgram
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
+
+RECORDS: dict[str, tuple[str, type]] = {
+    "certificate.schema.json": ("Head of a placement certificate", CertificateHead),
+    "plan.schema.json": ("Plan of mcmc parallelize", PlanFile),
+    "program.schema.json": ("Lowered program", LoweredProgram),
+}
+"""Title and record of each schema."""
+
+_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def render(name: str) -> str:
+    """The text of a schema."""
+    title, record = RECORDS[name]
+    _, parts = msgspec.json.schema_components([record])
+    for part in parts.values():
+        _describe(part)
+    root = {**parts.pop(record.__name__), "title": title}
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    schema = {"$schema": dialect, **root, **({"$defs": parts} if parts else {})}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _describe(part: dict[str, Any]) -> None:
+    """Moves what a record's docstring says of its attributes to these."""
+    text = inspect.cleandoc(part.get("description", ""))
+    summary, _, attributes = text.partition("\n\nAttributes:\n")
+    part["description"] = " ".join(summary.split())
+    for name, text in _ATTRIBUTE.findall(attributes):
+        if name in part["properties"]:
+            part["properties"][name]["description"] = " ".join(text.split())
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Writes the schemas in docs/reference/schema.")
+    parser.add_argument("--check", action="store_true", help="write nothing, name what differs")
+    check = parser.parse_args().check
+    stale = [n for n in RECORDS if not _is_as_rendered(FOLDER / n)]
+    for name in stale:
+        if check:
+            print(f"{name} is not what the records say; run: python tools/render_schemas.py")
+        else:
+            (FOLDER / name).write_text(render(name), encoding="utf-8")
+    return int(check and bool(stale))
+
+
+def _is_as_rendered(path: Path) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == render(path.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
