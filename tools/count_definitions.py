@@ -30,6 +30,7 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
+        "_Window",
         "StrictWindows.__init__",
         "StrictWindows._grown",
         "StrictWindows._live",

@@ -262,21 +262,22 @@ def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, rando
     exact = evaluate(problem, chip_of).memory_bytes
     for c, (j, i) in enumerate(itertools.pairwise(cuts)):
         items = sum(
-            w.item_bytes[e] for e in range(w.item_ptr[j], w.item_ptr[i]) if w.item_next[e] >= i
+            w.items.held[e]
+            for e in range(w.items.ptr[j], w.items.ptr[i])
+            if w.items.following[e] >= i
         )
         passing = sum(
-            w.read_bytes[e]
-            for e in range(w.read_bytes.size)
-            if w.read_from[e] < j and e >= w.read_ptr[i]
+            w.read.live[e]
+            for e in range(w.read.live.size)
+            if w.read.other[e] < j and e >= w.read.ptr[i]
         )
         inside = sum(
-            w.read_bytes[e] for e in range(w.read_ptr[j], w.read_ptr[i]) if w.read_from[e] >= j
+            w.read.live[e] for e in range(w.read.ptr[j], w.read.ptr[i]) if w.read.other[e] >= j
         )
         live = min(w.live_bytes[j:i].max() - passing, inside)
-        packed = aligned(np.ceil(w.packing * live).astype(np.int64), w.alignment)
-        need = items + w.out_bytes[j:i].sum() + packed
-        need += w.entry_bytes if j == 0 else w.arriving_bytes[j]
-        need += w.exit_bytes if i == n else w.leaving_bytes[i]
+        packed = aligned(np.ceil(w.chips.packing * live).astype(np.int64), w.chips.alignment)
+        need = items + w.outputs.held[j:i].sum() + packed
+        need += w.cuts.arriving[j] + w.cuts.leaving[i]
         assert need >= exact[c]
 
 

@@ -2,34 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Bools, Floats, Longs
-from mcm_passes.families.ring.contiguous.contiguous_windows import Windows
+from mcm_compiler.lean_kernels import inlined_njit
+from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
 
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba
 # compiles by itself is optimized once more in whatever calls it.
 
 
-@njit(cache=True)
-def _packed(packing: float, alignment: int, live_bytes: Any) -> int:
+class _Sums(NamedTuple):
+    """What the positions of a window come to, as it grows and shrinks.
+
+    Attributes:
+        busy_s: chip seconds of units and clones.
+        relay_s: chip seconds of relays of what passes the window by.
+        in_s: seconds of the host channel in.
+        out_s: seconds of the host channel out.
+        held: memory without live tensors and without what crosses the two cuts.
+        passing: bytes of live tensors that pass the window by.
+        inside: bytes of all that is made and read within.
+    """
+
+    busy_s: float
+    relay_s: float
+    in_s: float
+    out_s: float
+    held: int
+    passing: int
+    inside: int
+
+
+class _Starts(NamedTuple):
+    """For each cut the earliest start of a window that ends there, and what that comes to.
+
+    Attributes:
+        start: `[n + 1]`; the cut itself where not even one unit fits.
+        busy_s: `[n + 1]`, as in `_Sums`, like the next two.
+        relay_s: likewise.
+        held: likewise.
+        peak: `[n + 1]`, the peak of live bytes, with what passes the window by. Without it, it is
+            an upper bound of what is live in the window alone, as is `inside`.
+        passing: `[n + 1]`, as in `_Sums`, like the last.
+        inside: likewise.
+    """
+
+    start: Longs
+    busy_s: Floats
+    relay_s: Floats
+    held: Longs
+    peak: Longs
+    passing: Longs
+    inside: Longs
+
+
+@inlined_njit
+def _packed(chips: Chips, live_bytes: Any) -> int:
     """Memory for activations whose live bytes peak at `live_bytes`."""
-    return int(np.ceil(live_bytes * packing / alignment)) * alignment
+    return int(np.ceil(live_bytes * chips.packing / chips.alignment)) * chips.alignment
 
 
-@njit(inline="always")
-def _in_time(w: Windows, period_s: float) -> int:
+@inlined_njit
+def _in_time(streaming: Streaming, period_s: float) -> int:
     """Bytes that a window may lack, because weights come from off-package memory in time.
 
     This holds for windows that hold no stiff weights.
     """
-    if w.stream_bytes_per_s == 0.0:
+    if streaming.bytes_per_s == 0.0:
         return 0
-    in_time = w.stream_bytes_per_s * period_s - w.stream_buffer_bytes
-    return int(max(min(in_time, w.stream_limit_bytes), 0.0))
+    in_time = streaming.bytes_per_s * period_s - streaming.buffer_bytes
+    return int(max(min(in_time, streaming.limit_bytes), 0.0))
 
 
 @njit(cache=True)
@@ -41,105 +87,157 @@ def _greatest(values: Any) -> Any:
     return greatest
 
 
-@njit(inline="always")
+@inlined_njit
+def _with_next(w: Windows, s: _Sums, j: int, p: int) -> _Sums:
+    """What a window `[j, p)` comes to with position p."""
+    busy_s, relay_s, in_s, held = s.busy_s + w.work_s[p], s.relay_s, s.in_s, s.held
+    held += w.outputs.held[p]
+    items, read = w.items, w.read
+    # Items that it has not yet.
+    for e in range(items.ptr[p], items.ptr[p + 1]):
+        if items.previous[e] < j:
+            busy_s += items.busy_s[e]
+            held += items.held[e]
+            in_s += items.host_in_s[e]
+    passing, inside = s.passing, s.inside
+    # Tensors that pass no further.
+    for e in range(read.ptr[p], read.ptr[p + 1]):
+        if read.other[e] < j:
+            relay_s -= read.relay_s[e]
+            passing -= read.live[e]
+        else:
+            inside += read.live[e]
+    return _Sums(busy_s, relay_s, in_s, s.out_s + w.outputs.host_s[p], held, passing, inside)
+
+
+@inlined_njit
+def _without_first(w: Windows, s: _Sums, j: int, i: int) -> _Sums:
+    """What a window `[j, i)` comes to without position j."""
+    busy_s, relay_s, in_s, held = s.busy_s - w.work_s[j], s.relay_s, s.in_s, s.held
+    held -= w.outputs.held[j]
+    items, made = w.items, w.made
+    # Items that nothing else in it wants.
+    for e in range(items.ptr[j], items.ptr[j + 1]):
+        if items.following[e] >= i:
+            busy_s -= items.busy_s[e]
+            held -= items.held[e]
+            in_s -= items.host_in_s[e]
+    passing, inside = s.passing, s.inside
+    # Tensors that pass it by now, or are not made within any more.
+    for e in range(made.ptr[j + 1], made.ptr[j + 2]):
+        if made.other[e] >= i:
+            relay_s += made.relay_s[e]
+            passing += made.live[e]
+        else:
+            inside -= made.live[e]
+    return _Sums(busy_s, relay_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside)
+
+
+@inlined_njit
+def _hosts_tensors_s(w: Windows) -> float:
+    """Seconds of one relay of each tensor of the host: all pass while a window is empty."""
+    relay_s = 0.0
+    for e in range(w.made.ptr[0], w.made.ptr[1]):
+        relay_s += w.made.relay_s[e]
+    return relay_s
+
+
+@inlined_njit
+def _may_stream(streaming: Streaming, j: int, i: int, streamed: int) -> int:
+    """Bytes that a window `[j, i)` may lack: `streamed`, or none where it has stiff weights."""
+    return streamed if streaming.stiff[i] <= streaming.stiff[j] else 0
+
+
+@inlined_njit
+def _push_peak(live_bytes: Longs, peaks: Longs, head: int, tail: int, p: int) -> int:
+    """Adds position p to the candidates `peaks[head:tail]` for a peak, which fall; the new tail."""
+    while tail > head and live_bytes[peaks[tail - 1]] <= live_bytes[p]:
+        tail -= 1
+    peaks[tail] = p
+    return tail + 1
+
+
+@njit(cache=True)
 def _longest_windows(
     w: Windows, period_s: float, longest_s: float, most_sram: int, streamed: int
-) -> tuple[Longs, Floats, Floats, Longs, Longs, Longs]:
-    """For each cut i the earliest cut `lo[i]` from which a window to i may start.
+) -> _Starts:
+    """For each cut the earliest start of a window that ends there, whatever crosses its cuts.
 
     A window passes here if its work, clones, host channels, weights and live tensors are within
     the limits: all of these only grow with the window, so both ends move forward only. What does
     not grow with it (relays, buffers for what crosses the cuts) is left to `chain_windows`.
-
-    Returns:
-        `lo[n + 1]` (`lo[i] == i` where not even one unit fits), and at the window `[lo[i], i)`,
-        each `[n + 1]`: chip seconds, relay seconds, memory without live tensors, the peak of
-        live bytes without what passes through, and the bytes of all that is made and read within.
-        The last two are both upper bounds of what is live in the window alone.
     """
     n = w.work_s.size
-    lo = np.zeros(n + 1, dtype=np.int64)
-    seconds_at = np.zeros(n + 1)
-    relay_at = np.zeros(n + 1)
-    memory_at = np.zeros(n + 1, dtype=np.int64)
-    live_at = np.zeros(n + 1, dtype=np.int64)
-    inside_at = np.zeros(n + 1, dtype=np.int64)
+    found = _Starts(
+        np.zeros(n + 1, np.int64),
+        np.zeros(n + 1),
+        np.zeros(n + 1),
+        np.zeros(n + 1, np.int64),
+        np.zeros(n + 1, np.int64),
+        np.zeros(n + 1, np.int64),
+        np.zeros(n + 1, np.int64),
+    )
     peaks = np.empty(n, dtype=np.int64)
-    peak_head, peak_tail = 0, 0
-    seconds, relay, in_s, out_s = 0.0, 0.0, 0.0, 0.0
-    memory, passing, inside = 0, 0, 0
-    # Of the host's tensors: all pass while the window is empty.
-    for e in range(w.made_ptr[0], w.made_ptr[1]):
-        relay += w.made_relay_s[e]
+    head, tail = 0, 0
+    sums = _Sums(0.0, _hosts_tensors_s(w), 0.0, 0.0, 0, 0, 0)
+    found.relay_s[0] = sums.relay_s
     j = 0
     for i in range(1, n + 1):
-        p = i - 1
-        seconds += w.work_s[p]
-        out_s += w.out_s[p]
-        memory += w.out_bytes[p]
-        for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
-            if w.item_previous[e] < j:
-                seconds += w.item_s[e]
-                memory += w.item_bytes[e]
-                in_s += w.item_in_s[e]
-        for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
-            if w.read_from[e] < j:
-                relay -= w.read_relay_s[e]
-                passing -= w.read_bytes[e]
-            else:
-                inside += w.read_bytes[e]
-        while peak_tail > peak_head and w.live_bytes[peaks[peak_tail - 1]] <= w.live_bytes[p]:
-            peak_tail -= 1
-        peaks[peak_tail] = p
-        peak_tail += 1
+        sums = _with_next(w, sums, j, i - 1)
+        tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
         while j < i and (
-            seconds > longest_s
-            or in_s > period_s
-            or out_s > period_s
-            or memory
-            + _packed(w.packing, w.alignment, min(w.live_bytes[peaks[peak_head]] - passing, inside))
+            sums.busy_s > longest_s
+            or sums.in_s > period_s
+            or sums.out_s > period_s
+            or sums.held
+            + _packed(w.chips, min(w.live_bytes[peaks[head]] - sums.passing, sums.inside))
             # What is streamed within the period need not fit.
-            > most_sram + (streamed if w.stiff[i] <= w.stiff[j] else 0)
+            > most_sram + _may_stream(w.streaming, j, i, streamed)
         ):
-            seconds -= w.work_s[j]
-            out_s -= w.out_s[j]
-            memory -= w.out_bytes[j]
-            for e in range(w.item_ptr[j], w.item_ptr[j + 1]):
-                if w.item_next[e] >= i:
-                    seconds -= w.item_s[e]
-                    memory -= w.item_bytes[e]
-                    in_s -= w.item_in_s[e]
-            for e in range(w.made_ptr[j + 1], w.made_ptr[j + 2]):
-                if w.made_last[e] >= i:
-                    relay += w.made_relay_s[e]
-                    passing += w.made_bytes[e]
-                else:
-                    inside -= w.made_bytes[e]
-            if peaks[peak_head] == j:
-                peak_head += 1
+            sums = _without_first(w, sums, j, i)
+            if peaks[head] == j:
+                head += 1
             j += 1
         if j == i:
             # Rounding would otherwise pile up over the whole order.
-            seconds, in_s, out_s, memory = 0.0, 0.0, 0.0, 0
-        lo[i] = j
-        seconds_at[i] = seconds
-        relay_at[i] = relay
-        memory_at[i] = memory
-        if j < i:
-            live_at[i] = w.live_bytes[peaks[peak_head]] - passing
-        inside_at[i] = inside
-    return lo, seconds_at, relay_at, memory_at, live_at, inside_at
+            sums = _Sums(0.0, sums.relay_s, 0.0, 0.0, 0, sums.passing, sums.inside)
+        peak = int(w.live_bytes[peaks[head]]) if j < i else 0
+        _keep(found, i, j, sums, peak)
+    return found
+
+
+@inlined_njit
+def _keep(starts: _Starts, i: int, start: int, sums: _Sums, peak: int) -> None:
+    """Sets the earliest start of windows to cut i."""
+    starts.start[i], starts.peak[i] = start, peak
+    starts.busy_s[i], starts.relay_s[i] = sums.busy_s, sums.relay_s
+    starts.held[i], starts.passing[i] = sums.held, sums.passing
+    starts.inside[i] = sums.inside
+
+
+@inlined_njit
+def _sums_at(starts: _Starts, i: int) -> _Sums:
+    """What the window from the earliest start to cut i comes to, the host's channels aside."""
+    return _Sums(
+        starts.busy_s[i],
+        starts.relay_s[i],
+        0.0,
+        0.0,
+        starts.held[i],
+        starts.passing[i],
+        starts.inside[i],
+    )
 
 
 @njit(inline="always")
 def _latest_starts(w: Windows) -> Longs:
     """`[n + 1]`, for each cut the latest cut from which a window may end there by the rules."""
-    n = w.work_s.size
+    n, far = w.work_s.size, w.cuts.far
     latest = np.empty(n + 1, dtype=np.int64)
     j = 0
     for i in range(n + 1):
-        if w.strict:
-            while j + 1 < i and w.far[j + 1] <= i:
+        if w.chips.strict:
+            while j + 1 < i and far[j + 1] <= i:
                 j += 1
             latest[i] = j
         else:
@@ -147,77 +245,48 @@ def _latest_starts(w: Windows) -> Longs:
     return latest
 
 
-@njit(inline="always")
-def _room(w: Windows, sram_bytes: int, i: int) -> int:
-    """Memory of a chip that ends at cut i, without the buffers of what leaves it."""
-    leaving = w.leaving_bytes[i] if i < w.work_s.size else w.exit_bytes
-    return sram_bytes - leaving
+class _Chip(NamedTuple):
+    """What a window must keep to.
+
+    Attributes:
+        longest_s: seconds of work at normal speed within a period.
+        sram_bytes: memory.
+        streamed: what it may lack where it has no stiff weights.
+    """
+
+    longest_s: float
+    sram_bytes: int
+    streamed: int
 
 
-@njit(inline="always")
-def _needed(w: Windows, start: Any, memory: int, live: int, inside: int) -> Any:
-    """Memory of a window that begins at `start`, with the buffers of what arrives."""
-    arriving = w.entry_bytes if start == 0 else w.arriving_bytes[start]
-    return memory + arriving + _packed(w.packing, w.alignment, min(live, inside))
-
-
-@njit(cache=True)
-def _without_first(
-    w: Windows, at: int, i: int, seconds: float, memory: int, live: int, inside: int
-) -> tuple[float, int, int, int]:
-    """What a window `[at, i)` comes to without its first position."""
-    seconds -= w.work_s[at]
-    memory -= w.out_bytes[at]
-    for e in range(w.item_ptr[at], w.item_ptr[at + 1]):
-        if w.item_next[e] >= i:
-            seconds -= w.item_s[e]
-            memory -= w.item_bytes[e]
-    for e in range(w.made_ptr[at + 1], w.made_ptr[at + 2]):
-        if w.made_last[e] >= i:
-            seconds += w.made_relay_s[e]
-            live -= w.made_bytes[e]
-        else:
-            inside -= w.made_bytes[e]
-    return seconds, memory, live, inside
+@inlined_njit
+def _fits(w: Windows, chip: _Chip, sums: _Sums, peak: int, j: int, i: int) -> bool:
+    """Whether a window `[j, i)` fits with its relays and buffers for what crosses its cuts."""
+    if sums.busy_s + sums.relay_s > chip.longest_s:
+        return False
+    needed = sums.held + w.cuts.arriving[j]
+    needed += _packed(w.chips, min(peak - sums.passing, sums.inside))
+    room = chip.sram_bytes - w.cuts.leaving[i]
+    return needed <= room + _may_stream(w.streaming, j, i, chip.streamed)
 
 
 @njit(cache=True)
-def _earliest_starts(
-    w: Windows, period_s: float, latest: Longs
-) -> tuple[Longs, Floats, Longs, Longs, Longs]:
+def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     """For each cut the earliest start of a window that the largest and fastest chip takes.
 
     Whatever the chip, no earlier start works, so that no chip has to look again where memory is
     tight and starts have to move far.
-
-    Returns:
-        The starts `[n + 1]`, `i` where there is none, and what the window from there comes to:
-        seconds with relays, memory without live tensors, and the two bounds of these.
     """
-    streamed = _in_time(w, period_s)
-    longest_s = period_s * _greatest(w.speed)
-    most_sram = _greatest(w.sram_bytes)
-    lo, seconds_at, relay_at, memory_at, live_at, inside_at = _longest_windows(
-        w, period_s, longest_s, most_sram, streamed
-    )
-    for i in range(seconds_at.size):
-        seconds_at[i] += relay_at[i]
+    streamed = _in_time(w.streaming, period_s)
+    best = _Chip(period_s * _greatest(w.chips.speed), _greatest(w.chips.sram_bytes), streamed)
+    starts = _longest_windows(w, period_s, best.longest_s, best.sram_bytes, streamed)
     for i in range(1, w.work_s.size + 1):
-        room = _room(w, most_sram, i)
-        at = lo[i]
-        seconds, memory = seconds_at[i], memory_at[i]
-        live, inside = live_at[i], inside_at[i]
-        while at <= latest[i] and (
-            seconds > longest_s
-            or _needed(w, at, memory, live, inside)
-            > room + (streamed if w.stiff[i] <= w.stiff[at] else 0)
-        ):
-            seconds, memory, live, inside = _without_first(w, at, i, seconds, memory, live, inside)
+        at, sums, peak = int(starts.start[i]), _sums_at(starts, i), int(starts.peak[i])
+        while at <= latest[i] and not _fits(w, best, sums, peak, at, i):
+            sums = _without_first(w, sums, at, i)
             at += 1
-        lo[i] = at if at <= latest[i] else i
-        seconds_at[i], memory_at[i] = seconds, memory
-        live_at[i], inside_at[i] = live, inside
-    return lo, seconds_at, memory_at, live_at, inside_at
+        _keep(starts, i, at if at <= latest[i] else i, sums, peak)
+    return starts
 
 
 @njit(inline="always")
@@ -247,11 +316,56 @@ def window_limits(w: Windows, period_s: float) -> tuple[Longs, Bools]:
         `[n + 1]`, for each cut the earliest start of a window to it, never falling; and `[n + 1]`,
         whether chips may meet at each cut.
     """
-    lo = _earliest_starts(w, period_s, _latest_starts(w))[0]
-    possible = np.empty(lo.size, np.bool_)
-    for i in range(lo.size):
-        possible[i] = lo[i] < i and w.link_s[i] <= period_s
-    return _least_from(lo), possible
+    starts = _earliest_starts(w, period_s, _latest_starts(w)).start
+    possible = np.empty(starts.size, np.bool_)
+    for i in range(starts.size):
+        possible[i] = starts[i] < i and w.cuts.link_s[i] <= period_s
+    return _least_from(starts), possible
+
+
+@inlined_njit
+def _next_reached(reached: Ints, lowest: int, furthest: int, following: Longs) -> None:
+    """Sets `following[lowest:furthest + 2]`: the cut itself or the next one that chips reach.
+
+    Args:
+        reached: `[n + 1]`, below 0 for the cuts that they don't reach.
+        lowest: the first that they do.
+        furthest: the last one.
+        following: `[n + 2]`; n + 1 where there is none.
+    """
+    following[furthest + 1] = reached.size
+    for i in range(furthest, lowest - 1, -1):
+        following[i] = i if reached[i] >= 0 else following[i + 1]
+
+
+@inlined_njit
+def _earliest_fitting(
+    w: Windows, chip: _Chip, starts: _Starts, i: int, first: int, latest: int, following: Longs
+) -> int:
+    """The first cut from which a window to cut i fits a chip, of those that chips before reach.
+
+    Args:
+        w: the windows.
+        chip: the chip.
+        starts: where windows may start on the largest and fastest one.
+        i: where the window ends.
+        first: cut to begin with.
+        latest: cut to end with.
+        following: as `_next_reached` sets it.
+
+    Returns:
+        -1 where none fits.
+    """
+    at, sums, peak = starts.start[i], _sums_at(starts, i), starts.peak[i]
+    start = int(following[first])
+    while start <= latest:
+        while at < start:
+            sums = _without_first(w, sums, at, i)
+            at += 1
+        if _fits(w, chip, sums, peak, start, i):
+            return start
+        start = int(following[start + 1])
+    return -1
 
 
 @njit(cache=True)
@@ -267,25 +381,23 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     Returns:
         `cuts[k + 1]` from 0 to n, or an empty array where nothing fits.
     """
-    n = w.work_s.size
+    n, link_s = w.work_s.size, w.cuts.link_s
     none = np.empty(0, dtype=np.int64)
-    if w.host_s > period_s:
+    if w.chips.host_s > period_s:
         return none
     latest = _latest_starts(w)
-    streamed = _in_time(w, period_s)
-    lo, seconds_at, memory_at, live_at, inside_at = _earliest_starts(w, period_s, latest)
-    chips = min(w.sram_bytes.size, n)
-    least = _least_from(lo)
+    starts = _earliest_starts(w, period_s, latest)
+    chips = min(w.chips.sram_bytes.size, n)
+    least = _least_from(starts.start)
     useful = _first_useful(least, chips)
     start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
     start_of[0, 0] = 0
-    # The cut itself or the next one that the chips before reach; n + 1 where there is none.
     following = np.empty(n + 2, dtype=np.int64)
+    streamed = _in_time(w.streaming, period_s)
     lowest, furthest = 0, 0
     for k in range(1, chips + 1):
-        following[furthest + 1] = n + 1
-        for i in range(furthest, lowest - 1, -1):
-            following[i] = i if start_of[k - 1, i] >= 0 else following[i + 1]
+        _next_reached(start_of[k - 1], lowest, furthest, following)
+        chip = _Chip(period_s * w.chips.speed[k - 1], w.chips.sram_bytes[k - 1], streamed)
         before, last = lowest, furthest
         lowest, furthest = n + 1, 0
         bound_by_pin = 0
@@ -295,35 +407,41 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
             pin = w.pinned[i - 1]
             if pin >= 0 and pin != k - 1:
                 bound_by_pin = i
-            if i < useful[chips - k] or (i < n and w.link_s[i] > period_s):
+            if i < useful[chips - k] or (i < n and link_s[i] > period_s):
                 continue
-            room = _room(w, w.sram_bytes[k - 1], i)
-            longest_s = period_s * w.speed[k - 1]
-            at = lo[i]
-            seconds, memory = seconds_at[i], memory_at[i]
-            live, inside = live_at[i], inside_at[i]
-            start = following[min(max(at, bound_by_pin, before), last + 1)]
-            while start <= latest[i]:
-                while at < start:
-                    seconds, memory, live, inside = _without_first(
-                        w, at, i, seconds, memory, live, inside
-                    )
-                    at += 1
-                most = room + (streamed if w.stiff[i] <= w.stiff[start] else 0)
-                if seconds <= longest_s and _needed(w, start, memory, live, inside) <= most:
-                    start_of[k, i] = start
-                    lowest, furthest = min(lowest, i), i
-                    break
-                start = following[start + 1]
+            first = min(max(starts.start[i], bound_by_pin, before), last + 1)
+            start = _earliest_fitting(w, chip, starts, i, first, latest[i], following)
+            if start >= 0:
+                start_of[k, i] = start
+                lowest, furthest = min(lowest, i), i
         if start_of[k, n] >= 0:
-            cuts = np.empty(k + 1, dtype=np.int64)
-            cuts[k] = n
-            for layer in range(k, 0, -1):
-                cuts[layer - 1] = start_of[layer, cuts[layer]]
-            return cuts
+            return _traced(start_of, k)
         if lowest > furthest:
             break
     return none
+
+
+@njit(cache=True)
+def _traced(start_of: Ints, k: int) -> Longs:
+    """`[k + 1]`, the cuts of k chips that end at the last cut, by the starts of `chain_windows`."""
+    cuts = np.empty(k + 1, dtype=np.int64)
+    cuts[k] = start_of.shape[1] - 1
+    for layer in range(k, 0, -1):
+        cuts[layer - 1] = start_of[layer, cuts[layer]]
+    return cuts
+
+
+@njit(cache=True)
+def _highest_chips(w: Windows) -> Longs:
+    """`[n + 1]`, the highest chip that each position may be on, for pins at it or behind it."""
+    n = w.work_s.size
+    highest = np.empty(n + 1, dtype=np.int64)
+    highest[n] = w.chips.sram_bytes.size - 1
+    for p in range(n - 1, -1, -1):
+        highest[p] = highest[p + 1]
+        if w.pinned[p] >= 0:
+            highest[p] = min(highest[p], w.pinned[p])
+    return highest
 
 
 @njit(cache=True)
@@ -337,47 +455,33 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
         `cuts[k + 1]` from 0, and the first position that no chip was left for: n on success.
     """
     n = w.work_s.size
-    chips = w.sram_bytes.size
-    cuts = np.zeros(chips + 1, dtype=np.int64)
-    left = w.work_s.sum()
-    speed_left = w.speed.sum()
-    highest = np.empty(n + 1, dtype=np.int64)
-    highest[n] = chips - 1
-    for p in range(n - 1, -1, -1):
-        highest[p] = highest[p + 1]
-        if w.pinned[p] >= 0:
-            highest[p] = min(highest[p], w.pinned[p])
+    cuts = np.zeros(w.chips.sram_bytes.size + 1, dtype=np.int64)
+    left, speed_left = w.work_s.sum(), w.chips.speed.sum()
+    highest = _highest_chips(w)
     chip, begin = 0, 0
-    done, memory, peak, inside = 0.0, 0, 0, 0
+    done, peak = 0.0, 0
+    empty = _Sums(0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    sums = empty
     for p in range(n):
-        grown = memory + w.out_bytes[p]
-        for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
-            if w.item_previous[e] < begin:
-                grown += w.item_bytes[e]
-        for e in range(w.read_ptr[p], w.read_ptr[p + 1]):
-            if w.read_from[e] >= begin:
-                inside += w.read_bytes[e]
-        need = grown + _packed(w.packing, w.alignment, min(max(peak, w.live_bytes[p]), inside))
-        need += w.entry_bytes if begin == 0 else w.arriving_bytes[begin]
-        leaving = w.leaving_bytes[p + 1] if p + 1 < n else w.exit_bytes
-        room = w.sram_bytes[chip] + int(w.stream_limit_bytes)
-        overflow = need + leaving > room
-        share = left * w.speed[chip] / speed_left
+        grown = _with_next(w, sums, begin, p)
+        need = grown.held + w.cuts.arriving[begin]
+        need += _packed(w.chips, min(max(peak, w.live_bytes[p]), grown.inside))
+        room = w.chips.sram_bytes[chip] + int(w.streaming.limit_bytes)
+        overflow = need + w.cuts.leaving[p + 1] > room
+        share = left * w.chips.speed[chip] / speed_left
         forced = w.pinned[p] > chip
-        may_cut = p > begin and (not w.strict or w.far[begin] <= p)
+        may_cut = p > begin and (not w.chips.strict or w.cuts.far[begin] <= p)
         if (overflow or forced or done >= share) and may_cut and chip + 1 <= highest[p]:
-            speed_left -= w.speed[chip]
+            speed_left -= w.chips.speed[chip]
             chip += 1
             cuts[chip] = p
             begin = p
             left -= done
-            done, memory, peak, inside = 0.0, 0, 0, 0
-            grown = w.out_bytes[p]
-            for e in range(w.item_ptr[p], w.item_ptr[p + 1]):
-                grown += w.item_bytes[e]
+            done, peak = 0.0, 0
+            grown = _with_next(w, empty, begin, p)
         elif need > room or forced or chip > highest[p]:
             return cuts[: chip + 1], p
-        memory = grown
+        sums = grown
         peak = max(peak, w.live_bytes[p])
         done += w.work_s[p]
     cuts[chip + 1] = n

@@ -20,8 +20,9 @@ from mcm_compiler.ring_routes import (
     FROM_HOST,
     TO_HOST,
 )
+from mcm_compiler.rows import distinct_rows
 from mcm_passes.families.ring.loads.shared_items import shared_items
-from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
+from mcm_passes.mapping.loads.demand_table import DemandTable, demand_table, least_at_root
 from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
     ENTERED,
@@ -35,84 +36,170 @@ from mcm_passes.mapping.loads.tensor_columns import (
 from mcm_passes.partitioning.rooms import weight_rooms
 
 
+class SharedDemands(NamedTuple):
+    """The occurrences of items along the order, by position.
+
+    Attributes:
+        ptr: `[n + 1]`, CSR of the occurrences at each position.
+        following: next position that has the same item, or n.
+        previous: previous position that has the same item, or -1.
+        busy_s: chip seconds of the occurrence's item (a clone).
+        held: memory of the item.
+        host_in_s: host channel seconds of the item (a graph input).
+    """
+
+    ptr: Longs
+    following: Longs
+    previous: Longs
+    busy_s: Floats
+    held: Longs
+    host_in_s: Floats
+
+
+class Ends(NamedTuple):
+    """Tensors that may cross cuts, by the position where they are made or end.
+
+    Attributes:
+        ptr: CSR of the tensors of each position; of those made, entry p + 1 is for position p, and
+            entry 0 for the host.
+        other: position of each tensor's other end: the last that it must reach, n for the last
+            chip; or where it is made, -1 for the host.
+        relay_s: seconds of one relay of it.
+        live: its share of `Windows.live_bytes`, 0 for the host's.
+    """
+
+    ptr: Longs
+    other: Longs
+    relay_s: Floats
+    live: Longs
+
+
+class Cuts(NamedTuple):
+    """What crosses each cut.
+
+    Attributes:
+        link_s: `[n + 1]`, link seconds of all that crosses.
+        arriving: `[n + 1]`, its memory on the chip behind the cut; at cut 0 what enters the ring.
+        leaving: `[n + 1]`, likewise on the chip before it; at cut n what leaves the ring.
+        far: `[n + 1]`, one past the last reader of what crosses.
+    """
+
+    link_s: Floats
+    arriving: Longs
+    leaving: Longs
+    far: Longs
+
+
+class Outputs(NamedTuple):
+    """Graph outputs, where every chip reaches the host; else zeros.
+
+    Attributes:
+        host_s: `[n]`, host channel seconds of those made at the position.
+        held: `[n]`, memory of their send buffers.
+    """
+
+    host_s: Floats
+    held: Longs
+
+
+class Streaming(NamedTuple):
+    """Weights that come from off-package memory.
+
+    Attributes:
+        bytes_per_s: rate at which a chip may stream weights beyond its memory, or 0.
+        limit_bytes: most that a chip may lack.
+        buffer_bytes: buffers of streamed weights, however little is streamed.
+        stiff: `[n + 1]`, positions before each cut that use a weight too large to be streamed. A
+            window with one streams nothing.
+    """
+
+    bytes_per_s: float
+    limit_bytes: float
+    buffer_bytes: int
+    stiff: Longs
+
+
+class Chips(NamedTuple):
+    """The package and the rules.
+
+    Attributes:
+        sram_bytes: `[C]`.
+        speed: `[C]`, clocks relative to those that `work_s` speaks of.
+        packing: factor from the peak of live bytes to their memory; 0 to leave them out.
+        alignment: bytes to which that memory is rounded up.
+        host_s: least period that those channels of the host allow that there is one of: where only
+            the ends have one, and where all chips share one.
+        strict: whether a dependency may span at most one chip.
+    """
+
+    sram_bytes: Longs
+    speed: Floats
+    packing: float
+    alignment: int
+    host_s: float
+    strict: bool
+
+
 class Windows(NamedTuple):
     """Arrays over n positions, n + 1 cuts and the occurrences of items.
 
     Attributes:
         work_s: `[n]`, seconds of each unit.
         pinned: `[n]`, chip that the unit must be on, or -1.
-        item_ptr: `[n + 1]`, occurrences of items at each position.
-        item_next: next position that has the same item, or n.
-        item_previous: previous position that has the same item, or -1.
-        item_s: chip seconds of the occurrence's item (a clone).
-        item_bytes: memory of the item.
-        item_in_s: host channel seconds of the item (a graph input).
-        out_s: `[n]`, host channel seconds of graph outputs made at the position.
-        out_bytes: `[n]`, memory of their send buffers.
         live_bytes: `[n]`, one slot of all tensors that are live at the position.
-        packing: factor from the peak of live bytes to their memory; 0 to leave them out.
-        alignment: bytes to which that memory is rounded up.
-        link_s: `[n + 1]`, link seconds of what crosses each cut.
-        arriving_bytes: `[n + 1]`, memory for all that crosses each cut on the chip behind it.
-        leaving_bytes: `[n + 1]`, likewise on the chip before it.
-        far: `[n + 1]`, one past the last reader of what crosses each cut.
-        made_ptr: `[n + 2]`, entry p + 1: tensors made at position p; entry 0: sent by the host.
-        made_last: last position that each such tensor must reach, n for the last chip.
-        made_relay_s: seconds of one relay of it.
-        made_bytes: its share of `live_bytes`, 0 for the host's.
-        read_ptr: `[n + 1]`, tensors that end at each position.
-        read_from: position where each such tensor was made, -1 for the host.
-        read_relay_s: seconds of one relay of it.
-        read_bytes: its share of `live_bytes`, 0 for the host's.
-        entry_bytes: further memory of the first chip.
-        exit_bytes: further memory of the last chip.
-        host_s: least period that those channels of the host allow that there is one of: where only
-            the ends have one, and where all chips share one.
-        sram_bytes: `[C]`.
-        speed: `[C]`, clocks relative to those that `work_s` speaks of.
-        stream_bytes_per_s: rate at which weights beyond `sram_bytes` may be streamed, or 0.
-        stream_limit_bytes: most that a chip may lack.
-        stiff: `[n + 1]`, positions before each cut that use a weight too large to be streamed. A
-            window with one streams nothing.
-        stream_buffer_bytes: buffers of streamed weights, however little is streamed.
-        strict: whether a dependency may span at most one chip.
+        items: what a window needs once.
+        outputs: what positions send to the host.
+        made: tensors by the position that makes them.
+        read: tensors by the position that they end at; none of those that must reach the last chip.
+        cuts: what crosses them.
+        streaming: of weights.
+        chips: the package.
     """
 
     work_s: Floats
     pinned: Ints
-    item_ptr: Longs
-    item_next: Longs
-    item_previous: Longs
-    item_s: Floats
-    item_bytes: Longs
-    item_in_s: Floats
-    out_s: Floats
-    out_bytes: Longs
     live_bytes: Longs
-    packing: float
-    alignment: int
-    link_s: Floats
-    arriving_bytes: Longs
-    leaving_bytes: Longs
-    far: Longs
-    made_ptr: Longs
-    made_last: Longs
-    made_relay_s: Floats
-    made_bytes: Longs
-    read_ptr: Longs
-    read_from: Longs
-    read_relay_s: Floats
-    read_bytes: Longs
-    entry_bytes: int
-    exit_bytes: int
-    host_s: float
-    sram_bytes: Longs
-    speed: Floats
-    stream_bytes_per_s: float
-    stream_limit_bytes: float
-    stiff: Longs
-    stream_buffer_bytes: int
-    strict: bool
+    items: SharedDemands
+    outputs: Outputs
+    made: Ends
+    read: Ends
+    cuts: Cuts
+    streaming: Streaming
+    chips: Chips
+
+
+class TensorsAlong(NamedTuple):
+    """The tensors of a problem along an order of its units.
+
+    Attributes:
+        kind: `[T]`, as in `TensorColumns`, like the next two; each tensor has buffers of its own.
+        amount: `[T, 8]`, bytes.
+        passed_s: `[T]`.
+        position: `[N]`, place of each unit in the order, -1 for clonable ones.
+        made: `[T]`, position of its maker, -1 for the host, -2 for clones.
+        last: `[T]`, last position that reads it itself or for a copy; -1 where nothing does, and
+            for what clones make.
+    """
+
+    kind: Longs
+    amount: Longs
+    passed_s: Floats
+    position: Longs
+    made: Longs
+    last: Longs
+
+
+def tensors_along(problem: PartitionProblem, order: Ints, table: DemandTable) -> TensorsAlong:
+    """Where tensors are made and read along `order[n]`, the units that are not clonable."""
+    columns = tensor_columns(table)
+    position = np.full(problem.num_units, -1, np.int64)
+    position[order] = np.arange(order.size)
+    made = np.where(columns.kind & FROM_HOST, -1, position[problem.tensor_producer])
+    readers, last = problem.placed_readers, np.full(made.size, -1, np.int64)
+    np.maximum.at(last, readers.owners, position[readers.entries])
+    cloned = columns.kind & CLONED > 0
+    made[cloned], last[cloned] = -2, -1
+    return TensorsAlong(*columns, position, made, last)
 
 
 def windows_along(
@@ -136,90 +223,114 @@ def windows_along(
         stream_share: most that a chip may lack, as a share of the largest chip's memory.
         stream_most: bytes of the largest weight that may be streamed, or None for any.
     """
-    n = order.size
-    limits = problem.limits
-    ends = limits.host_io == "ends"
-    position = np.full(problem.num_units, -1, dtype=np.int64)
-    position[order] = np.arange(n)
+    n, limits = order.size, problem.limits
     table = demand_table(problem, own_buffers=True)
-    kinds, amount, passed_s = tensor_columns(table)
-
-    made, last_reader = _crossing_tensors(problem, kinds, position)
-    from_host, collected = kinds & FROM_HOST > 0, kinds & COLLECTED > 0
-    read = last_reader >= 0
-    last = np.where(collected, n, last_reader)
-    moves = (kinds & (CLONED | EVERYWHERE) == 0) & (read | collected)
-    out = np.flatnonzero(kinds & TO_HOST)
-    arrives = np.flatnonzero(from_host & read)
-
-    out_s, out_bytes = np.zeros(n), np.zeros(n, dtype=np.int64)
-    host_s, entry_bytes, exit_bytes = 0.0, 0, 0
-    entered_s = amount[:, ENTERED] / limits.host_bytes_per_s
-    exited_s = amount[:, EXITED] / limits.host_bytes_per_s
-    if ends:
-        host_s = max(float(entered_s[arrives].sum()), float(exited_s[out].sum()))
-        entry_bytes = int(amount[arrives, RECEIVED].sum())
-        exit_bytes = int(amount[out, SENT].sum())
-    host_s = max(
-        host_s, least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s
-    )
-    if not ends:
-        np.add.at(out_s, made[out], exited_s[out])
-        np.add.at(out_bytes, made[out], amount[out, SENT])
-
-    moving = np.flatnonzero(moves)
-    first, final = made[moving], last[moving]
-    far = np.arange(n + 1, dtype=np.int64)
-    between = np.flatnonzero((made >= 0) & read)
-    np.maximum.at(far, made[between] + 1, last_reader[between] + 1)
-    held = np.flatnonzero(moves & (made >= 0))
-    live = _sum_between(amount[held, LIVE], made[held], np.minimum(last[held], n - 1) + 1, n + 1)[
-        :n
-    ]
-    by_made = np.argsort(first, kind="stable")
-    by_last = np.argsort(final, kind="stable")
+    along = tensors_along(problem, order, table)
+    last = np.where(along.kind & COLLECTED > 0, n, along.last)
+    # What travels between chips, from the position that makes it, or the host, to the last one.
+    moving = np.flatnonzero((along.kind & (CLONED | EVERYWHERE) == 0) & (last >= 0))
+    first, final = along.made[moving], last[moving]
+    live = np.where(first >= 0, along.amount[moving, LIVE], 0)
+    passed_s = along.passed_s[moving]
+    by_made, by_last = np.argsort(first, kind="stable"), np.argsort(final, kind="stable")
     by_last = by_last[final[by_last] < n]
-    items = _items(problem, position, n)
-    begin, end = first + 1, final + 1
-    leaving = np.where(from_host, amount[:, PASSED], np.maximum(amount[:, SENT], amount[:, PASSED]))
+    ring = _at_host(problem, table, along)
     return Windows(
         work_s=problem.compute_s[order],
         pinned=problem.pinned_chip[order],
-        item_ptr=items.ptr,
-        item_next=items.following,
-        item_previous=items.previous,
-        item_s=items.seconds,
-        item_bytes=items.memory,
-        item_in_s=items.in_seconds,
-        out_s=out_s,
-        out_bytes=out_bytes,
-        live_bytes=live,
-        packing=limits.activation_packing if count_live else 0.0,
-        alignment=limits.buffer_alignment_bytes,
-        link_s=_sum_between(amount[moving, CROSSED], begin, end, n + 2)[: n + 1]
-        / limits.link_bytes_per_s,
-        arriving_bytes=_sum_between(amount[moving, RECEIVED], begin, end, n + 2)[: n + 1],
-        leaving_bytes=_sum_between(leaving[moving], begin, end, n + 2)[: n + 1],
-        far=np.maximum.accumulate(far),
-        made_ptr=np.searchsorted(first[by_made], np.arange(-1, n + 1)),
-        made_last=final[by_made],
-        made_relay_s=passed_s[moving][by_made],
-        made_bytes=np.where(first >= 0, amount[moving, LIVE], 0)[by_made],
-        read_ptr=np.searchsorted(final[by_last], np.arange(n + 1)),
-        read_from=first[by_last],
-        read_relay_s=passed_s[moving][by_last],
-        read_bytes=np.where(first >= 0, amount[moving, LIVE], 0)[by_last],
-        entry_bytes=entry_bytes,
-        exit_bytes=exit_bytes,
-        host_s=host_s,
-        sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
-        speed=problem.chip_speed,
-        stream_bytes_per_s=limits.stream_bytes_per_s,
-        stream_limit_bytes=stream_share * max(limits.sram_bytes),
-        stiff=_stiff_positions(problem, position, n, stream_most),
-        stream_buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
-        strict=problem.routing == "strict",
+        live_bytes=_sum_between(live, first, final, n)[:n],
+        items=_shared_demands(problem, along.position, n),
+        outputs=ring.outputs,
+        made=Ends(
+            ptr=np.searchsorted(first[by_made], np.arange(-1, n + 1)),
+            other=final[by_made],
+            relay_s=passed_s[by_made],
+            live=live[by_made],
+        ),
+        read=Ends(
+            ptr=np.searchsorted(final[by_last], np.arange(n + 1)),
+            other=first[by_last],
+            relay_s=passed_s[by_last],
+            live=live[by_last],
+        ),
+        cuts=_cuts(problem, along, moving, final, ring),
+        streaming=Streaming(
+            bytes_per_s=limits.stream_bytes_per_s,
+            limit_bytes=stream_share * max(limits.sram_bytes),
+            buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
+            stiff=_stiff_positions(problem, along.position, n, stream_most),
+        ),
+        chips=Chips(
+            sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
+            speed=problem.chip_speed,
+            packing=limits.activation_packing if count_live else 0.0,
+            alignment=limits.buffer_alignment_bytes,
+            host_s=ring.least_s,
+            strict=problem.routing == "strict",
+        ),
     )
+
+
+class _AtHost(NamedTuple):
+    outputs: Outputs
+    entering: int
+    """Memory of the first chip for what enters the ring there."""
+    exiting: int
+    """Memory of the last chip for what leaves the ring there."""
+    least_s: float
+    """See `Chips.host_s`."""
+
+
+def _at_host(problem: PartitionProblem, table: DemandTable, along: TensorsAlong) -> _AtHost:
+    """What graph inputs and outputs take of the host's channels, and of chips beside their way."""
+    limits, n = problem.limits, int(along.position.max(initial=-1)) + 1
+    out = np.flatnonzero(along.kind & TO_HOST)
+    entered_s = along.amount[:, ENTERED] / limits.host_bytes_per_s
+    exited_s = along.amount[:, EXITED] / limits.host_bytes_per_s
+    root_s = least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s
+    outputs = Outputs(np.zeros(n), np.zeros(n, np.int64))
+    if limits.host_io != "ends":
+        np.add.at(outputs.host_s, along.made[out], exited_s[out])
+        np.add.at(outputs.held, along.made[out], along.amount[out, SENT])
+        return _AtHost(outputs, 0, 0, max(0.0, root_s))
+    arrives = np.flatnonzero((along.kind & FROM_HOST > 0) & (along.last >= 0))
+    return _AtHost(
+        outputs,
+        entering=int(along.amount[arrives, RECEIVED].sum()),
+        exiting=int(along.amount[out, SENT].sum()),
+        least_s=max(float(entered_s[arrives].sum()), float(exited_s[out].sum()), root_s),
+    )
+
+
+def _cuts(
+    problem: PartitionProblem, along: TensorsAlong, moving: Longs, final: Longs, host: _AtHost
+) -> Cuts:
+    """What crosses cuts.
+
+    Args:
+        problem: the problem.
+        along: its tensors.
+        moving: those that may cross.
+        final: the last position that each of these must reach.
+        host: what enters and leaves the ring.
+    """
+    amount, n = along.amount, host.outputs.held.size
+    first = along.made[moving] + 1
+    # The chip before a cut made the tensor or passes it on; what the host sends it only passes on.
+    leaves = np.where(
+        along.kind & FROM_HOST > 0,
+        amount[:, PASSED],
+        np.maximum(amount[:, SENT], amount[:, PASSED]),
+    )
+    crossed = _sum_between(amount[moving, CROSSED], first, final, n)
+    arriving = _sum_between(amount[moving, RECEIVED], first, final, n)
+    leaving = _sum_between(leaves[moving], first, final, n)
+    arriving[0], leaving[n] = host.entering, host.exiting
+    far = np.arange(n + 1, dtype=np.int64)
+    between = np.flatnonzero((along.made >= 0) & (along.last >= 0))
+    np.maximum.at(far, along.made[between] + 1, along.last[between] + 1)
+    link_s = crossed / problem.limits.link_bytes_per_s
+    return Cuts(link_s, arriving, leaving, np.maximum.accumulate(far))
 
 
 def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
@@ -235,56 +346,30 @@ def _stiff_positions(problem: PartitionProblem, position: Longs, n: int, most: i
     return np.cumsum(counts)
 
 
-def _crossing_tensors(
-    problem: PartitionProblem, kinds: Longs, position: Longs
-) -> tuple[Longs, Longs]:
-    """Where each tensor is made (-1: host, -2: by a clonable unit) and read last (-1: nowhere)."""
-    cloned = kinds & CLONED > 0
-    made = np.where(kinds & FROM_HOST, -1, position[problem.tensor_producer])
-    made[cloned] = -2
-    last = np.full(made.size, -1, dtype=np.int64)
-    readers = problem.placed_readers
-    np.maximum.at(last, readers.owners, position[readers.entries])
-    last[cloned] = -1
-    return made.astype(np.int64), last
+def _sum_between(values: Longs, first: Longs, final: Longs, n: int) -> Longs:
+    """`[n + 1]`, at each index the sum of the values from whose `first` to whose `final` it is."""
+    steps = np.zeros(n + 2, dtype=np.int64)
+    np.add.at(steps, first, values)
+    np.subtract.at(steps, final + 1, values)
+    return np.cumsum(steps)[: n + 1]
 
 
-def _sum_between(values: Longs, begin: Longs, end: Longs, size: int) -> Longs:
-    """`[size]`, at each index the sum of the values whose range `[begin, end)` covers it."""
-    steps = np.zeros(size, dtype=np.int64)
-    np.add.at(steps, begin, values)
-    np.subtract.at(steps, np.minimum(end, size - 1), values)
-    return np.cumsum(steps)
-
-
-class _Items(NamedTuple):
-    ptr: Longs
-    following: Longs
-    previous: Longs
-    seconds: Floats
-    memory: Longs
-    in_seconds: Floats
-
-
-def _items(problem: PartitionProblem, position: Longs, n: int) -> _Items:
+def _shared_demands(problem: PartitionProblem, position: Longs, n: int) -> SharedDemands:
     """The occurrences of items, sorted by position and then by item."""
     found = shared_items(problem, demand_table(problem))
-    item = found.users.owners
-    where = position[found.users.entries]
-    by_item = np.lexsort((where, item))
-    item, where = item[by_item], where[by_item]
-    following = np.full(where.size, n, dtype=np.int64)
-    previous = np.full(where.size, -1, dtype=np.int64)
-    same = np.flatnonzero(item[1:] == item[:-1])
-    following[same] = where[same + 1]
-    previous[same + 1] = where[same]
+    rows = distinct_rows(found.users.owners, position[found.users.entries], found.users.size)
+    item, where = rows.owners, rows.entries
+    # Whether each occurrence is the last of its item.
+    ends = np.append(item[1:] != item[:-1], True)[: item.size]
+    following = np.where(ends, n, np.roll(where, -1))
+    previous = np.where(np.roll(ends, 1), -1, np.roll(where, 1))
     by_position = np.argsort(where, kind="stable")
     item = item[by_position]
-    return _Items(
+    return SharedDemands(
         ptr=np.searchsorted(where[by_position], np.arange(n + 1)),
         following=following[by_position],
         previous=previous[by_position],
-        seconds=found.busy_s[item],
-        memory=(found.held + found.weight)[item],
-        in_seconds=found.host_in[item] / problem.limits.host_bytes_per_s,
+        busy_s=found.busy_s[item],
+        held=(found.held + found.weight)[item],
+        host_in_s=found.host_in[item] / problem.limits.host_bytes_per_s,
     )

@@ -11,6 +11,7 @@ tensors lie that are still to be read, and which of those chips lead to which.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,9 +20,9 @@ import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.ring_routes import CLONED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
+from mcm_passes.families.ring.contiguous.contiguous_windows import tensors_along, windows_along
 from mcm_passes.mapping.loads.demand_table import demand_table
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, SENT, tensor_columns
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, SENT
 
 MOST_STATES = 8
 """States that are kept of each cut: those that took the fewest chips."""
@@ -76,6 +77,76 @@ class _State:
         return tuple((t, number[c]) for t, c in self.lies_on.items()), leads
 
 
+class _Position(NamedTuple):
+    work_s: float
+    pinned: int
+    out_s: float
+    """Host channel seconds of what it sends to the host."""
+    out_held: int
+    """Memory of the send buffers for that."""
+    items: list[tuple[int, float, int, float]]
+    """As in `SharedDemands`: the position before with the same item, chip seconds, memory, and host
+    channel seconds."""
+    made: list[int]
+    """Tensors that it makes."""
+    reads: list[tuple[int, int]]
+    """Tensors that it reads, with the reader before it or else the producer."""
+
+
+class _Window:
+    """What a window comes to that grows by one position after the other.
+
+    Attributes:
+        busy_s: seconds of units and clones.
+        in_s: seconds of the host channel in.
+        out_s: seconds of the host channel out.
+        held: memory that only grows with the window.
+        leaving: memory of the send buffers for tensors that leave it.
+        sources: bits of the chips that it reads from.
+        before: bits of the chips that lead to one of these.
+    """
+
+    def __init__(self, state: _State, start: int, tensors: dict[int, _Tensor]) -> None:
+        self._state, self._start, self._tensors = state, start, tensors
+        self.busy_s, self.in_s, self.out_s = 0.0, 0.0, 0.0
+        self.held, self.leaving = 0, 0
+        self.sources, self.before = 0, 0
+
+    def take(self, p: int, position: _Position) -> None:
+        """Takes in position p, the next one."""
+        start, tensors = self._start, self._tensors
+        self.busy_s += position.work_s
+        self.out_s += position.out_s
+        self.held += position.out_held
+        for previous, busy_s, held, in_s in position.items:
+            if previous < start:
+                self.busy_s += busy_s
+                self.held += held
+                self.in_s += in_s
+        for t, previous in position.reads:
+            tensor = tensors[t]
+            if tensor.made < start:
+                source = self._state.lies_on[t]
+                self.sources |= 1 << source
+                self.before |= self._state.before[source]
+                if previous < start:
+                    self.held += tensor.received
+            elif tensor.last == p:
+                self.leaving -= tensor.sent
+        for t in position.made:
+            if tensors[t].last > p:
+                self.leaving += tensors[t].sent
+
+    def state_at(self, end: int, positions: Sequence[_Position]) -> _State:
+        """What follows where the window ends at a cut."""
+        chip, tensors = self._state.chips, self._tensors
+        lies_on = {t: c for t, c in self._state.lies_on.items() if tensors[t].last >= end}
+        for position in positions[self._start : end]:
+            lies_on.update((t, chip) for t in position.made if tensors[t].last >= end)
+        before = (*self._state.before, self.before | self.sources)
+        return _State(chip + 1, before, lies_on, self._start, self._state)
+
+
 class StrictWindows:
     """One order of a problem under the strict rule, on chips that all reach the host.
 
@@ -90,48 +161,38 @@ class StrictWindows:
     def __init__(self, problem: PartitionProblem, order: Ints) -> None:
         self.steps = 0
         windows = windows_along(problem, order)
-        n = order.size
-        self._size = n
         self._num_chips = problem.num_chips
-        self._packing, self._alignment = windows.packing, windows.alignment
-        self._stream_bytes_per_s = windows.stream_bytes_per_s
+        self._packing, self._alignment = windows.chips.packing, windows.chips.alignment
+        self._stream_bytes_per_s = windows.streaming.bytes_per_s
         # Plain lists: single numbers are read from them much faster.
-        self._sram: list[int] = windows.sram_bytes.tolist()
-        self._speed: list[float] = windows.speed.tolist()
-        self._pinned: list[int] = windows.pinned.tolist()
-        self._work_s: list[float] = windows.work_s.tolist()
-        self._link_s: list[float] = windows.link_s.tolist()
-        self._out_s: list[float] = windows.out_s.tolist()
-        self._out_bytes: list[int] = windows.out_bytes.tolist()
-        costs = (windows.item_previous, windows.item_s, windows.item_bytes, windows.item_in_s)
-        items = list(zip(*(column.tolist() for column in costs), strict=True))
-        self._items: list[list[tuple[int, float, int, float]]] = [
-            items[a:b] for a, b in pairwise(windows.item_ptr.tolist())
+        self._sram: list[int] = windows.chips.sram_bytes.tolist()
+        self._speed: list[float] = windows.chips.speed.tolist()
+        self._link_s: list[float] = windows.cuts.link_s.tolist()
+        items = windows.items
+        columns = (items.previous, items.busy_s, items.held, items.host_in_s)
+        costs = list(zip(*(column.tolist() for column in columns), strict=True))
+        columns = (windows.work_s, windows.pinned, windows.outputs.host_s, windows.outputs.held)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        self._positions = [
+            _Position(work_s, pinned, out_s, out_held, costs[a:b], [], [])
+            for (work_s, pinned, out_s, out_held), (a, b) in zip(
+                numbers, pairwise(items.ptr.tolist()), strict=True
+            )
         ]
-        self._alike = (
-            len(set(self._sram)) == 1 and len(set(self._speed)) == 1 and max(self._pinned) < 0
-        )
-        position = np.full(problem.num_units, -1, np.int64)
-        position[order] = np.arange(n)
-        kinds, amount, _ = tensor_columns(demand_table(problem, own_buffers=True))
-        costs = amount[:, [RECEIVED, SENT, LIVE]].tolist()
-        self._tensors: list[_Tensor] = []
-        self._made: list[list[int]] = [[] for _ in range(n)]
-        self._reads: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-        """Tensors that each position reads, with the reader before it or else the producer."""
-        for t in np.flatnonzero(kinds & (FROM_HOST | CLONED) == 0).tolist():
-            producer = problem.tensor_producer[t]
-            made = int(position[producer])
-            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-            places = np.sort(position[readers]).tolist()
-            k = len(self._tensors)
-            local = not kinds[t] & TO_HOST
-            received, sent, live = costs[t]
-            last = max([made, *places])
-            self._tensors.append(_Tensor(made, last, received, sent, live, local))
-            self._made[made].append(k)
-            for before, at in pairwise([made, *places]):
-                self._reads[at].append((k, before))
+        pinned = any(position.pinned >= 0 for position in self._positions)
+        self._alike = len(set(self._sram)) == 1 and len(set(self._speed)) == 1 and not pinned
+        self._tensors: dict[int, _Tensor] = {}
+        along = tensors_along(problem, order, demand_table(problem, own_buffers=True))
+        memory = along.amount[:, [RECEIVED, SENT, LIVE]].tolist()
+        local = (along.kind & TO_HOST == 0).tolist()
+        for t in np.flatnonzero(along.kind & (FROM_HOST | CLONED) == 0).tolist():
+            readers = along.position[problem.placed_readers.row(t)]
+            places = [int(along.made[t]), *np.sort(readers).tolist()]
+            received, sent, live = memory[t]
+            self._tensors[t] = _Tensor(places[0], places[-1], received, sent, live, local[t])
+            self._positions[places[0]].made.append(t)
+            for before, at in pairwise(places):
+                self._positions[at].reads.append((t, before))
 
     def cuts_within(self, period_s: float, most_steps: int) -> Longs:
         """The cuts of a partition whose windows are within a period, with few chips.
@@ -146,7 +207,7 @@ class StrictWindows:
             `cuts[k + 1]` from 0 to n, or an empty array where none was found. That is no proof
             that there are none: `MOST_STATES` states of each cut are looked at.
         """
-        n, last_step = self._size, self.steps + most_steps
+        n, last_step = len(self._positions), self.steps + most_steps
         states: list[dict[object, _State]] = [{} for _ in range(n + 1)]
         states[0][()] = _State(0, (), {}, 0, None)
         for j in range(n):
@@ -171,62 +232,34 @@ class StrictWindows:
         self, state: _State, j: int, period_s: float, last_step: int
     ) -> list[tuple[_State, int]]:
         """The states that one more window from cut j leads to, with their cuts."""
-        n, chip, tensors = self._size, state.chips, self._tensors
+        n, chip = len(self._positions), state.chips
         most_s = period_s * self._speed[chip]
         sram = self._sram[chip] + int(self._stream_bytes_per_s * period_s)
         pins = (-1, chip)
-        seconds, in_s, out_s = 0.0, 0.0, 0.0
-        held, leaving = 0, 0
-        sources, before = 0, 0
+        window = _Window(state, j, self._tensors)
         found: list[tuple[_State, int]] = []
         for i in range(j + 1, n + 1):
-            p = i - 1
+            position = self._positions[i - 1]
             self.steps += 1
-            seconds += self._work_s[p]
-            out_s += self._out_s[p]
-            held += self._out_bytes[p]
-            for previous, item_s, item_bytes, item_in_s in self._items[p]:
-                if previous < j:
-                    seconds += item_s
-                    held += item_bytes
-                    in_s += item_in_s
-            for t, previous in self._reads[p]:
-                tensor = tensors[t]
-                if tensor.made < j:
-                    source = state.lies_on[t]
-                    sources |= 1 << source
-                    before |= state.before[source]
-                    if previous < j:
-                        held += tensor.received
-                elif tensor.last == p:
-                    leaving -= tensor.sent
-            for t in self._made[p]:
-                if tensors[t].last > p:
-                    leaving += tensors[t].sent
+            window.take(i - 1, position)
             # All of these only grow with the window.
             if (
-                before & sources
-                or seconds > most_s
-                or held > sram
-                or max(in_s, out_s) > period_s
-                or self._pinned[p] not in pins
+                window.before & window.sources
+                or window.busy_s > most_s
+                or window.held > sram
+                or max(window.in_s, window.out_s) > period_s
+                or position.pinned not in pins
             ):
                 break
-            if (i < n and self._link_s[i] > period_s) or held + leaving > sram:
+            room = sram - window.held - window.leaving
+            if (i < n and self._link_s[i] > period_s) or room < 0:
                 continue
             # What follows walks the window twice, and its state compares chips with each other.
             self.steps += 2 * (i - j) + len(state.lies_on) + chip * chip // 4
             if self.steps > last_step:
                 break
-            if held + leaving + self._live(j, i) > sram:
-                continue
-            lies_on = {t: c for t, c in state.lies_on.items() if tensors[t].last >= i}
-            for q in range(j, i):
-                for t in self._made[q]:
-                    if tensors[t].last >= i:
-                        lies_on[t] = chip
-            grown = _State(chip + 1, (*state.before, before | sources), lies_on, j, state)
-            found.append((grown, i))
+            if self._live(j, i) <= room:
+                found.append((window.state_at(i, self._positions), i))
         return found
 
     def _live(self, j: int, i: int) -> int:
@@ -234,7 +267,7 @@ class StrictWindows:
         live, peak = 0, 0
         dying: dict[int, int] = {}
         for q in range(j, i):
-            for t in self._made[q]:
+            for t in self._positions[q].made:
                 tensor = self._tensors[t]
                 if tensor.last < i and tensor.local:
                     live += tensor.live

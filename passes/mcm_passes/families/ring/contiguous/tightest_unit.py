@@ -25,11 +25,10 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     for order in orders:
         w = windows_along(problem, order.units, count_live=False)
         n = order.units.size
-        held = w.out_bytes.copy()
-        np.add.at(held, np.repeat(np.arange(n), np.diff(w.item_ptr)), w.item_bytes)
-        arriving, leaving = w.arriving_bytes[:-1].copy(), w.leaving_bytes[1:].copy()
-        arriving[0], leaving[-1] = w.entry_bytes, w.exit_bytes
-        least[order.units] = np.minimum(least[order.units], held + arriving + leaving)
+        held = w.outputs.held.copy()
+        np.add.at(held, np.repeat(np.arange(n), np.diff(w.items.ptr)), w.items.held)
+        crossing = w.cuts.arriving[:-1] + w.cuts.leaving[1:]
+        least[order.units] = np.minimum(least[order.units], held + crossing)
         own[order.units] = held
     need = np.where(problem.clonable, -1, least)
     unit = int(need.argmax())

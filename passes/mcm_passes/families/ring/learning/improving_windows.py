@@ -45,7 +45,7 @@ class ImprovingWindows:
     def improvable(self) -> bool:
         """Whether anything along the order may be better than the best so far."""
         earliest, possible = window_limits(self.windows, self.best_s() * RELAXED[0])
-        return fewest_windows(earliest, possible) <= self.windows.sram_bytes.size
+        return fewest_windows(earliest, possible) <= self.windows.chips.sram_bytes.size
 
     def draw(self, log_p: Floats, streams: np.ndarray) -> tuple[Ints, Floats]:
         """Exact draws and the marginals of their distribution.

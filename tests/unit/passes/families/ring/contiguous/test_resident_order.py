@@ -111,7 +111,8 @@ def test_earliest_starts_are_the_first_that_fit():
     windows = windows_along(problem, _by_name(problem)["resident"])
     latest = _latest_starts(windows)
     period_s = 9e-6
-    lo, seconds, memory, _, _ = _earliest_starts(windows, period_s, latest)
+    starts = _earliest_starts(windows, period_s, latest)
+    lo, seconds, memory = starts.start, starts.busy_s + starts.relay_s, starts.held
     n = problem.num_units
     for i in range(1, n + 1):
         if lo[i] == i:
