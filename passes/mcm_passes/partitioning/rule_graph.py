@@ -85,8 +85,8 @@ def from_edges(
     n = num_nodes
     pairs = np.unique(source * np.int64(max(n, 1)) + target)
     a, b = pairs // max(n, 1), pairs % max(n, 1)
-    next_ptr, next_nodes = _csr(a, b, n)
-    before_ptr, before_nodes = _csr(b, a, n)
+    next_ptr, next_nodes = compressed_rows(a, b, n)
+    before_ptr, before_nodes = compressed_rows(b, a, n)
     if units is None:
         units = np.arange(n, dtype=np.int32)
     if pinned is None:
@@ -104,9 +104,10 @@ def closure(graph: RuleGraph) -> tuple[Words, Words]:
     return ancestors, descendants
 
 
-def _csr(
+def compressed_rows(
     rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int
 ) -> tuple[Longs, Ints]:
+    """Edges from `rows[E]` to `columns[E]` as CSR: `[size + 1]` and `[E]`, ascending in a row."""
     order = np.lexsort((columns, rows))
     ptr = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])

@@ -7,250 +7,189 @@ On a connected graph no chip below a used one is empty where chip 0 is used, bec
 are at most one chip apart; that is so while the lower bound of some source is 0. Parts without a
 connection are tied to each other likewise, so that their chips join up (our restriction).
 
+Each constraint bounds one node from below by another's bound, less 0 along edges, or less 1 to
+neighbours; for upper bounds, kept as their negatives, so it is the other way round. `spread` is
+all there is to say of that: it closes bounds where one was raised.
+
 Strict partitions that are not of this kind (parallel branches over chips of their own) are for
 CP-SAT.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Ints, Longs
-from mcm_passes.families.ring.solver.lanes import LANES, Bounds, narrow
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.partition import Ints
+from mcm_passes.families.ring.solver.lanes import (
+    LANES,
+    Bounds,
+    Csr,
+    Domains,
+    Edges,
+    narrow,
+    raise_row,
+)
 from mcm_passes.partitioning.connected_parts import connected_parts
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.partitioning.rule_graph import RuleGraph, compressed_rows
 
 
-@dataclass(frozen=True, eq=False)
-class NearGraph:
-    """The neighbours that are at most one chip away in either direction.
+class AdjacentFacts(NamedTuple):
+    """What all rollouts share where dependencies span at most one chip.
 
     Attributes:
-        next_ptr: `[n + 1]`, CSR of successors and of the nodes that each is tied to.
-        next_nodes: likewise.
-        before_ptr: `[n + 1]`, CSR of predecessors and of the nodes that each is tied to.
-        before_nodes: likewise.
+        near: neighbours that are at most one chip away: successors or predecessors, and the nodes
+            that each is tied to.
+        sources: `[S]`, sources that can be on chip 0.
+        span: `[n, S]`, chips that each node can be above each of them at most.
     """
 
-    next_ptr: Longs
-    next_nodes: Ints
-    before_ptr: Longs
-    before_nodes: Ints
+    near: Edges
+    sources: Ints
+    span: Bounds
+
+
+class SpreadRoom(NamedTuple):
+    """Room for `spread`.
+
+    Attributes:
+        base: `[LANES]`, what nodes at the distance that is reached are raised to.
+        distance: `[n]`, the least at which each node was last raised.
+        queue: `[2, 2 n + 2]`, nodes to go on from, at this distance and the next.
+    """
+
+    base: Bounds
+    distance: Ints
+    queue: Ints
 
 
 MAX_SPANS = 1 << 26
 """Nodes times sources up to which spans are kept: half a second and 64 MiB."""
 
 
-def near_graph(graph: RuleGraph) -> NearGraph:
+def edges_of(graph: RuleGraph) -> Edges:
+    """The edges of a rule graph."""
+    return Edges(Csr(graph.next_ptr, graph.next_nodes), Csr(graph.before_ptr, graph.before_nodes))
+
+
+def near_graph(graph: RuleGraph) -> Edges:
     """The neighbours in a rule graph, whose parts are tied together in the order of their roots."""
     n = graph.num_nodes
     source = np.repeat(np.arange(n), np.diff(graph.next_ptr))
     target = graph.next_nodes.astype(np.int64)
     roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
-    a, b = roots[:-1], roots[1:]
-    ties = np.concatenate([a, b]), np.concatenate([b, a])
-    return NearGraph(
-        *_with_ties(source, target, *ties, n),
-        *_with_ties(target, source, *ties, n),
+    ties = np.concatenate([roots[:-1], roots[1:]]), np.concatenate([roots[1:], roots[:-1]])
+    a, b = np.concatenate([source, ties[0]]), np.concatenate([target, ties[1]])
+    return Edges(Csr(*compressed_rows(a, b, n)), Csr(*compressed_rows(b, a, n)))
+
+
+def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Domains] | None:
+    """What rollouts share, and closed domains; None where no partition is of this kind.
+
+    Of a graph with more than `MAX_SPANS` pairs of nodes and sources only the first sources are
+    taken: one of these is then on chip 0 (our restriction).
+    """
+    edges, near, num_chips = edges_of(graph), near_graph(graph), graph.num_chips
+    low, minus_high = narrow(graph.low, num_chips), narrow(-graph.high, num_chips)
+    low = _close(edges.following, near.before, low, 0)
+    minus_high = _close(edges.before, near.following, minus_high, 1 - num_chips)
+    if not (low == 0).any() or (low > -minus_high).any():
+        return None
+    sources = np.flatnonzero((np.diff(graph.before_ptr) == 0) & (low == 0)).astype(np.int32)
+    sources = sources[: max(MAX_SPANS // graph.num_nodes, 1)]
+    span = np.empty((graph.num_nodes, sources.size), low.dtype)
+    _fill_spans(edges, near, sources, num_chips, span)
+    return AdjacentFacts(near, sources, span), Domains(
+        low, np.minimum(-minus_high, span.max(axis=1))
     )
 
 
-def source_spans(graph: RuleGraph, near: NearGraph, low: Ints) -> tuple[Ints, Bounds]:
-    """The sources that can be on chip 0, and how far above each of them a node can be.
-
-    Of a graph with more than `MAX_SPANS` pairs only the first sources are taken: one of these is
-    then on chip 0 (our restriction).
-
-    Args:
-        graph: the rule graph.
-        near: its neighbours.
-        low: `[n]`, closed lower bounds.
-
-    Returns:
-        `[S]`, sources, and `[n, S]`, chips that each node can be above each of them at most.
-    """
-    sources = np.flatnonzero((np.diff(graph.before_ptr) == 0) & (low == 0)).astype(np.int32)
-    sources = sources[: max(MAX_SPANS // max(graph.num_nodes, 1), 1)]
-    span = np.empty((graph.num_nodes, sources.size), narrow(low[:0], graph.num_chips).dtype)
-    edges = (graph.before_ptr, graph.before_nodes, near.next_ptr, near.next_nodes)
-    _spans(*edges, sources, graph.num_chips, span)
-    return sources, span
-
-
-def _with_ties(
-    source: Longs, target: Longs, tied: Longs, tied_to: Longs, n: int
-) -> tuple[Longs, Ints]:
-    rows, columns = np.concatenate([source, tied]), np.concatenate([target, tied_to])
-    ptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=n), out=ptr[1:])
-    return ptr, columns[np.argsort(rows, kind="stable")].astype(np.int32)
+@njit(cache=True, nogil=True)
+def room_for_spread(bounds: Bounds) -> SpreadRoom:
+    """Room for `spread` with bounds of the type and length of `bounds`."""
+    n = bounds.size
+    queue = np.empty((2, 2 * n + 2), np.int32)
+    return SpreadRoom(np.empty(LANES, bounds.dtype), np.empty(n, np.int32), queue)
 
 
 @njit(cache=True, nogil=True)
-def _spans(
-    before_ptr: Longs,
-    before_nodes: Ints,
-    next_ptr: Longs,
-    next_nodes: Ints,
-    sources: Ints,
-    num_chips: int,
-    span: Bounds,
-) -> None:
-    """Fills `span` by a search from each source: steps to successors and ties cost 1."""
-    n = before_ptr.size - 1
-    room, distance = np.empty((2, 2 * n + 2), np.int32), np.empty(n, np.int32)
-    for s in range(sources.size):
-        distance[:] = num_chips - 1
-        distance[sources[s]] = 0
-        room[0, 0] = sources[s]
-        here, size, level = 0, 1, 0
-        while size:
-            done, following = 0, 0
-            while done < size:
-                x = room[here, done]
-                done += 1
-                for k in range(before_ptr[x], before_ptr[x + 1]):
-                    if distance[before_nodes[k]] > level:
-                        distance[before_nodes[k]] = level
-                        room[here, size] = before_nodes[k]
-                        size += 1
-            for i in range(size):
-                x = room[here, i]
-                for k in range(next_ptr[x], next_ptr[x + 1]):
-                    if distance[next_nodes[k]] > level + 1:
-                        distance[next_nodes[k]] = level + 1
-                        room[1 - here, following] = next_nodes[k]
-                        following += 1
-            here, size = 1 - here, following
-            level += 1
-        for v in range(n):
-            span[v, s] = distance[v]
+def _close(level: Csr, beside: Csr, bounds: Bounds, least: int) -> Bounds:
+    """`[n]`, `bounds[n]` closed as by `spread`; none is below `least`."""
+    rows = np.full((bounds.size, LANES), least, bounds.dtype)
+    room = room_for_spread(bounds)
+    for u in np.argsort(-bounds):
+        if bounds[u] > rows[u, 0]:
+            rows[u] = bounds[u]
+            spread(level, beside, rows, u, room)
+    return rows[:, 0].copy()
 
 
 @njit(cache=True, nogil=True)
-def close_domains(
-    next_ptr: Longs, next_nodes: Ints, tied_ptr: Longs, tied_nodes: Ints, low: Ints, high: Ints
-) -> bool:
-    """Closes domains under the constraints in place; False where they admit nothing.
-
-    Args:
-        next_ptr: CSR of successors.
-        next_nodes: likewise.
-        tied_ptr: CSR of predecessors and ties.
-        tied_nodes: likewise.
-        low: `[n]`.
-        high: `[n]`.
-    """
-    changed = True
-    while changed:
-        changed = False
-        for x in range(low.size):
-            for k in range(next_ptr[x], next_ptr[x + 1]):
-                y = next_nodes[k]
-                if low[y] < low[x]:
-                    low[y] = low[x]
-                    changed = True
-                if high[y] > high[x] + 1:
-                    high[y] = high[x] + 1
-                    changed = True
-        for x in range(low.size - 1, -1, -1):
-            for k in range(tied_ptr[x], tied_ptr[x + 1]):
-                y = tied_nodes[k]
-                if low[y] < low[x] - 1:
-                    low[y] = low[x] - 1
-                    changed = True
-            for k in range(next_ptr[x], next_ptr[x + 1]):
-                if high[x] > high[next_nodes[k]]:
-                    high[x] = high[next_nodes[k]]
-                    changed = True
-            for k in range(tied_ptr[x], tied_ptr[x + 1]):
-                y = tied_nodes[k]
-                # Of a predecessor the bound is no more than that of x in any case.
-                if high[y] > high[x] + 1:
-                    high[y] = high[x] + 1
-                    changed = True
-            if low[x] > high[x]:
-                return False
-    return bool((low == 0).any())
+def _fill_spans(edges: Edges, near: Edges, sources: Ints, num_chips: int, span: Bounds) -> None:
+    """Fills `span[n, S]`: upper bounds where one source is on chip 0, a lane for each."""
+    room = room_for_spread(span[:, 0].copy())
+    rows = np.empty((span.shape[0], LANES), span.dtype)
+    for begin in range(0, sources.size, LANES):
+        rows[:] = 1 - num_chips
+        in_lanes = sources[begin : begin + LANES]
+        for lane in range(in_lanes.size):
+            rows[in_lanes[lane], lane] = 0
+            spread(edges.before, near.following, rows, in_lanes[lane], room)
+        span[:, begin : begin + LANES] = -rows[:, : in_lanes.size]
 
 
-@njit(cache=True, nogil=True)
-def spread(
-    ptr: Longs,
-    nodes: Ints,
-    beside_ptr: Longs,
-    beside_nodes: Ints,
-    rows: Bounds,
-    u: int,
-    base: Bounds,
-    level: Ints,
-    room: Ints,
-) -> None:
+@lean_njit
+def spread(level: Csr, beside: Csr, rows: Bounds, u: int, room: SpreadRoom) -> None:
     """Raises all rows to what follows from that of `u`, where they are closed but for that.
 
     A row follows from the one of `u` less the chips that lie between at most, which are the same
     in all lanes; so nodes are reached level by level, each at its least distance.
 
     Args:
-        ptr: CSR of nodes whose bound is at least that of each.
-        nodes: likewise.
-        beside_ptr: CSR of nodes whose bound is at least that of each less 1.
-        beside_nodes: likewise.
+        level: nodes whose bound is at least that of each.
+        beside: nodes whose bound is at least that of each less 1.
         rows: `[n, LANES]`, lower bounds or negatives of upper bounds.
         u: the node whose row has just been raised.
-        base: `[LANES]`, room.
-        level: `[n]`, room.
-        room: `[2, 2 n + 2]`, room.
+        room: room.
     """
     floor = -127 if rows.itemsize == 1 else -32767
-    here, size, following = 0, 1, 0
-    room[0, 0] = u
-    level[u] = 0
-    distance = 0
+    here, size, distance = 0, 1, 0
+    room.queue[0, 0] = u
+    room.distance[u] = 0
     for lane in range(LANES):
-        base[lane] = rows[u, lane]
+        room.base[lane] = rows[u, lane]
     while size:
         # First all that lies at this distance, then those one further.
         done = 0
         while done < size:
-            x = room[here, done]
+            x = room.queue[here, done]
             done += 1
-            if level[x] < distance:
-                continue
-            for k in range(ptr[x], ptr[x + 1]):
-                v = nodes[k]
-                changed = 0
-                for lane in range(LANES):
-                    old = rows[v, lane]
-                    new = max(old, base[lane])
-                    changed |= old ^ new
-                    rows[v, lane] = new
-                if changed != 0:
-                    level[v] = distance
-                    room[here, size] = v
-                    size += 1
+            if room.distance[x] >= distance:
+                size = _raise_from(x, level, rows, room, distance, here, size)
         for lane in range(LANES):
             # No bound is as low as this, and nothing is lower.
-            base[lane] = max(base[lane] - 1, floor)
+            room.base[lane] = max(room.base[lane] - 1, floor)
+        following = 0
         for i in range(size):
-            x = room[here, i]
-            if level[x] < distance:
-                continue
-            for k in range(beside_ptr[x], beside_ptr[x + 1]):
-                v = beside_nodes[k]
-                changed = 0
-                for lane in range(LANES):
-                    old = rows[v, lane]
-                    new = max(old, base[lane])
-                    changed |= old ^ new
-                    rows[v, lane] = new
-                if changed != 0:
-                    level[v] = distance + 1
-                    room[1 - here, following] = v
-                    following += 1
-        here, size, following = 1 - here, following, 0
+            x = room.queue[here, i]
+            if room.distance[x] >= distance:
+                following = _raise_from(x, beside, rows, room, distance + 1, 1 - here, following)
+        here, size = 1 - here, following
         distance += 1
+
+
+@inlined_njit
+def _raise_from(
+    x: int, edges: Csr, rows: Bounds, room: SpreadRoom, distance: int, queue: int, size: int
+) -> int:
+    """Raises the rows of all that x leads to, and queues those; the length of the queue."""
+    for k in range(edges.ptr[x], edges.ptr[x + 1]):
+        v = edges.nodes[k]
+        if raise_row(rows, v, room.base) != 0:
+            room.distance[v] = distance
+            room.queue[queue, size] = v
+            size += 1
+    return size

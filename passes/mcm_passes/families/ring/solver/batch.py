@@ -13,50 +13,19 @@ import numpy as np
 from mcm_compiler.partition import Ints, Longs
 from mcm_compiler.target import Routing
 from mcm_passes.families.ring.solver.adjacent_domains import (
-    NearGraph,
-    close_domains,
-    near_graph,
-    source_spans,
+    AdjacentFacts,
+    adjacent_facts,
+    edges_of,
 )
 from mcm_passes.families.ring.solver.cp_sat import RingAuthority
-from mcm_passes.families.ring.solver.lanes import LANES, Bounds, Singles, Words, narrow
+from mcm_passes.families.ring.solver.lanes import LANES, Domains, Singles, narrow, widen
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.relay_domains import match
-from mcm_passes.families.ring.solver.sample_and_fix import solve_adjacent, solve_relay
+from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
+from mcm_passes.families.ring.solver.sample_and_fix import Rollouts, solve_adjacent, solve_relay
 from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
 
 _CHUNKS_PER_THREAD = 4
 """Groups of rollouts differ in length; more chunks than threads even that out."""
-
-
-@dataclass(frozen=True, eq=False)
-class RelayFacts:
-    """What all rollouts under the relay rule share.
-
-    Attributes:
-        ancestors: from `closure`.
-        descendants: likewise.
-        witness: `[C]`, a node of its own for each chip up to the highest lower bound, or -1.
-    """
-
-    ancestors: Words
-    descendants: Words
-    witness: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class AdjacentFacts:
-    """What all rollouts share where dependencies span at most one chip.
-
-    Attributes:
-        near: neighbours.
-        sources: from `source_spans`.
-        span: likewise.
-    """
-
-    near: NearGraph
-    sources: Ints
-    span: Bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,29 +59,24 @@ class BatchSolver:
             ValueError: for more than `MAX_CLOSURE_NODES` nodes under the relay rule; sample
                 staircases instead.
         """
-        low, high = graph.low.copy(), graph.high.copy()
         if routing == "strict":
-            near = near_graph(graph)
-            possible = graph.num_nodes > 0 and close_domains(
-                graph.next_ptr, graph.next_nodes, near.before_ptr, near.before_nodes, low, high
-            )
-            if not possible:
-                return cls(graph, None, low, high, 0)
-            sources, span = source_spans(graph, near, low)
-            high = np.minimum(high, span.max(axis=1).astype(np.int32))
-            facts = AdjacentFacts(near, sources, span)
-            return cls(graph, facts, low, high, int(high.max()) + 1)
+            found = adjacent_facts(graph)
+            if found is None:
+                return cls(graph, None, graph.low, graph.high, 0)
+            facts, (low, high) = found
+            return cls(graph, facts, widen(low), widen(high), int(high.max()) + 1)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
+        low, high = graph.low, graph.high
         nodes = np.arange(graph.num_nodes, dtype=np.int32)
-        witness = np.full(graph.num_chips, -1, np.int32)
+        matched = np.full(graph.num_chips, -1, np.int32)
         needed = np.arange(graph.num_chips) <= low.max(initial=-1)
         impossible = graph.num_nodes == 0 or bool((low > high).any())
-        if impossible or match(nodes, low, high, needed, witness) >= 0:
+        if impossible or match(nodes, low, high, needed, matched) >= 0:
             return cls(graph, None, low, high, 0)
-        uncovered = match(nodes, low, high, np.ones_like(needed), np.empty_like(witness))
-        max_chips = graph.num_chips if uncovered < 0 else uncovered
-        return cls(graph, RelayFacts(*closure(graph), witness), low, high, max_chips)
+        alone = match(nodes, low, high, np.ones_like(needed), np.empty_like(matched))
+        max_chips = graph.num_chips if alone < 0 else alone
+        return cls(graph, RelayFacts(*closure(graph), matched), low, high, max_chips)
 
     def sample(
         self,
@@ -205,28 +169,26 @@ class BatchSolver:
         def part(first: int, last: int) -> Ints:
             begin, end = int(groups[first]), int(groups[last])
             return kernel(
-                groups[first : last + 1] - begin,
-                np.ascontiguousarray(orders if len(orders) < 2 else orders[first:last]),
-                ordering[first:last],
-                np.ascontiguousarray(proposals[begin:end]),
-                np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
-                rollouts[begin:end],
-                nothing_kept if domains is None else domains[begin:end],
+                Rollouts(
+                    groups[first : last + 1] - begin,
+                    np.ascontiguousarray(orders if len(orders) < 2 else orders[first:last]),
+                    ordering[first:last],
+                    np.ascontiguousarray(proposals[begin:end]),
+                    np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
+                    rollouts[begin:end],
+                    nothing_kept if domains is None else domains[begin:end],
+                )
             )
 
         return np.concatenate([np.empty((0, n), np.int32), *_in_threads(part, groups.size - 1)])
 
-    def _kernel(self) -> Callable[..., Ints]:
-        graph, shared = self.graph, self.shared
-        edges = (graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
-        first = narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips)
-        if isinstance(shared, AdjacentFacts):
-            of = shared.near
-            near = (of.next_ptr, of.next_nodes, of.before_ptr, of.before_nodes)
-            return partial(solve_adjacent, *edges, *near, shared.sources, shared.span, *first)
-        assert shared is not None
-        facts = (shared.ancestors, shared.descendants)
-        return partial(solve_relay, *edges, *facts, *first, shared.witness)
+    def _kernel(self) -> Callable[[Rollouts], Ints]:
+        graph, facts = self.graph, self.shared
+        first = Domains(narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips))
+        if isinstance(facts, AdjacentFacts):
+            return partial(solve_adjacent, edges_of(graph), facts, first)
+        assert facts is not None
+        return partial(solve_relay, edges_of(graph), facts, first)
 
 
 def _nearest(authority: RingAuthority, proposals: Ints, domains: Ints | None) -> Ints:

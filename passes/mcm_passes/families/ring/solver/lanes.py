@@ -9,12 +9,13 @@ instruction is idle. Lanes share nothing else: a rollout comes out the same in a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Ints, Longs
 from mcm_passes.families.ring.solver.random_stream import uniform
 
@@ -26,20 +27,100 @@ Singles = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint64]
 
 
+class Csr(NamedTuple):
+    """Nodes that each node leads to, row after row.
+
+    Attributes:
+        ptr: `[n + 1]`, where the row of each begins.
+        nodes: `[E]`.
+    """
+
+    ptr: Longs
+    nodes: Ints
+
+
+class Edges(NamedTuple):
+    """Edges of a graph, both ways.
+
+    Attributes:
+        following: of successors.
+        before: of predecessors.
+    """
+
+    following: Csr
+    before: Csr
+
+
+class Domains(NamedTuple):
+    """Chips that nodes may be on before anything is decided.
+
+    Attributes:
+        low: `[n]`, the lowest.
+        high: `[n]`, the highest.
+    """
+
+    low: Bounds
+    high: Bounds
+
+
+class Lanes(NamedTuple):
+    """Chips that nodes may be on in a group of rollouts.
+
+    Attributes:
+        low: `[n, LANES]`, the lowest.
+        minus_high: `[n, LANES]`, negatives of the highest.
+    """
+
+    low: Bounds
+    minus_high: Bounds
+
+
 def narrow(bounds: Ints, num_chips: int) -> Bounds:
     """`bounds` in the smallest type that holds chips, with room for their negatives."""
     return bounds.astype(np.int8 if num_chips <= 127 else np.int16)
 
 
+def widen(bounds: Bounds) -> Ints:
+    """Undoes `narrow`."""
+    return bounds.astype(np.int32)
+
+
 @njit(cache=True, nogil=True)
-def raise_rows(ptr: Longs, nodes: Ints, rows: Bounds, u: int, stack: Ints) -> None:
+def room_for_lanes(first: Domains) -> Lanes:
+    """Room for the domains of groups of rollouts."""
+    shape = (first.low.size, LANES)
+    return Lanes(np.empty(shape, first.low.dtype), np.empty(shape, first.low.dtype))
+
+
+@lean_njit
+def fill_lanes(lanes: Lanes, first: Domains, count: int) -> None:
+    """Gives the first `count` lanes the domains `first`, and the others a chip for each node."""
+    for v in range(first.low.size):
+        for lane in range(LANES):
+            lanes.low[v, lane] = first.low[v]
+            lanes.minus_high[v, lane] = -(first.high[v] if lane < count else first.low[v])
+
+
+@inlined_njit
+def raise_row(rows: Bounds, v: int, least: Bounds) -> int:
+    """Raises a row to at least `least[LANES]`; not 0 where that changes any lane."""
+    changed = 0
+    for lane in range(LANES):
+        old = rows[v, lane]
+        new = max(old, least[lane])
+        changed |= old ^ new
+        rows[v, lane] = new
+    return changed
+
+
+@lean_njit
+def raise_rows(edges: Csr, rows: Bounds, u: int, stack: Ints) -> None:
     """Raises the rows of all that `u` leads to to at least its own, where that is closed but for u.
 
     Upper bounds are kept as their negatives, so that this lowers them too.
 
     Args:
-        ptr: CSR of the nodes that each leads to.
-        nodes: likewise.
+        edges: the nodes that each leads to.
         rows: `[n, LANES]`.
         u: the node whose row has just been raised.
         stack: `[n + 1]`, room.
@@ -49,15 +130,9 @@ def raise_rows(ptr: Longs, nodes: Ints, rows: Bounds, u: int, stack: Ints) -> No
     while size:
         size -= 1
         x = stack[size]
-        for k in range(ptr[x], ptr[x + 1]):
-            v = nodes[k]
-            changed = 0
-            for lane in range(LANES):
-                old = rows[v, lane]
-                new = max(old, rows[u, lane])
-                changed |= old ^ new
-                rows[v, lane] = new
-            if changed != 0:
+        for k in range(edges.ptr[x], edges.ptr[x + 1]):
+            v = edges.nodes[k]
+            if raise_row(rows, v, rows[u]) != 0:
                 stack[size] = v
                 size += 1
 

@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Ints, Longs
-from mcm_passes.families.ring.solver.adjacent_domains import spread
-from mcm_passes.families.ring.solver.lanes import LANES, Bounds, Singles, Words, draw, raise_rows
+from mcm_passes.families.ring.solver.adjacent_domains import AdjacentFacts, room_for_spread, spread
+from mcm_passes.families.ring.solver.lanes import (
+    LANES,
+    Domains,
+    Edges,
+    Lanes,
+    Singles,
+    Words,
+    draw,
+    fill_lanes,
+    raise_rows,
+    room_for_lanes,
+)
 from mcm_passes.families.ring.solver.random_stream import shuffle
-from mcm_passes.families.ring.solver.relay_domains import Cover, hold, mend, still_covered
+from mcm_passes.families.ring.solver.relay_domains import (
+    Decision,
+    Matching,
+    RelayFacts,
+    Trial,
+    clear,
+    find_obstacle,
+    hold,
+    reset_matching,
+    room_for_matching,
+)
 
 _UNDECIDED = -1
 
 
-@njit(cache=True, nogil=True)
-def solve_relay(
-    next_ptr: Longs,
-    next_nodes: Ints,
-    before_ptr: Longs,
-    before_nodes: Ints,
-    ancestors: Words,
-    descendants: Words,
-    first_low: Bounds,
-    first_high: Bounds,
-    first_witness: Ints,
-    groups: Longs,
-    orders: Ints,
-    group_streams: Words,
-    proposals: Ints,
-    weights: Singles,
-    streams: Words,
-    domains: Ints,
-) -> Ints:
-    """One partition per rollout that is valid under the relay rule.
+class Rollouts(NamedTuple):
+    """What is to be drawn: B rollouts in G groups.
 
-    Args:
-        next_ptr: as in `RuleGraph`.
-        next_nodes: likewise.
-        before_ptr: likewise.
-        before_nodes: likewise.
-        ancestors: from `closure`.
-        descendants: likewise.
-        first_low: `[n]`, closed domains that admit a partition.
-        first_high: `[n]`, likewise.
-        first_witness: `[C]`, a node of its own for each chip up to the highest lower bound.
+    Attributes:
         groups: `[G + 1]`, where each group of rollouts begins; at most `LANES` in each.
         orders: `[G, n]`, order in which each group decides nodes; `[1, n]` for the same in all, and
             `[0, n]` for one at random each.
@@ -56,6 +54,44 @@ def solve_relay(
         streams: `[B]`, random streams of the rollouts.
         domains: `[B, n, 2]`, filled with the lowest and the highest chip that each node could go to
             when it was decided, equal where it was forced; or `[0, n, 2]`.
+    """
+
+    groups: Longs
+    orders: Ints
+    group_streams: Words
+    proposals: Ints
+    weights: Singles
+    streams: Words
+    domains: Ints
+
+
+class _Turn(NamedTuple):
+    """A node's turn in a group of rollouts.
+
+    Attributes:
+        node: the node.
+        step: number of the turn in the group.
+        begin: the first rollout of the group.
+        count: rollouts of the group.
+        keeps: whether proposed chips are kept where possible; otherwise one is drawn.
+    """
+
+    node: int
+    step: int
+    begin: int
+    count: int
+    keeps: bool
+
+
+@njit(cache=True, nogil=True)
+def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollouts) -> Ints:
+    """One partition per rollout that is valid under the relay rule.
+
+    Args:
+        edges: of the rule graph.
+        facts: what all rollouts share.
+        first: closed domains that admit a partition.
+        rollouts: what is to be drawn.
 
     Returns:
         `[B, n]`, chips.
@@ -63,298 +99,244 @@ def solve_relay(
     Raises:
         AssertionError: if no chip is possible for a node, which closed domains rule out.
     """
-    n, num_chips = first_low.size, first_witness.size
-    chips = np.empty((streams.size, n), np.int32)
-    low = np.empty((n, LANES), first_low.dtype)
-    minus_high = np.empty((n, LANES), first_low.dtype)
-    vacant = np.empty((LANES, num_chips), np.int32)
-    place_of = np.empty((LANES, num_chips), np.int32)
-    witness = np.empty((LANES, num_chips), np.int32)
-    num_vacant = np.empty(LANES, np.int32)
-    words = (n + 63) // 64
-    open_bits, shrunk_at = np.empty(words, np.uint64), np.empty(words, np.int32)
-    lowest = np.empty((words, LANES), first_low.dtype)
-    minus_highest = np.empty((words, LANES), first_low.dtype)
-    cover = Cover(
-        vacant, num_vacant, place_of, witness, open_bits, lowest, minus_highest, shrunk_at
-    )
-    top = np.empty(LANES, np.int32)
-    order, stack = np.empty(n, np.int32), np.empty(n + 1, np.int32)
-    none_excluded = np.zeros(0, np.bool_)
-    domains[:, :, 0] = _UNDECIDED
-    for group in range(groups.size - 1):
-        begin, count = groups[group], groups[group + 1] - groups[group]
-        for v in range(n):
-            for lane in range(LANES):
-                low[v, lane] = first_low[v]
-                minus_high[v, lane] = -(first_high[v] if lane < count else first_low[v])
-        for k in range(num_chips):
-            vacant[:, k] = k
-            place_of[:, k] = k
-            witness[:, k] = first_witness[k]
-        num_vacant[:] = num_chips
-        open_bits[:] = ~np.uint64(0)
-        if n & 63:
-            open_bits[n >> 6] = (np.uint64(1) << np.uint64(n & 63)) - np.uint64(1)
-        lowest[:] = 0
-        minus_highest[:] = 1 - num_chips
-        shrunk_at[:] = -1
-        top[:] = first_low.max()
-        if orders.shape[0]:
-            order[:] = orders[min(group, orders.shape[0] - 1)]
-        else:
-            order[:] = np.arange(n)
-            shuffle(order, group_streams, group)
-        for keeps in range(1 if proposals.shape[0] else 0, -1, -1):
-            for i in range(n):
-                u, step = order[i], keeps * n + i
-                raises, lowers = False, False
-                for lane in range(count):
-                    least, most = int(low[u, lane]), -int(minus_high[u, lane])
-                    if least == most:
-                        if not keeps and place_of[lane, least] >= 0:
-                            hold(vacant, num_vacant, place_of, witness, lane, least)
-                        continue
-                    b = begin + lane
-                    if keeps:
-                        want = int(proposals[b, u])
-                        if not least <= want <= most:
-                            continue
-                        if not still_covered(
-                            vacant,
-                            num_vacant,
-                            witness,
-                            low,
-                            minus_high,
-                            lane,
-                            max(top[lane], want),
-                            u,
-                            want,
-                            ancestors,
-                            descendants,
-                        ):
-                            answer = mend(
-                                cover,
-                                low,
-                                minus_high,
-                                lane,
-                                max(top[lane], want),
-                                u,
-                                want,
-                                ancestors[u],
-                                descendants[u],
-                                step,
-                                False,
-                            )
-                            if answer != -1:
-                                continue
-                        chip, bottom, ceiling = want, least, most
-                    else:
-                        bottom, ceiling = least, most
-                        which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
-                        excluded, refused = none_excluded, 0
-                        while True:
-                            # Some chip of a closed domain is possible, and none is refused twice.
-                            assert refused <= most - least
-                            assert bottom <= ceiling
-                            chip = draw(bottom, ceiling, excluded, weights, which, u, streams, b)
-                            if still_covered(
-                                vacant,
-                                num_vacant,
-                                witness,
-                                low,
-                                minus_high,
-                                lane,
-                                max(top[lane], chip),
-                                u,
-                                chip,
-                                ancestors,
-                                descendants,
-                            ):
-                                break
-                            answer = mend(
-                                cover,
-                                low,
-                                minus_high,
-                                lane,
-                                max(top[lane], chip),
-                                u,
-                                chip,
-                                ancestors[u],
-                                descendants[u],
-                                step,
-                                True,
-                            )
-                            if answer == -1:
-                                break
-                            refused += 1
-                            if answer < chip:
-                                ceiling = answer
-                            elif answer > chip:
-                                bottom = answer
-                            else:
-                                if excluded.size == 0:
-                                    excluded = np.zeros(num_chips, np.bool_)
-                                excluded[chip] = True
-                    if domains.shape[0]:
-                        domains[b, u, 0], domains[b, u, 1] = bottom, ceiling
-                    hold(vacant, num_vacant, place_of, witness, lane, chip)
-                    top[lane] = max(top[lane], chip)
-                    raises |= chip > least
-                    lowers |= chip < most
-                    low[u, lane] = chip
-                    minus_high[u, lane] = -chip
-                if not keeps:
-                    open_bits[u >> 6] &= ~(np.uint64(1) << np.uint64(u & 63))
-                if raises:
-                    raise_rows(next_ptr, next_nodes, low, u, stack)
-                if lowers:
-                    raise_rows(before_ptr, before_nodes, minus_high, u, stack)
-        for lane in range(count):
-            for v in range(n):
-                chips[begin + lane, v] = low[v, lane]
-    _forced(domains, chips)
+    n = first.low.size
+    chips = np.empty((rollouts.streams.size, n), np.int32)
+    lanes = room_for_lanes(first)
+    matching, trial = room_for_matching(first, facts.matched.size)
+    order, stack = np.empty(2 * n, np.int32), np.empty(n + 1, np.int32)
+    rollouts.domains[:, :, 0] = _UNDECIDED
+    for group in range(rollouts.groups.size - 1):
+        begin, end = rollouts.groups[group], rollouts.groups[group + 1]
+        fill_lanes(lanes, first, end - begin)
+        reset_matching(matching, facts, first)
+        _set_order(rollouts, group, order)
+        for step in range(_first_step(rollouts, n), 2 * n):
+            turn = _Turn(order[step], step, begin, end - begin, step < n)
+            u = turn.node
+            raises, lowers = _decide_relay(facts, rollouts, lanes, matching, trial, turn)
+            if not turn.keeps:
+                clear(matching.open_bits, u)
+            if raises:
+                raise_rows(edges.following, lanes.low, u, stack)
+            if lowers:
+                raise_rows(edges.before, lanes.minus_high, u, stack)
+        _write_chips(lanes, begin, end, chips)
+    _fill_forced(rollouts.domains, chips)
     return chips
 
 
 @njit(cache=True, nogil=True)
-def solve_adjacent(
-    next_ptr: Longs,
-    next_nodes: Ints,
-    before_ptr: Longs,
-    before_nodes: Ints,
-    beside_next_ptr: Longs,
-    beside_next_nodes: Ints,
-    beside_before_ptr: Longs,
-    beside_before_nodes: Ints,
-    sources: Ints,
-    span: Bounds,
-    first_low: Bounds,
-    first_high: Bounds,
-    groups: Longs,
-    orders: Ints,
-    group_streams: Words,
-    proposals: Ints,
-    weights: Singles,
-    streams: Words,
-    domains: Ints,
-) -> Ints:
-    """As `solve_relay`, with dependencies that span at most one chip.
+def solve_adjacent(edges: Edges, facts: AdjacentFacts, first: Domains, rollouts: Rollouts) -> Ints:
+    """As `solve_relay`, with dependencies that span at most one chip."""
+    n = first.low.size
+    chips = np.empty((rollouts.streams.size, n), np.int32)
+    lanes = room_for_lanes(first)
+    order = np.empty(2 * n, np.int32)
+    room = room_for_spread(first.low)
+    safe = np.empty(LANES, np.bool_)
+    rollouts.domains[:, :, 0] = _UNDECIDED
+    for group in range(rollouts.groups.size - 1):
+        begin, end = rollouts.groups[group], rollouts.groups[group + 1]
+        fill_lanes(lanes, first, end - begin)
+        safe[:] = False
+        _set_order(rollouts, group, order)
+        for step in range(_first_step(rollouts, n), 2 * n):
+            turn = _Turn(order[step], step, begin, end - begin, step < n)
+            u = turn.node
+            raises, lowers = _decide_adjacent(facts, rollouts, lanes, safe, turn)
+            if raises:
+                spread(edges.following, facts.near.before, lanes.low, u, room)
+            if lowers:
+                spread(edges.before, facts.near.following, lanes.minus_high, u, room)
+        _write_chips(lanes, begin, end, chips)
+    _fill_forced(rollouts.domains, chips)
+    return chips
+
+
+@lean_njit
+def _first_step(rollouts: Rollouts, n: int) -> int:
+    """The first of 2 n turns: in the first n proposals are kept, in the others chips are drawn."""
+    return 0 if rollouts.proposals.shape[0] else n
+
+
+@njit(cache=True, nogil=True)
+def _set_order(rollouts: Rollouts, group: int, order: Ints) -> None:
+    """Fills `order[2 n]` with the order in which a group decides nodes, twice."""
+    n, given = order.size // 2, rollouts.orders.shape[0]
+    if given:
+        order[:n] = rollouts.orders[min(group, given - 1)]
+    else:
+        order[:n] = np.arange(n)
+        shuffle(order[:n], rollouts.group_streams, group)
+    order[n:] = order[:n]
+
+
+@lean_njit
+def _decide_relay(
+    facts: RelayFacts,
+    rollouts: Rollouts,
+    lanes: Lanes,
+    matching: Matching,
+    trial: Trial,
+    turn: _Turn,
+) -> tuple[bool, bool]:
+    """Decides a node in all lanes; whether that raises lower bounds and lowers upper ones.
 
     Args:
-        next_ptr: as in `RuleGraph`.
-        next_nodes: likewise.
-        before_ptr: likewise.
-        before_nodes: likewise.
-        beside_next_ptr: CSR of successors and of nodes tied to each.
-        beside_next_nodes: likewise.
-        beside_before_ptr: CSR of predecessors and of nodes tied to each.
-        beside_before_nodes: likewise.
-        sources: nodes without predecessors.
-        span: as in `NearGraph`.
-        first_low: `[n]`, closed domains that admit a partition.
-        first_high: `[n]`, likewise.
-        groups: as for `solve_relay`; likewise those that follow.
-        orders: likewise.
-        group_streams: likewise.
-        proposals: likewise.
-        weights: likewise.
-        streams: likewise.
-        domains: likewise.
+        facts: what all rollouts share.
+        rollouts: what is to be drawn.
+        lanes: domains.
+        matching: the matchings.
+        trial: room.
+        turn: the node.
     """
-    n = first_low.size
-    chips = np.empty((streams.size, n), np.int32)
-    low = np.empty((n, LANES), first_low.dtype)
-    minus_high = np.empty((n, LANES), first_low.dtype)
-    order, level = np.empty(n, np.int32), np.empty(n, np.int32)
-    room, base = np.empty((2, 2 * n + 2), np.int32), np.empty(LANES, first_low.dtype)
-    none_excluded = np.zeros(0, np.bool_)
-    safe = np.empty(LANES, np.bool_)
-    domains[:, :, 0] = _UNDECIDED
-    for group in range(groups.size - 1):
-        begin, count = groups[group], groups[group + 1] - groups[group]
-        for v in range(n):
-            for lane in range(LANES):
-                low[v, lane] = first_low[v]
-                minus_high[v, lane] = -(first_high[v] if lane < count else first_low[v])
-        # Whether some source is on chip 0 for good.
-        safe[:] = False
-        if orders.shape[0]:
-            order[:] = orders[min(group, orders.shape[0] - 1)]
+    u, raises, lowers = turn.node, False, False
+    for lane in range(turn.count):
+        least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
+        if least == most:
+            if not turn.keeps:
+                hold(matching, lane, least)
+            continue
+        b = turn.begin + lane
+        if turn.keeps:
+            chip, low, high = int(rollouts.proposals[b, u]), least, most
+            if not least <= chip <= most:
+                continue
+            top = max(matching.top[lane], chip)
+            decision = Decision(lane, u, chip, top, turn.step)
+            if find_obstacle(facts, matching, lanes, decision, trial, False) >= 0:
+                continue
         else:
-            order[:] = np.arange(n)
-            shuffle(order, group_streams, group)
-        for keeps in range(1 if proposals.shape[0] else 0, -1, -1):
-            for i in range(n):
-                u = order[i]
-                differing = 0
-                for lane in range(LANES):
-                    differing |= low[u, lane] ^ -minus_high[u, lane]
-                if differing == 0:
-                    continue
-                raises, lowers = False, False
-                for lane in range(count):
-                    least, most = int(low[u, lane]), -int(minus_high[u, lane])
-                    if least == most:
-                        continue
-                    ceiling = most
-                    if not safe[lane]:
-                        # Some source stays on chip 0; those on it now bound how far u can be.
-                        ceiling = least
-                        for s in range(sources.size):
-                            if low[sources[s], lane] == 0:
-                                ceiling = max(ceiling, int(span[u, s]))
-                                safe[lane] |= minus_high[sources[s], lane] == 0
-                                if ceiling >= most:
-                                    ceiling = most
-                                    break
-                    b = begin + lane
-                    if keeps:
-                        chip = int(proposals[b, u])
-                        if not least <= chip <= ceiling:
-                            continue
-                    else:
-                        which = -1 if weights.shape[0] == 0 else min(b, weights.shape[0] - 1)
-                        chip = draw(least, ceiling, none_excluded, weights, which, u, streams, b)
-                    if domains.shape[0]:
-                        domains[b, u, 0], domains[b, u, 1] = least, ceiling
-                    raises |= chip > least
-                    lowers |= chip < most
-                    low[u, lane] = chip
-                    minus_high[u, lane] = -chip
-                if raises:
-                    spread(
-                        next_ptr,
-                        next_nodes,
-                        beside_before_ptr,
-                        beside_before_nodes,
-                        low,
-                        u,
-                        base,
-                        level,
-                        room,
-                    )
-                if lowers:
-                    spread(
-                        before_ptr,
-                        before_nodes,
-                        beside_next_ptr,
-                        beside_next_nodes,
-                        minus_high,
-                        u,
-                        base,
-                        level,
-                        room,
-                    )
-        for lane in range(count):
-            for v in range(n):
-                chips[begin + lane, v] = low[v, lane]
-    _forced(domains, chips)
-    return chips
+            chip, low, high = _draw_relay(facts, rollouts, lanes, matching, trial, turn, lane)
+        _set_chip(rollouts, lanes, lane, b, u, chip, low, high)
+        hold(matching, lane, chip)
+        matching.top[lane] = max(matching.top[lane], chip)
+        raises |= chip > least
+        lowers |= chip < most
+    return raises, lowers
+
+
+@lean_njit
+def _draw_relay(
+    facts: RelayFacts,
+    rollouts: Rollouts,
+    lanes: Lanes,
+    matching: Matching,
+    trial: Trial,
+    turn: _Turn,
+    lane: int,
+) -> tuple[int, int, int]:
+    """Draws chips for a node until one is possible: that, and the bounds that were left then."""
+    u, b = turn.node, turn.begin + lane
+    low, high = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
+    which = min(b, rollouts.weights.shape[0] - 1)
+    refused, most_refused = trial.refused[:0], high - low
+    while True:
+        # Some chip of a closed domain is possible, and none is refused twice.
+        assert most_refused >= 0
+        assert low <= high
+        chip = draw(low, high, refused, rollouts.weights, which, u, rollouts.streams, b)
+        decision = Decision(lane, u, chip, max(matching.top[lane], chip), turn.step)
+        obstacle = find_obstacle(facts, matching, lanes, decision, trial, True)
+        if obstacle < 0:
+            return chip, low, high
+        most_refused -= 1
+        if obstacle < chip:
+            high = obstacle
+        elif obstacle > chip:
+            low = obstacle
+        else:
+            if refused.size == 0:
+                refused = trial.refused
+                refused[:] = False
+            refused[chip] = True
+
+
+@inlined_njit
+def _decide_adjacent(
+    facts: AdjacentFacts,
+    rollouts: Rollouts,
+    lanes: Lanes,
+    safe: npt.NDArray[np.bool_],
+    turn: _Turn,
+) -> tuple[bool, bool]:
+    """As `_decide_relay`.
+
+    Args:
+        facts: what all rollouts share.
+        rollouts: what is to be drawn.
+        lanes: domains.
+        safe: `[LANES]`, whether some source is on chip 0 for good.
+        turn: the node.
+    """
+    u, raises, lowers = turn.node, False, False
+    differing = 0
+    for lane in range(LANES):
+        differing |= lanes.low[u, lane] ^ -lanes.minus_high[u, lane]
+    if differing == 0:
+        return raises, lowers
+    for lane in range(turn.count):
+        least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
+        if least == most:
+            continue
+        b = turn.begin + lane
+        high = most if safe[lane] else _below_sources(facts, lanes, safe, u, lane)
+        if turn.keeps:
+            chip = int(rollouts.proposals[b, u])
+            if not least <= chip <= high:
+                continue
+        else:
+            which = min(b, rollouts.weights.shape[0] - 1)
+            nothing = safe[:0]
+            chip = draw(least, high, nothing, rollouts.weights, which, u, rollouts.streams, b)
+        _set_chip(rollouts, lanes, lane, b, u, chip, least, high)
+        raises |= chip > least
+        lowers |= chip < most
+    return raises, lowers
+
+
+@inlined_njit
+def _below_sources(
+    facts: AdjacentFacts, lanes: Lanes, safe: npt.NDArray[np.bool_], u: int, lane: int
+) -> int:
+    """The highest chip of a node with which some source can stay on chip 0.
+
+    The sources that may be there now bound how far above them it can be; what is there for good is
+    noted.
+    """
+    most = -int(lanes.minus_high[u, lane])
+    high = int(lanes.low[u, lane])
+    for s in range(facts.sources.size):
+        source = facts.sources[s]
+        if lanes.low[source, lane] == 0:
+            high = max(high, int(facts.span[u, s]))
+            safe[lane] |= lanes.minus_high[source, lane] == 0
+            if high >= most:
+                return most
+    return high
+
+
+@inlined_njit
+def _set_chip(
+    rollouts: Rollouts, lanes: Lanes, lane: int, b: int, u: int, chip: int, low: int, high: int
+) -> None:
+    """Puts node u of rollout b on a chip from `low` to `high`."""
+    if rollouts.domains.shape[0]:
+        rollouts.domains[b, u, 0], rollouts.domains[b, u, 1] = low, high
+    lanes.low[u, lane] = chip
+    lanes.minus_high[u, lane] = -chip
+
+
+@lean_njit
+def _write_chips(lanes: Lanes, begin: int, end: int, chips: Ints) -> None:
+    """Fills in the chips of the rollouts of a group, all decided."""
+    for b in range(begin, end):
+        for v in range(chips.shape[1]):
+            chips[b, v] = lanes.low[v, b - begin]
 
 
 @njit(cache=True, nogil=True)
-def _forced(domains: Ints, chips: Ints) -> None:
+def _fill_forced(domains: Ints, chips: Ints) -> None:
     """Fills in the domains of nodes that propagation decided."""
     for b in range(domains.shape[0]):
         for u in range(domains.shape[1]):
