@@ -16,7 +16,7 @@ from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.fast_model import evaluate, period
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 CHIPS = 3
 

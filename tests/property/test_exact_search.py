@@ -22,7 +22,8 @@ from mcm_passes.partitioning.copied_weights import copied_weights
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
 from mcm_passes.partitioning.rule_graph import rule_graph
 from mcm_passes.partitioning.work_around import work_around
-from tests.property.test_partition_search import best_period, make_problem
+from tests.generators.partition_problems import connected_problems, make_problem
+from tests.oracles.best_period import best_period
 
 ARGUMENTS = (
     bounds.heaviest_unit,
@@ -34,46 +35,6 @@ ARGUMENTS = (
     bounds.streamed_weights,
     outputs_passed_on,
 )
-
-
-@st.composite
-def connected_problems(draw, max_units=7):
-    """Connected graphs on three chips, with everything that a problem can have."""
-    n = draw(st.integers(1, max_units))
-    compute = draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
-    edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    edges |= {(u, v) for v in range(n) for u in range(v) if draw(st.integers(0, 4)) == 0}
-    readers = [v for u, v in edges if u == 0]
-    clonable = [0] if len(readers) >= 2 and draw(st.booleans()) else []
-    weights = [
-        (
-            draw(st.integers(1, 900)),
-            sorted(draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=3))),
-        )
-        for _ in range(draw(st.integers(0, 3)))
-    ]
-    sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
-    fixed = [u for u in range(n) if u not in clonable]
-    host_io = draw(st.sampled_from(["any", "ends"]))
-    pins = draw(st.just([]) | st.lists(st.tuples(st.sampled_from(fixed), st.integers(0, 2))))
-    return make_problem(
-        compute,
-        sorted(edges),
-        chips=3,
-        speeds=draw(st.sampled_from([(), (), (1.0, 2.0, 0.5)])),
-        stream=draw(st.sampled_from([0.0, 0.0, 1e8])),
-        routing=draw(st.sampled_from(["relay", "strict"])),
-        host_io=host_io,
-        forwarding=draw(st.sampled_from(["engine", "router"])) if host_io == "any" else "engine",
-        clonable=clonable,
-        weights=weights,
-        sram=draw(st.sampled_from([2000, 40_000, (4000, 40_000, 1 << 20), 1 << 20])),
-        tensor_bytes=lambda i: sizes[i],
-        relay_us=draw(st.sampled_from([0.1, 3.0])),
-        pins=pins,
-        host_root=draw(st.sampled_from([0.0, 0.0, 2e8, 2e9])),
-        stream_root=draw(st.sampled_from([0.0, 0.0, 5e7])),
-    )
 
 
 def windows_know_all(problem):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,16 +14,10 @@ from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.partitioning.bounds import lower_bound
-
-_PATH = Path(__file__).with_name("test_partition_search.py")
-_SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-generators = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(generators)
+from tests.generators.partition_problems import make_problem, problems
 
 
-@given(generators.problems(), st.randoms(use_true_random=False))
+@given(problems(), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
 def test_periods_are_those_of_the_fast_model(problem, random):
     n, chips = problem.num_units, problem.num_chips
@@ -41,7 +32,7 @@ def test_periods_are_those_of_the_fast_model(problem, random):
     assert [fast(row) for row in rows] == expected
 
 
-@given(generators.problems())
+@given(problems())
 @settings(max_examples=20, deadline=None)
 def test_threads_change_nothing(problem):
     rng = np.random.default_rng(0)
@@ -52,7 +43,7 @@ def test_threads_change_nothing(problem):
 
 
 def test_a_few_are_evaluated_in_full_with_the_same_result():
-    problem = generators.make_problem([1, 2, 3], [(0, 1), (1, 2)])
+    problem = make_problem([1, 2, 3], [(0, 1), (1, 2)])
     rows = np.array([[0, 1, 1], [0, 1, 2], [0, 0, 0]], np.int32)
     fast = FastPeriods(problem, few=4)
     first = fast.periods(rows).tolist()
@@ -61,7 +52,7 @@ def test_a_few_are_evaluated_in_full_with_the_same_result():
 
 
 def test_pins_count():
-    problem = generators.make_problem([1, 2, 3], [(0, 1), (1, 2)], pins=((1, 1),))
+    problem = make_problem([1, 2, 3], [(0, 1), (1, 2)], pins=((1, 1),))
     fast = FastPeriods(problem, few=0)
     for row in ([0, 1, 1], [0, 0, 1], [0, 1, 2]):
         chip_of = np.array(row, np.int32)
@@ -70,7 +61,7 @@ def test_pins_count():
     assert np.isinf(fast(np.array([0, 0, 1], np.int32)))
 
 
-@given(generators.problems())
+@given(problems())
 @settings(max_examples=10, deadline=None)
 def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = lower_bound(problem).seconds

@@ -14,7 +14,7 @@ from mcm_compiler.machine_builder import MachineBuilder
 from mcm_compiler.target import Wire
 from mcm_hardware.transfer_plan import plan_transfers
 from mcm_passes.mapping.machine.evaluation import MachineModel
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 DEVICES = 4
 

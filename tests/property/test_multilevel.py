@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,20 +14,14 @@ from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.coarsening import coarsen
 from mcm_passes.families.ring.strategies.multilevel import Multilevel
-
-_PATH = Path(__file__).with_name("test_partition_search.py")
-_SPEC = importlib.util.spec_from_file_location("random_partition_problems", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-generators = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(generators)
+from tests.generators.partition_problems import make_problem, problems
 
 
 def start_of(problem):
     return ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget())
 
 
-@given(generators.problems(max_units=10), st.integers(0, 2), st.booleans())
+@given(problems(max_units=10), st.integers(0, 2), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
     problem = problem.at_need() if at_need else problem
@@ -57,7 +49,7 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
     assert (source < target).all(), "units are in a topological order"
 
 
-@given(generators.problems(max_units=12), st.integers(1, 6), st.integers(1, 3), st.integers(0, 9))
+@given(problems(max_units=12), st.integers(1, 6), st.integers(1, 3), st.integers(0, 9))
 @settings(max_examples=120, deadline=None)
 def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, tries, seed):
     start = start_of(problem)
@@ -79,7 +71,7 @@ def test_it_finds_the_optimum_where_contiguous_cuts_do_not():
     chains = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     edges = [(0, chain[0]) for chain in chains] + [(chain[-1], 10) for chain in chains]
     edges += [pair for chain in chains for pair in itertools.pairwise(chain)]
-    problem = generators.make_problem(work, edges, relay_us=0.1)
+    problem = make_problem(work, edges, relay_us=0.1)
     rows = np.array(list(itertools.product(range(3), repeat=9)), np.int32)
     rows = np.hstack([np.zeros((len(rows), 1), np.int32), rows, np.full((len(rows), 1), 2)])
     best = FastPeriods(problem, few=0).periods(rows.astype(np.int32)).min()

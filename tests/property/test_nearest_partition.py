@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcm_passes.families.ring.exact.nearest_model import moved_units, nearest_partition
 from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.families.ring.problem_files.nearest import nearest_valid
-from tests.property.test_exact_search import connected_problems
+from tests.generators.partition_problems import connected_problems
 
 
 def fewest_moves(problem, wanted):

@@ -13,7 +13,7 @@ from mcm_compiler.machine_builder import MachineBuilder
 from mcm_compiler.partition import Budget
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 DEVICES = 3
 

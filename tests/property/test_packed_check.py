@@ -15,9 +15,9 @@ from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
 from mcm_passes.families.ring.fast_model import period
 from mcm_passes.partitioning.bounds import lower_bound, total_work
 from mcm_passes.partitioning.rule_graph import rule_graph
-from tests.property.test_exact_search import connected_problems
-from tests.property.test_packing_bound import bound_of, steps
-from tests.property.test_partition_search import best_period, make_problem
+from tests.generators.packing_cases import bound_of, steps
+from tests.generators.partition_problems import connected_problems, make_problem
+from tests.oracles.best_period import best_period
 
 
 @given(connected_problems(6))

@@ -12,33 +12,9 @@ from mcm_passes.families.ring.exact.weight_runs import weight_runs
 from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.partitioning.bounds import lower_bound, total_work
 from mcm_passes.partitioning.rule_graph import closure, rule_graph
-from tests.property.test_exact_search import connected_problems
-from tests.property.test_partition_search import best_period, make_problem
-
-
-def bound_of(problem, least_share=0.25):
-    most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min()) + 1e-6
-    least_s = least_share * lower_bound(problem).seconds
-    return packing_bound(problem, rule_graph(problem), least_s, most_s)
-
-
-def steps(count, layers, work=4.0, gap=0.5, sram=1000, weight=400, chips=4):
-    """Recurrences of `count` steps, one after the other, each with a weight of its own.
-
-    Between two steps lies a unit of `gap`.
-    """
-    compute, edges, weights = [], [], []
-    for _ in range(layers):
-        users = []
-        for _ in range(count):
-            if compute:
-                edges.append((len(compute) - 1, len(compute)))
-            users.append(len(compute))
-            compute.append(work)
-            edges.append((len(compute) - 1, len(compute)))
-            compute.append(gap)
-        weights.append((weight, users))
-    return make_problem(compute, edges, chips=chips, sram=sram, weights=weights)
+from tests.generators.packing_cases import bound_of, steps
+from tests.generators.partition_problems import connected_problems, make_problem
+from tests.oracles.best_period import best_period
 
 
 @given(connected_problems(6))

@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import Budget, PartitionProblem
+from mcm_compiler.partition import Budget
 from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import PackageLimits
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
@@ -18,143 +17,10 @@ from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.partitioning import bounds
 from mcm_passes.partitioning.rooms import aligned
 from mcm_passes.partitioning.topological_orders import topological_orders
+from tests.generators.partition_problems import problems
+from tests.oracles.best_period import best_period
 
 RNG = np.random.default_rng(0)
-
-
-def make_problem(
-    compute_us,
-    edges,
-    *,
-    chips=3,
-    routing="relay",
-    host_io="any",
-    clonable=(),
-    weights=(),
-    sram=1 << 20,
-    tensor_bytes=100,
-    relay_us=0.5,
-    pins=(),
-    link=1e9,
-    speeds=(),
-    stream=0.0,
-    host_root=0.0,
-    stream_root=0.0,
-    forwarding="engine",
-):
-    """One output tensor per unit; units without producers read a graph input each."""
-    n = len(compute_us)
-    readers: list[set[int]] = [set() for _ in range(n)]
-    for u, v in edges:
-        readers[u].add(v)
-    consumers = [sorted(mine) for mine in readers]
-    reads = {v for _, v in edges}
-    names, producer, to_host, rows = [], [], [], []
-    for u in range(n):
-        if u not in reads:
-            names.append(f"in{u}")
-            producer.append(-1)
-            to_host.append(False)
-            rows.append([u])
-    for u in range(n):
-        names.append(f"t{u}")
-        producer.append(u)
-        to_host.append(not consumers[u])
-        rows.append(consumers[u])
-    sizes = [tensor_bytes(i) if callable(tensor_bytes) else tensor_bytes for i in range(len(rows))]
-    pinned = np.full(n, -1, dtype=np.int32)
-    for u, c in pins:
-        pinned[u] = c
-    srams = sram if isinstance(sram, tuple) else (sram,) * chips
-    return PartitionProblem(
-        names=tuple(f"u{u}" for u in range(n)),
-        members=tuple((f"u{u}",) for u in range(n)),
-        compute_s=np.array(compute_us, dtype=np.float64) * 1e-6,
-        clonable=np.isin(np.arange(n), list(clonable)),
-        pinned_chip=pinned,
-        tensor_names=tuple(names),
-        tensor_bytes=np.array(sizes, dtype=np.int64),
-        tensor_producer=np.array(producer, dtype=np.int32),
-        tensor_ptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
-        tensor_consumers=np.array([v for r in rows for v in r], dtype=np.int32),
-        tensor_to_host=np.array(to_host),
-        relay_s=np.full(len(rows), relay_us * 1e-6),
-        weight_names=tuple(f"w{i}" for i in range(len(weights))),
-        weight_bytes=np.array([size for size, _ in weights], dtype=np.int64),
-        weight_ptr=np.concatenate([[0], np.cumsum([len(us) for _, us in weights])]).astype(
-            np.int64
-        ),
-        weight_users=np.array([u for _, us in weights for u in us], dtype=np.int32),
-        limits=PackageLimits(
-            chips,
-            srams,
-            link,
-            1e-6,
-            host_io,
-            1e9,
-            chip_speed=tuple(speeds),
-            stream_bytes_per_s=stream,
-            host_total_bytes_per_s=host_root,
-            stream_total_bytes_per_s=stream_root,
-            forwarding=forwarding,
-        ),
-        routing=routing,
-    )
-
-
-@st.composite
-def problems(draw, max_units=6, chain=False):
-    n = draw(st.integers(1, max_units))
-    compute = draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
-    if chain:
-        edges = [(u, u + 1) for u in range(n - 1)]
-    else:
-        edges = [(u, v) for v in range(n) for u in range(v) if draw(st.integers(0, 2)) == 0]
-    # A source with at least two readers, none of which is clonable itself.
-    clonable = []
-    if not chain and draw(st.booleans()):
-        first = [v for u, v in edges if u == 0]
-        clonable = [0] if len(first) >= 2 else []
-    weights = [
-        (
-            draw(st.integers(1, 900)),
-            sorted(draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=3))),
-        )
-        for _ in range(draw(st.integers(0, 3)))
-    ]
-    sizes = draw(st.lists(st.sampled_from([64, 1000, 9000]), min_size=2 * n, max_size=2 * n))
-    chips = draw(st.integers(1, 4))
-    speed = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=chips, max_size=chips)
-    host_io = draw(st.sampled_from(["any", "ends"]))
-    return make_problem(
-        compute,
-        edges,
-        chips=chips,
-        speeds=draw(st.just([]) | speed),
-        stream=draw(st.sampled_from([0.0, 0.0, 1e8, 1e9])),
-        routing="relay" if chain else draw(st.sampled_from(["relay", "strict"])),
-        host_io=host_io,
-        forwarding=draw(st.sampled_from(["engine", "router"])) if host_io == "any" else "engine",
-        clonable=clonable,
-        weights=weights,
-        sram=draw(st.sampled_from([2000, 40_000, 1 << 20])),
-        tensor_bytes=lambda i: sizes[i],
-        relay_us=draw(st.sampled_from([0.1, 3.0])),
-        host_root=draw(st.sampled_from([0.0, 0.0, 2e8, 2e9])),
-        stream_root=draw(st.sampled_from([0.0, 0.0, 1e8])),
-    )
-
-
-def best_period(problem, candidates=None):
-    """Brute force over all placements of the units that are not clonable."""
-    fixed = np.flatnonzero(~problem.clonable)
-    best = float("inf")
-    chips = range(min(problem.num_chips, len(fixed)))
-    for choice in candidates or itertools.product(chips, repeat=len(fixed)):
-        chip_of = np.zeros(problem.num_units, dtype=np.int32)
-        chip_of[fixed] = choice
-        best = min(best, period(problem, chip_of))
-    return best
 
 
 @given(problems())

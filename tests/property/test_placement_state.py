@@ -28,7 +28,7 @@ from mcm_passes.families.ring.strategies.placement_state import (
     place_unit,
 )
 from mcm_passes.partitioning.rule_graph import rule_graph
-from tests.property.test_exact_search import connected_problems
+from tests.generators.partition_problems import connected_problems
 
 
 @njit

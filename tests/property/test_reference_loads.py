@@ -15,14 +15,7 @@ from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
-from tests.property.test_exact_search import connected_problems
-from tests.property.test_partition_search import make_problem
-
-
-def forward_placement(problem, random):
-    """Chips whose order is that of the units, so that all dependencies point forwards."""
-    chips = sorted(random.randrange(problem.num_chips) for _ in range(problem.num_units))
-    return np.array(chips, np.int32)
+from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
 
 
 def with_views(problem, random):

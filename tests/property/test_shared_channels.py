@@ -15,9 +15,7 @@ from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.partitioning import bounds
-from tests.property.test_exact_search import connected_problems
-from tests.property.test_partition_search import make_problem
-from tests.property.test_reference_loads import forward_placement
+from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
 from tools.memory_oracle.plain_period import plain_period
 
 RATES = st.sampled_from([1e7, 2e8, 2e9])

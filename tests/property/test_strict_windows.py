@@ -15,8 +15,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.families.ring.fast_model import evaluate, period
-from tests.property.test_exact_search import connected_problems
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import connected_problems, make_problem
 
 STEPS = 100_000
 

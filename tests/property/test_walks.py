@@ -13,7 +13,7 @@ from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.placement_state import ARRIVED
 from mcm_passes.families.ring.strategies.walking import Walker
-from tests.property.test_exact_search import connected_problems
+from tests.generators.partition_problems import connected_problems
 
 
 @given(connected_problems(), st.integers(0, 1000), st.integers(1, 300), st.booleans())

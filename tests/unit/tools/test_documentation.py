@@ -66,7 +66,7 @@ def test_the_table_of_target_keys_is_that_of_the_schema() -> None:
 def test_the_schemas_are_those_of_the_records() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "render_schemas.py"))
     for name in script["RECORDS"]:
-        page = (ROOT / "docs" / "schema" / name).read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "reference" / "schema" / name).read_text(encoding="utf-8")
         assert page == script["render"](name), "run: python tools/render_schemas.py"
         jsonschema.Draft202012Validator.check_schema(json.loads(page))
 

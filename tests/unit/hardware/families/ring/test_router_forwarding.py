@@ -19,8 +19,8 @@ from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.fast_model import evaluate
-from tests.property.test_partition_search import make_problem
-from tests.unit.hardware.families.ring.machine.test_ring_theory import CUT, STORE, far
+from tests.generators.partition_problems import make_problem
+from tests.generators.small_rings import CUT, STORE, far
 
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 ENGINE_KEY = "hop_latency_us = 1.0\n"

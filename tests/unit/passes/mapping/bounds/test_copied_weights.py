@@ -10,7 +10,7 @@ from mcm_compiler.partition import LowerBound
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.copied_weights import copied_weights
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 STEPS = 10
 """Of a recurrence of two layers; each step of a layer takes a microsecond."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.ring_rules import dependency_edges
 from mcm_passes.partitioning.topological_orders import topological_orders
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 
 def test_light_units_come_right_before_their_first_reader():

@@ -10,43 +10,8 @@ import pytest
 from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.simulation import SimulationResult
 from mcm_compiler.target import HOST, OFF_PACKAGE
-from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_simulator import ring_simulator
-from mcm_hardware.families.ring.ring_spec import RingSpec
-
-REFERENCE = mcm36().spec.reference
-STORE = RingSpec(
-    summary="one byte per second",
-    reference=REFERENCE,
-    chips=(REFERENCE,) * 4,
-    physical=(0, 1, 2, 3),
-    link_bytes_per_s=1.0,
-    hop_latency_s=(0.5, 0.5, 2.0),
-    switching="store_and_forward",
-    host_io="any",
-    host_bytes_per_s=1.0,
-    host_latency_s=0.0,
-    channel_slots=2,
-    stream_bytes_per_s=1.0,
-    stream_latency_s=0.25,
-)
-CUT = replace(STORE, switching="cut_through")
-
-
-def play(
-    spec: RingSpec, chips: dict[int, list[Kernel]], transfers: list[Transfer]
-) -> SimulationResult:
-    made = tuple(ChipProgram(c, tuple(kernels), (), 0, 0) for c, kernels in chips.items())
-    return ring_simulator(spec).run(LoweredProgram("unit", made, tuple(transfers)))
-
-
-def kernel(seconds: float, reads: tuple[int, ...] = (), writes: tuple[int, ...] = ()) -> Kernel:
-    return Kernel("k", (), seconds, reads, writes)
-
-
-def far(spec: RingSpec, slots: int = 4) -> SimulationResult:
-    chips = {0: [kernel(1.0, (), (0,))], 3: [kernel(1.0, (0,), (1,))]}
-    return play(spec, chips, [Transfer("a", 0, 3, 4, slots), Transfer("y", 3, HOST, 1, slots)])
+from tests.generators.small_rings import CUT, STORE, far, kernel, play
 
 
 def test_each_router_stores_the_tensor_or_lets_its_head_pass():

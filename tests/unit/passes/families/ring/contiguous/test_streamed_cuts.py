@@ -14,7 +14,7 @@ from mcm_compiler.target_loading import load_target, target_from_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.fast_model import evaluate, period
 from mcm_passes.partitioning.rooms import weight_rooms
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 SRAM = 1280
 

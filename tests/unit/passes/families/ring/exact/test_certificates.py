@@ -12,7 +12,7 @@ from mcm_passes.families.ring.exact import certificates
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.partitioning import bounds, chain_check
 from mcm_passes.partitioning.passed_outputs import outputs_passed_on
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 
 def ladder(rungs, heavy_us=9.0, light_us=1.0):

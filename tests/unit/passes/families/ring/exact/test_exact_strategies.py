@@ -21,7 +21,7 @@ from mcm_passes.partitioning.bounds import lower_bound
 from mcm_passes.partitioning.order_ideals import order_ideals
 from mcm_passes.partitioning.rule_graph import rule_graph
 from mcm_passes.partitioning.work_around import work_around
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 WIDE = [(u, 24) for u in range(24)]

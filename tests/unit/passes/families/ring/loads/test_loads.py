@@ -28,7 +28,7 @@ from mcm_passes.mapping.loads.demand_table import (
     demand_table,
 )
 from mcm_passes.mapping.loads.tensor_columns import tensor_columns
-from tests.property.test_partition_search import make_problem
+from tests.generators.partition_problems import make_problem
 
 CLONES = {"compute_us": [1, 1, 1, 1, 1], "edges": [(0, 1), (1, 2), (1, 4), (0, 3)]}
 

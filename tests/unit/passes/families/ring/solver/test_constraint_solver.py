@@ -18,7 +18,7 @@ from tests.oracles.constraint_solver import (
     fix,
     sample,
 )
-from tests.unit.passes.families.ring.solver.test_sample_and_fix import exact_sample
+from tests.oracles.valid_partitions import exact_sample
 
 DRAWS = 1500
 # Two branches between the same ends; under the strict rule they can use a chip each.

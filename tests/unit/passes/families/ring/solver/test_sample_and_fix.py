@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mcm_passes.families.ring.solver.batch import BatchSolver
+from tests.oracles.valid_partitions import exact_sample
 
 DRAWS = 4000
 RULES = pytest.mark.parametrize(("routing", "span"), [("relay", None), ("strict", 1)])
@@ -29,25 +30,6 @@ def connected(graphs, routing):
     kept = [graph for graph in graphs if routing == "relay" or whole(graph)]
     assert len(kept) >= 8
     return kept
-
-
-def exact_sample(partitions, order, weights):
-    """Probability of each partition when SAMPLE decides nodes in `order`: Alg. 1 by definition."""
-    exact = {}
-
-    def decide(depth, left, probability):
-        if depth == len(order):
-            exact[left[0]] = probability
-            return
-        u = order[depth]
-        domain = sorted({f[u] for f in left})
-        total = sum(weights[u, c] for c in domain)
-        for c in domain:
-            share = probability * weights[u, c] / total
-            decide(depth + 1, [f for f in left if f[u] == c], share)
-
-    decide(0, partitions, 1.0)
-    return exact
 
 
 @RULES
