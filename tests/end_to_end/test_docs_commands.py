@@ -1,0 +1,114 @@
+"""Tutorials and how-to pages do what they say: their files are written, their commands run.
+
+On these pages a block with a title, such as `python title="x.py"`, is a file. In a block `console` a
+line that begins with `$ ` is a command, which ends with status 0; lines below it are among those that
+it prints, in that order, and `...` stands for any that are left out. All of a page happens in one
+folder that is empty at first, with nothing but what a wheel brings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mcm_compiler.cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")])
+_FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n?((?:(?!\$ )[^\n]*\n)*)", flags=re.MULTILINE)
+
+
+def _blocks(page: Path) -> list[tuple[str, str | None, str]]:
+    """Language, title and text of each block of a page."""
+    found = _FENCE.findall(page.read_text(encoding="utf-8"))
+    titles = [_TITLE.search(info) for _, info, _ in found]
+    return [
+        (language, title[1] if title else None, text)
+        for (language, _, text), title in zip(found, titles, strict=True)
+    ]
+
+
+def _is_run(page: Path) -> bool:
+    return any(language == "console" for language, _, _ in _blocks(page))
+
+
+def _name(page: Path) -> str:
+    return f"{page.parent.name}/{page.stem}"
+
+
+def test_every_tutorial_is_run() -> None:
+    tutorials = [page for page in PAGES if page.parent.name == "tutorials"]
+    assert len(tutorials) >= 6
+    assert [page.name for page in tutorials if not _is_run(page)] == []
+
+
+@pytest.mark.parametrize("page", list(filter(_is_run, PAGES)), ids=_name)
+def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    for language, title, text in _blocks(page):
+        if title is not None:
+            path = tmp_path / title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif language == "console":
+            commands = _COMMAND.findall(text)
+            assert commands, f"no command in {text}"
+            for command, shown in commands:
+                _expect(command, shown.splitlines(), tmp_path)
+
+
+def _expect(command: str, shown: list[str], folder: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+    printed = iter(line.rstrip() for line in done.stdout.splitlines())
+    for line in shown:
+        if line.strip() not in ("", "..."):
+            assert line.rstrip() in printed, f"'{line}' is not what follows in\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_options_of_all_commands_exist(page: Path) -> None:
+    unknown: list[str] = []
+    for language, title, text in _blocks(page):
+        if title is None and language in ("", "sh", "console"):
+            for line in text.replace("\\\n", " ").splitlines():
+                unknown += _unknown_options(line)
+    assert unknown == []
+
+
+def _unknown_options(line: str) -> list[str]:
+    """Options in a line of the shell that its verb does not have."""
+    found: list[str] = []
+    for verb_text, rest in re.findall(r"(?:^|\s)mcmc ([a-z]+)([^|;&]*)", line.partition("  #")[0]):
+        verb = cli.get_command(click.Context(cli), verb_text)
+        if verb is None:
+            found.append(f"mcmc {verb_text}")
+            continue
+        commands = [verb, *(verb.commands.values() if isinstance(verb, click.Group) else ())]
+        known = {
+            option
+            for command in commands
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        given = re.findall(r"(?<![\w-])--[a-z][a-z-]*", re.sub(r"'[^']*'|\"[^\"]*\"", "", rest))
+        found += [f"mcmc {verb_text} {option}" for option in given if option not in known]
+    return found
