@@ -112,7 +112,6 @@ class _Chain:
         self._parts = parts
         self._arrived: dict[tuple[int, str], int] = {}
         self._open: dict[Place, tuple[ir.Node, tuple[int, ...], str]] = {}
-        self._proven: set[int] = set()
         self._ops = 0
 
     def run(self, chips: Sequence[ChipModel]) -> None:

@@ -38,7 +38,6 @@ class WeightContents:
         self._by_place: dict[Hashable, int] = {}
         self._by_object: dict[int, tuple[ir.TensorProtocol, int]] = {}
         self._files: dict[Path, Bytes] = {}
-        self.bytes_compared = 0
 
     def content(self, tensor: ir.TensorProtocol) -> int:
         """The number of what `tensor` holds; equal for two tensors if and only if they are equal.
@@ -117,7 +116,6 @@ class WeightContents:
         return len(self._contents) - 1
 
     def _equal(self, left: Bytes, right: Bytes) -> bool:
-        self.bytes_compared += left.size
         return all(
             np.array_equal(left[at : at + _CHUNK_BYTES], right[at : at + _CHUNK_BYTES])
             for at in range(0, left.size, _CHUNK_BYTES)

@@ -12,9 +12,9 @@ from mcm_passes.sharding.decision_problem import unpack_bits
 from mcm_passes.sharding.dimension_classes import classes_of
 from mcm_passes.sharding.joined_dimensions import join_dimensions
 from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.one_at_a_time import exclude_each_other, extract
 from mcm_passes.sharding.rule_templates import Block
 from mcm_passes.sharding.ruled_graph import ruled_graph
+from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SIZES = (1, 2, 3, 4, 8)
 _KINDS = (

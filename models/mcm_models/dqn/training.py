@@ -111,12 +111,6 @@ class Learner:
         return self.iterations >= self._iterations
 
     @property
-    def rounds_left(self) -> int:
-        """Rounds until all iterations have been taken."""
-        left = self._iterations - self.iterations
-        return max(0, -(-left // self.program.settings.updates))
-
-    @property
     def weights(self) -> dict[str, Singles]:
         """Of the online network."""
         named = weights_by_name(self.program.layout, self._memory.weights)

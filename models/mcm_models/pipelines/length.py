@@ -104,11 +104,6 @@ def transfer_share(tables: PipelineTables, a: Any, b: Any, xp: Any) -> Any:
     return xp.maximum(busiest[..., :-1], busiest[..., 1:])
 
 
-def pipeline_lengths(tables: PipelineTables, cuts: Any, devices: Any, xp: Any) -> Any:
-    """`[...]`, seconds of one iteration whether or not it fits; see the module."""
-    return lengths_of(tables, stage_times(tables, cuts, devices, xp), xp)
-
-
 def lengths_of(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
     """`[...]`, seconds of one iteration of stages whose times are known."""
     back = times.transfer * tables.both_ways
@@ -127,8 +122,3 @@ def lengths_of(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
     before = xp.concatenate([xp.zeros_like(both[..., :1]), drained], axis=-1)
     ending = (times.reduction - before).max(-1)
     return total + (tables.micro_batches - 1.0) * steady + ending
-
-
-def feasible(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
-    """`[...]`, whether every stage has weights and fits into the memory of its devices."""
-    return xp.all((times.memory <= tables.memory) & times.with_weights, axis=-1)

@@ -159,11 +159,6 @@ class DatasetSplit:
     test: tuple[str, ...]
 
 
-def family_of(spec: str) -> str:
-    """The name of the builder in the text of a model."""
-    return spec.partition("{")[0]
-
-
 def split(seed: int = 0) -> DatasetSplit:
     """Divides `MODELS` into 66, 5 and 16 (MCM, section 5.1), with every family in proportion.
 

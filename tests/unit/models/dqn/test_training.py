@@ -71,7 +71,7 @@ def test_small_problems_are_solved(arrays_of, seed):
         progress = learner.advance(5)
     assert learner.best_score == pytest.approx(expected)
     assert progress.best_score[-1] == pytest.approx(expected)
-    assert learner.rounds_left == 0
+    assert learner.finished
     assert learner.seconds > 0
 
 

@@ -12,10 +12,10 @@ from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.inception_v3 import InceptionV3
 from mcm_models.zoo.lstm_lm import LstmLm
 from mcm_models.zoo.mobilenet_v2 import MobileNetV2
-from mcm_models.zoo.parameters import parameter_count
 from mcm_models.zoo.resnet50 import ResNet50
 from mcm_models.zoo.t5 import T5, T5Small
 from mcm_models.zoo.vgg19 import Vgg19
+from tests.generators.parameter_count import parameter_count
 
 
 def _statistics(model: ir.Model) -> int:

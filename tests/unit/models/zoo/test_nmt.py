@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_models.zoo.nmt import Gnmt, Nmt
-from mcm_models.zoo.parameters import parameter_count
+from tests.generators.parameter_count import parameter_count
 
 SMALL = {"layers": 3, "steps": 4, "hidden": 8, "vocab": 11, "batch": 2}
 

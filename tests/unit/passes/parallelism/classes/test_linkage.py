@@ -13,10 +13,10 @@ from mcm_passes.sharding.decision_problem import unpack_bits
 from mcm_passes.sharding.dimension_classes import classes_of
 from mcm_passes.sharding.graph_rules import rules_of
 from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.one_at_a_time import exclude_each_other, extract
 from mcm_passes.sharding.rule_templates import Block
 from mcm_passes.sharding.ruled_graph import ruled_graph
 from mcm_passes.sharding.variables import trainable_variables
+from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}
 MODELS = {
