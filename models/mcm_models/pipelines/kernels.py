@@ -40,9 +40,9 @@ def transfer_s(t: PipelineTables, j: int, a: int, b: int, c: int) -> float:
     See `length.transfer_share`.
     """
     if t.servers[a, c] == 1.0:
-        return t.cut[j] * t.intra / min(b - a, c - b) + t.intra_latency
+        return t.cut[j] * t.network.intra / min(b - a, c - b) + t.network.intra_latency
     share = max(t.busiest[a, b], t.busiest[b, c])
-    return t.cut[j] * t.inter * share + t.inter_latency
+    return t.cut[j] * t.network.inter * share + t.network.inter_latency
 
 
 @njit(cache=True, inline="always")

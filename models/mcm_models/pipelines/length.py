@@ -65,8 +65,8 @@ def stage_times(tables: PipelineTables, cuts: Any, devices: Any, xp: Any) -> Sta
     width = xp.minimum((b - a)[..., :-1], (b - a)[..., 1:])
     same = tables.servers[a[..., :-1], b[..., 1:]] == 1
     share = transfer_share(tables, a, b, xp)
-    per_byte = xp.where(same, tables.intra / width, tables.inter * share)
-    latency = xp.where(same, tables.intra_latency, tables.inter_latency)
+    per_byte = xp.where(same, tables.network.intra / width, tables.network.inter * share)
+    latency = xp.where(same, tables.network.intra_latency, tables.network.inter_latency)
 
     later = xp.arange(stages, 0, -1)
     in_flight = xp.where(

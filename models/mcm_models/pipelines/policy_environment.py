@@ -26,7 +26,8 @@ from mcm_models.pipelines.policy_features import (
     REACH,
     SHORTER,
     SHORTER_SCALE,
-    see,
+    Observation,
+    featurise,
 )
 from mcm_models.pipelines.policy_lookahead import AheadTables
 from mcm_models.pipelines.problem import Floats
@@ -158,17 +159,14 @@ class CaseEnvironment:
                 mask[lane, REACH] = True
                 continue
             plan = np.empty((2, case.stages + 1), np.int64)
-            state.middle[lane], _, length = see(
+            state.middle[lane], _, length = featurise(
                 case.tables,
                 case.ahead,
                 state.parts[lane],
                 state.places[lane],
                 stage,
                 bool(placed),
-                rows[lane],
-                context[lane],
-                mask[lane],
-                *plan,
+                Observation(rows[lane], context[lane], mask[lane], plan),
             )
             state.shortest[lane] = min(state.shortest[lane], length)
         return PlainObservation(rows, context, mask)

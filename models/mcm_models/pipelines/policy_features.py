@@ -7,6 +7,8 @@ serves all sizes. Numbers are in multiples of the perfectly balanced pipeline's.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints, fits
 from mcm_models.pipelines.policy_lookahead import (
     AheadTables,
+    SoFar,
     least_s,
     look_ahead,
     places_of_rest,
@@ -24,6 +27,10 @@ from mcm_models.pipelines.policy_lookahead import (
     with_transfer,
 )
 from mcm_models.pipelines.tables import PipelineTables
+
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 FEATURES_VERSION = 3
 """Goes up with every change of what a feature means."""
@@ -47,21 +54,33 @@ _LARGEST = 4.0
 """Features are cut to this, whatever the numbers."""
 
 
+class Observation(NamedTuple):
+    """Arrays that `featurise` fills; for E partial pipelines, each has that axis in front.
+
+    Attributes:
+        rows: `[A, F]`, features of the candidates.
+        context: `[G]`.
+        mask: `[A]`; true for at least one.
+        plan: `[2, S + 1]`, cuts and device cuts of the shortest completion.
+    """
+
+    rows: Singles
+    context: Singles
+    mask: Bools
+    plan: Ints
+
+
 @njit(cache=True, error_model="numpy")
-def see(
+def featurise(
     t: PipelineTables,
     q: AheadTables,
     parts: Ints,
     places: Ints,
     stage: int,
     placed: bool,
-    rows: NDArray[np.float32],
-    context: NDArray[np.float32],
-    mask: NDArray[np.bool_],
-    plan_parts: Ints,
-    plan_places: Ints,
+    seen: Observation,
 ) -> tuple[int, int, float]:
-    """Fills features, context and mask.
+    """Fills features, context, mask and plan.
 
     Args:
         t: the tables.
@@ -70,11 +89,7 @@ def see(
         places: `[S + 1]`, decided up to `stage`, or `stage + 1` where `placed`.
         stage: the stage that is decided about, not the last.
         placed: whether its devices are decided, so that its parts are next.
-        rows: `[A, F]`.
-        context: `[G]`.
-        mask: `[A]`; true for at least one.
-        plan_parts: `[S + 1]`, filled with the cuts of the shortest completion.
-        plan_places: `[S + 1]`, with its device cuts.
+        seen: filled.
 
     Returns:
         The position of the middle candidate, the index of the one with the shortest completion,
@@ -82,28 +97,17 @@ def see(
     """
     stages = len(parts) - 1
     left = stages - stage
-    count, devices = parts[stages], places[stages]
     i, a = parts[stage], places[stage]
-    part, span = q.part, q.span
     later_decisions = 2 * (left - 1) - (2 if placed else 1)
-    work = part[count, 1]
-    slot = work * span[0, devices, 1]
-    whole = slot * t.micro_batches
-    if placed:
-        middle = quick_part(q, i, a, places[stage + 1], left)
-        low, high = i + 1, count - left + 1
-    else:
-        middle = ideal_place(span[:, :, 2], a, left)
-        low, high = a + 1, devices - left + 1
-    trial_parts, trial_places = parts.copy(), places.copy()
+    slack = 1.0 + SLACK * min(later_decisions / 5.0, 1.0)
+    middle, low, high = _candidates(q, parts, places, stage, placed)
     variants = np.zeros((0, stages + 1), np.int64)
     if placed:
         variants = places_of_rest(q, parts, places, stage, middle, REACH)
-    shortest, fitting = np.inf, np.inf
-    lightest = np.inf
+    trial_parts, trial_places = parts.copy(), places.copy()
+    shortest, fitting, lightest = np.inf, np.inf, np.inf
     lengths, fit = np.full(NUM_CANDIDATES, np.inf), np.zeros(NUM_CANDIDATES, np.bool_)
-    rows[:] = 0.0
-    slack = 1.0 + SLACK * min(later_decisions / 5.0, 1.0)
+    seen.rows[:] = 0.0
     for turn in range(NUM_CANDIDATES):
         # The middle one first: it shows which of the others are too long in any case.
         index = REACH if turn == 0 else turn - (turn <= REACH)
@@ -111,7 +115,7 @@ def see(
         if at < low or at > high:
             continue
         if placed:
-            lightest = min(lightest, part[at, 3])
+            lightest = min(lightest, q.part[at, 3])
             trial_parts[stage + 1], trial_places[stage + 1] = at, places[stage + 1]
             here = up_to(q, trial_parts, trial_places, stage)
             here = with_stage(q, here, i, at, a, places[stage + 1])
@@ -121,56 +125,146 @@ def see(
             trial_places[stage + 1] = at
         length = look_ahead(q, trial_parts, trial_places, stage, placed, variants)
         lengths[index] = length
-        i2, b, c = trial_parts[stage + 1], trial_places[stage + 1], trial_places[stage + 2]
+        i2, b = trial_parts[stage + 1], trial_places[stage + 1]
         fit[index] = not placed or fits(t, i, i2, a, b, left)
         if fit[index]:
             fitting = min(fitting, length)
         if length < shortest:
             shortest = length
-            plan_parts[:], plan_places[:] = trial_parts, trial_places
-        before = up_to(q, trial_parts, trial_places, stage)
-        here = with_stage(q, before, i, i2, a, b)
-        sent = with_transfer(q, here, i2, a, b, c)
-        reduced = (part[i2, 2] - part[i, 2]) * span[a, b, 4] + span[a, b, 5]
-        reduced_later, thin = 0.0, 0
-        for k in range(stage + 1, stages):
-            j, d, e = trial_parts[k], trial_places[k], trial_places[k + 1]
-            j2 = trial_parts[k + 1]
-            later = (part[j2, 2] - part[j, 2]) * span[d, e, 4] + span[d, e, 5]
-            reduced_later = max(reduced_later, later)
-            thin += j2 - j == 1
-        row = rows[index]
-        row[0] = (here[0] - before[0]) / slot
-        row[1] = (work - part[i2, 1]) * span[b, devices, 1] / slot
-        row[2] = sent[3] / slot
-        row[3] = (sent[0] - here[0]) / slot
-        row[4] = before[0] / slot
-        row[5] = reduced / whole
-        row[6] = max(reduced - before[1], 0.0) / whole
-        row[7] = reduced_later / whole
-        row[8] = length / whole
-        row[9] = least_s(q, sent, i2, b) / whole
+            seen.plan[0], seen.plan[1] = trial_parts, trial_places
+        row = seen.rows[index]
+        _featurise_completion(t, q, trial_parts, trial_places, stage, length, row)
         row[10] = (index - REACH) / REACH
         row[11] = abs(index - REACH) / REACH
-        row[12] = span[a, b, 2] - 1.0
-        row[13] = span[b - 1, b + 1, 2] - 1.0
-        row[14] = span[a, b, 0] * left * span[a, devices, 1] - 1.0
-        row[15] = part[at, 3] if placed else 0.0
-        row[16] = thin
-    found = fitting < np.inf
-    nearest = fitting if found else shortest
+        row[15] = q.part[at, 3] if placed else 0.0
+    nearest = fitting
+    if fitting == np.inf:
+        nearest = shortest
+        fit[:] = True
+    top = _allow_close(lengths, fit, nearest * slack, seen.mask)
+    _relate_rows(lengths, nearest, lightest, seen.rows)
+    known = (
+        up_to(q, parts, places, stage) if placed else up_to(q, seen.plan[0], seen.plan[1], stage)
+    )
+    _featurise_context(t, q, known, parts, places, stage, placed, seen.context)
+    return middle, top, shortest
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _candidates(
+    q: AheadTables, parts: Ints, places: Ints, stage: int, placed: bool
+) -> tuple[int, int, int]:
+    """The middle candidate, and the first and last position that leave the rest something."""
+    left = len(parts) - 1 - stage
+    i, a = parts[stage], places[stage]
+    if placed:
+        middle = quick_part(q, i, a, places[stage + 1], left)
+        return middle, i + 1, parts[-1] - left + 1
+    return ideal_place(q.span[:, :, 2], a, left), a + 1, places[-1] - left + 1
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _featurise_completion(
+    t: PipelineTables,
+    q: AheadTables,
+    parts: Ints,
+    places: Ints,
+    stage: int,
+    length: float,
+    row: Singles,
+) -> None:
+    """Fills the features of a candidate that hang on its completion.
+
+    Args:
+        t: the tables.
+        q: the same for the look-ahead.
+        parts: `[S + 1]`, of the completion.
+        places: `[S + 1]`.
+        stage: the stage that is decided about.
+        length: of the completion.
+        row: `[F]`, filled.
+    """
+    part, span = q.part, q.span
+    stages = len(parts) - 1
+    left, count, devices = stages - stage, parts[stages], places[stages]
+    i, i2 = parts[stage], parts[stage + 1]
+    a, b, c = places[stage], places[stage + 1], places[stage + 2]
+    work = part[count, 1]
+    slot = work * span[0, devices, 1]
+    whole = slot * t.micro_batches
+    before = up_to(q, parts, places, stage)
+    here = with_stage(q, before, i, i2, a, b)
+    sent = with_transfer(q, here, i2, a, b, c)
+    reduced = (part[i2, 2] - part[i, 2]) * span[a, b, 4] + span[a, b, 5]
+    reduced_later, thin = 0.0, 0
+    for k in range(stage + 1, stages):
+        j, j2, d, e = parts[k], parts[k + 1], places[k], places[k + 1]
+        later = (part[j2, 2] - part[j, 2]) * span[d, e, 4] + span[d, e, 5]
+        reduced_later = max(reduced_later, later)
+        thin += j2 - j == 1
+    row[0] = (here[0] - before[0]) / slot
+    row[1] = (work - part[i2, 1]) * span[b, devices, 1] / slot
+    row[2] = sent[3] / slot
+    row[3] = (sent[0] - here[0]) / slot
+    row[4] = before[0] / slot
+    row[5] = reduced / whole
+    row[6] = max(reduced - before[1], 0.0) / whole
+    row[7] = reduced_later / whole
+    row[8] = length / whole
+    row[9] = least_s(q, sent, i2, b) / whole
+    row[12] = span[a, b, 2] - 1.0
+    row[13] = span[b - 1, b + 1, 2] - 1.0
+    row[14] = span[a, b, 0] * left * span[a, devices, 1] - 1.0
+    row[16] = thin
+
+
+@njit(cache=True)
+def _allow_close(lengths: Floats, fit: Bools, longest: float, mask: Bools) -> int:
+    """Allows what fits and is at most as long as `longest`; the first of the shortest, or -1."""
     top = -1
-    for index in range(NUM_CANDIDATES):
-        mask[index] = lengths[index] <= nearest * slack and (fit[index] or not found)
+    for index in range(len(lengths)):
+        mask[index] = lengths[index] <= longest and fit[index]
         if mask[index] and (top < 0 or lengths[index] < lengths[top]):
             top = index
+    return top
+
+
+@njit(cache=True, error_model="numpy")
+def _relate_rows(lengths: Floats, nearest: float, lightest: float, rows: Singles) -> None:
+    """Fills the features that compare candidates, and cuts all of them to their range.
+
+    Args:
+        lengths: `[A]`, infinite for what is no candidate or too long in any case.
+        nearest: the least length that others are compared with.
+        lightest: least bytes at the cut of a candidate; infinite where devices are decided about.
+        rows: `[A, F]`, with bytes at the cut where their logarithm goes.
+    """
+    for index in range(len(lengths)):
         if lengths[index] < np.inf:
             rows[index, SHORTER] = SHORTER_SCALE * (lengths[index] / nearest - 1.0)
-            if placed and lightest > 0.0:
+            if 0.0 < lightest < np.inf:
                 rows[index, 15] = np.log(max(rows[index, 15] / lightest, 1e-6))
         for feature in range(FEATURES):
             rows[index, feature] = min(max(rows[index, feature], -_LARGEST), _LARGEST)
-    known = up_to(q, parts, places, stage) if placed else up_to(q, plan_parts, plan_places, stage)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _featurise_context(
+    t: PipelineTables,
+    q: AheadTables,
+    known: SoFar,
+    parts: Ints,
+    places: Ints,
+    stage: int,
+    placed: bool,
+    context: Singles,
+) -> None:
+    """Fills what all candidates share; `known` is of the stages before `stage`."""
+    span = q.span
+    stages = len(parts) - 1
+    left, count, devices, a = stages - stage, parts[stages], places[stages], places[stage]
+    slot = q.part[count, 1] * span[0, devices, 1]
+    whole = slot * t.micro_batches
     context[0] = 1.0 if placed else 0.0
     context[1] = stage / stages
     context[2] = left / 4.0
@@ -178,24 +272,20 @@ def see(
     context[4] = min(known[3] / slot, _LARGEST)
     context[5] = min(known[2] / whole, _LARGEST)
     context[6] = span[a, devices, 2] / left - 1.0
-    context[7] = min(part[count, 2] * span[0, devices, 4] / whole, _LARGEST)
-    return middle, top, shortest
+    context[7] = min(q.part[count, 2] * span[0, devices, 4] / whole, _LARGEST)
 
 
 @njit(cache=True)
-def see_all(
+def featurise_all(
     t: PipelineTables,
     q: AheadTables,
     parts: Ints,
     places: Ints,
     stage: int,
     placed: bool,
-    rows: NDArray[np.float32],
-    context: NDArray[np.float32],
-    mask: NDArray[np.bool_],
-    plans: Ints,
-) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """As `see`, for E partial pipelines of one problem.
+    seen: Observation,
+) -> tuple[Ints, Ints, Floats]:
+    """As `featurise`, for E partial pipelines of one problem.
 
     Args:
         t: the tables.
@@ -204,10 +294,7 @@ def see_all(
         places: `[E, S + 1]`.
         stage: the stage that is decided about.
         placed: whether its devices are decided.
-        rows: `[E, A, F]`.
-        context: `[E, G]`.
-        mask: `[E, A]`.
-        plans: `[E, 2, S + 1]`, filled with cuts and device cuts of the shortest completions.
+        seen: `[E, ...]`, filled.
 
     Returns:
         `[E]` each: positions of the middle candidates, indices of those with the shortest
@@ -216,17 +303,8 @@ def see_all(
     lanes = len(parts)
     middle, top, lengths = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes)
     for lane in range(lanes):
-        middle[lane], top[lane], lengths[lane] = see(
-            t,
-            q,
-            parts[lane],
-            places[lane],
-            stage,
-            placed,
-            rows[lane],
-            context[lane],
-            mask[lane],
-            plans[lane, 0],
-            plans[lane, 1],
+        one = Observation(seen.rows[lane], seen.context[lane], seen.mask[lane], seen.plan[lane])
+        middle[lane], top[lane], lengths[lane] = featurise(
+            t, q, parts[lane], places[lane], stage, placed, one
         )
     return middle, top, lengths

@@ -8,7 +8,14 @@ from mcm_models.dqn.inference import QNetwork
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, PreparedCase, first_weights
-from mcm_models.pipelines.policy_features import CONTEXT, FEATURES, NUM_CANDIDATES, REACH, see_all
+from mcm_models.pipelines.policy_features import (
+    CONTEXT,
+    FEATURES,
+    NUM_CANDIDATES,
+    REACH,
+    Observation,
+    featurise_all,
+)
 from mcm_models.pipelines.policy_lookahead import ahead_tables
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.published_environment import infer_flat
@@ -49,18 +56,18 @@ def infer_pipeline(
     for step in range(2 * (stages - 1)):
         stage, placed = divmod(step, 2)
         lanes = len(parts)
-        rows = np.empty((lanes, NUM_CANDIDATES, FEATURES), np.float32)
-        context = np.empty((lanes, CONTEXT), np.float32)
-        mask = np.empty((lanes, NUM_CANDIDATES), np.bool_)
-        plans = np.empty((lanes, 2, stages + 1), np.int64)
-        middle, nearest, lengths = see_all(
-            t, q, parts, places, stage, bool(placed), rows, context, mask, plans
+        seen = Observation(
+            np.empty((lanes, NUM_CANDIDATES, FEATURES), np.float32),
+            np.empty((lanes, CONTEXT), np.float32),
+            np.empty((lanes, NUM_CANDIDATES), np.bool_),
+            np.empty((lanes, 2, stages + 1), np.int64),
         )
+        middle, nearest, lengths = featurise_all(t, q, parts, places, stage, bool(placed), seen)
         top = int(np.argmin(lengths))
         if lengths[top] < shortest:
-            shortest, plan = lengths[top], plans[top]
-        values = network.values(rows, context, mask)
-        best = np.argsort(-values, axis=None, kind="stable")[: min(beam, int(mask.sum()))]
+            shortest, plan = lengths[top], seen.plan[top]
+        values = network.values(seen.rows, seen.context, seen.mask)
+        best = np.argsort(-values, axis=None, kind="stable")[: min(beam, int(seen.mask.sum()))]
         kept = int(np.argmax(values[0])), ahead * NUM_CANDIDATES + int(nearest[ahead])
         chosen = list(dict.fromkeys([*kept, *best.tolist()]))[: max(beam, len(set(kept)))]
         ahead = chosen.index(kept[1])

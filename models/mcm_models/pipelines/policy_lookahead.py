@@ -78,11 +78,18 @@ def _rearranged(
             span[a, b, 0] = t.speed[a, b]
             span[a, b, 1] = 1.0 / t.speed[a, b]
             span[a, b, 2] = t.servers[a, b]
-            span[a, b, 3] = t.busiest[a, b] * t.inter
+            span[a, b, 3] = t.busiest[a, b] * t.network.inter
             span[a, b, 4] = t.reduce[a, b]
             span[a, b, 5] = t.reduce_start[a, b]
     number = np.array(
-        [t.intra, t.intra_latency, t.inter_latency, t.both_ways, t.micro_batches - 1.0, t.gpipe]
+        [
+            t.network.intra,
+            t.network.intra_latency,
+            t.network.inter_latency,
+            t.both_ways,
+            t.micro_batches - 1.0,
+            t.gpipe,
+        ]
     )
     index = np.empty(_BINS + 1, np.int64)
     j = 0
@@ -266,9 +273,9 @@ def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int
     stages = len(parts) - 1
     size, devices = parts[stages], places[stages]
     free = stages - stage - 2
-    i, a, b = parts[stage], places[stage], places[stage + 1]
     if free <= 0:
         return part_rest(q, parts, places, first - 1)
+    i, a, b = parts[stage], places[stage], places[stage + 1]
     best = np.inf
     best_parts, best_places = parts.copy(), places.copy()
     start = up_to(q, parts, places, stage)
@@ -297,32 +304,9 @@ def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int
                         best = length
                         best_parts[:], best_places[:] = parts, places
                 elif least_s(q, so_far, j1, one) < best:
-                    for two in range(one + 1, devices - free + 2):
-                        if two > one + 1 and not q.worth[two]:
-                            continue
-                        sent2 = with_transfer(q, so_far, j1, b, one, two)
-                        j2 = quick_part(q, j1, one, two, free)
-                        thin2 = _thin_part(q, j2, j1, one, two, free)
-                        while True:
-                            parts[stage + 3], places[stage + 3] = j2, two
-                            if free == 2:
-                                last = with_stage(q, sent2, j1, j2, one, two)
-                                last = with_transfer(q, last, j2, one, two, devices)
-                                length = _length(q, with_stage(q, last, j2, size, two, devices))
-                            else:
-                                for later in range(stage + 4, stages):
-                                    left = stages - later + 1
-                                    places[later] = ideal_place(
-                                        q.span[:, :, 2], places[later - 1], left
-                                    )
-                                balance_parts(q, parts, places, stage + 3)
-                                length = quick_length_s(q, parts, places)
-                            if length < best:
-                                best = length
-                                best_parts[:], best_places[:] = parts, places
-                            if j2 == thin2:
-                                break
-                            j2 = thin2
+                    best = _place_second(
+                        q, parts, places, stage, so_far, best, best_parts, best_places
+                    )
                 if j1 == thin1:
                     break
                 j1 = thin1
@@ -330,6 +314,60 @@ def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int
             break
         j = thin
     parts[:], places[:] = best_parts, best_places
+    return best
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _place_second(
+    q: AheadTables,
+    parts: Ints,
+    places: Ints,
+    stage: int,
+    so_far: SoFar,
+    best: float,
+    best_parts: Ints,
+    best_places: Ints,
+) -> float:
+    """Tries the second device cut behind `stage`, with the rest behind it; the least length.
+
+    Args:
+        q: the tables.
+        parts: `[S + 1]`, known up to number `stage + 2`.
+        places: `[S + 1]`, known up to number `stage + 2`.
+        stage: as in `place_rest`.
+        so_far: of the stages up to number `stage + 1`, this one's transfer aside.
+        best: the least length of those tried before.
+        best_parts: `[S + 1]`, the cuts that reach it, kept up to date.
+        best_places: `[S + 1]`, likewise.
+    """
+    stages = len(parts) - 1
+    size, devices = parts[stages], places[stages]
+    free = stages - stage - 2
+    j1, b, one = parts[stage + 2], places[stage + 1], places[stage + 2]
+    for two in range(one + 1, devices - free + 2):
+        if two > one + 1 and not q.worth[two]:
+            continue
+        sent = with_transfer(q, so_far, j1, b, one, two)
+        j2 = quick_part(q, j1, one, two, free)
+        thin2 = _thin_part(q, j2, j1, one, two, free)
+        while True:
+            parts[stage + 3], places[stage + 3] = j2, two
+            if free == 2:
+                last = with_stage(q, sent, j1, j2, one, two)
+                last = with_transfer(q, last, j2, one, two, devices)
+                length = _length(q, with_stage(q, last, j2, size, two, devices))
+            else:
+                for later in range(stage + 4, stages):
+                    left = stages - later + 1
+                    places[later] = ideal_place(q.span[:, :, 2], places[later - 1], left)
+                balance_parts(q, parts, places, stage + 3)
+                length = quick_length_s(q, parts, places)
+            if length < best:
+                best = length
+                best_parts[:], best_places[:] = parts, places
+            if j2 == thin2:
+                break
+            j2 = thin2
     return best
 
 

@@ -84,7 +84,7 @@ def see_flat(
     mask = np.zeros(POSITIONS, np.bool_)
     work = t.forward + t.backward
     # One common maximum, as published: seconds of compute, of transfers and of reductions.
-    numbers = work[1:], t.cut[:-1] * t.inter, t.weights[1:] * t.inter
+    numbers = work[1:], t.cut[:-1] * t.network.inter, t.weights[1:] * t.network.inter
     most = max(float(array.max()) for array in numbers)
     for row, array in zip(seen, numbers, strict=False):
         row[: len(array)] = array / most

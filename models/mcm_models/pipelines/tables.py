@@ -15,6 +15,22 @@ from numpy.typing import NDArray
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 
 
+class NetworkTimes(NamedTuple):
+    """How long a message takes; scalars.
+
+    Attributes:
+        intra: seconds per byte from one device to another of its server.
+        inter: seconds per byte between a server and the network.
+        intra_latency: seconds of a message in a server.
+        inter_latency: seconds of a message between servers.
+    """
+
+    intra: float
+    inter: float
+    intra_latency: float
+    inter_latency: float
+
+
 class PipelineTables(NamedTuple):
     """A `PipelineProblem` for evaluation; `[a, b]` is about the devices a to b - 1.
 
@@ -31,10 +47,7 @@ class PipelineTables(NamedTuple):
         busiest: `[D + 1, D + 1]`, largest share of a micro-batch on the devices of one server.
         reduce: `[D + 1, D + 1]`, seconds per byte of a reduction of gradients.
         reduce_start: `[D + 1, D + 1]`, its seconds for no bytes at all.
-        intra: seconds per byte from one device to another of its server.
-        inter: seconds per byte between a server and the network.
-        intra_latency: seconds of a message in a server.
-        inter_latency: seconds of a message between servers.
+        network: of messages in and between servers.
         memory: bytes that a device may hold.
         micro_batches: of an iteration.
         both_ways: 1 where there are backward passes, 0 where not.
@@ -54,10 +67,7 @@ class PipelineTables(NamedTuple):
     busiest: Any
     reduce: Any
     reduce_start: Any
-    intra: float
-    inter: float
-    intra_latency: float
-    inter_latency: float
+    network: NetworkTimes
     memory: float
     micro_batches: float
     both_ways: float
@@ -101,10 +111,12 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
         reduce=training * (inside / row.intra_bytes_per_s + across / row.inter_bytes_per_s),
         reduce_start=training
         * (steps_inside * row.intra_latency_s + steps_across * row.inter_latency_s),
-        intra=1.0 / row.intra_bytes_per_s,
-        inter=1.0 / row.inter_bytes_per_s,
-        intra_latency=row.intra_latency_s,
-        inter_latency=row.inter_latency_s,
+        network=NetworkTimes(
+            intra=1.0 / row.intra_bytes_per_s,
+            inter=1.0 / row.inter_bytes_per_s,
+            intra_latency=row.intra_latency_s,
+            inter_latency=row.inter_latency_s,
+        ),
         memory=float(row.memory_bytes),
         micro_batches=float(problem.micro_batches),
         both_ways=training,

@@ -105,5 +105,7 @@ def stage_bound(
 def transfer_bound(t: PipelineTables, g: CutIntervals, j: int, a: int, b: int, c: int) -> float:
     """At least the seconds over a cut of interval j, from devices a to b - 1 to b to c - 1."""
     if t.servers[a, c] == 1.0:
-        return g.cut[j] * t.intra / min(b - a, c - b) + t.intra_latency
-    return g.cut[j] * t.inter * max(t.busiest[a, b], t.busiest[b, c]) + t.inter_latency
+        return g.cut[j] * t.network.intra / min(b - a, c - b) + t.network.intra_latency
+    return (
+        g.cut[j] * t.network.inter * max(t.busiest[a, b], t.busiest[b, c]) + t.network.inter_latency
+    )

@@ -32,7 +32,8 @@ from mcm_models.pipelines.policy_features import (
     FEATURES,
     NUM_CANDIDATES,
     SHORTER,
-    see,
+    Observation,
+    featurise,
 )
 from mcm_models.pipelines.policy_inference import (
     infer_pipeline,
@@ -291,7 +292,8 @@ def test_learning_begins_with_the_look_ahead() -> None:
     mask = np.zeros(NUM_CANDIDATES, np.bool_)
     plan = np.zeros((2, stages + 1), np.int64)
     q = ahead_tables(t)
-    _, top, length = see(t, q, parts, places, 0, False, rows, context, mask, *plan)
+    seen = Observation(rows, context, mask, plan)
+    _, top, length = featurise(t, q, parts, places, 0, False, seen)
     assert length == pytest.approx(length_s(t, *plan))
     assert rows[top, SHORTER] == 0.0
     assert (rows[mask, SHORTER] <= 1.0 + 1e-5).all()
