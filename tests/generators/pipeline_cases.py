@@ -6,9 +6,14 @@ from itertools import combinations
 
 import numpy as np
 
-from mcm_models.pipelines.length import feasible, lengths_of, stage_times
+from mcm_models.pipelines.length import StageTimes, lengths_of, stage_times
 from mcm_models.pipelines.problem import DeviceRow, PipelineProblem
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+
+
+def feasible(tables: PipelineTables, times: StageTimes, xp):
+    """`[...]`, whether every stage has weights and fits into the memory of its devices."""
+    return xp.all((times.memory <= tables.memory) & times.with_weights, axis=-1)
 
 
 def random_problem(seed: int, **changes) -> PipelineProblem:
