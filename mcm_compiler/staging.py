@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.interruption import becoming_visible, output_is_there
 from mcm_compiler.last_words import displaced, unfinished
 from mcm_compiler.private_folders import private_folder, remove_stale
+
+MANIFEST = "manifest.json"
+"""The file that makes a folder an output folder: `files` in it lists all others."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,9 @@ def _foreign(destination: Path) -> Path | None:
         present = sorted(os.listdir(destination))
         if not present:
             return None
-        if layout.MANIFEST not in present:
+        if MANIFEST not in present:
             return destination
-        manifest = json.loads((destination / layout.MANIFEST).read_bytes())
+        manifest = json.loads((destination / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None  # another compile is just replacing it
     except (NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
@@ -135,7 +137,7 @@ def _foreign(destination: Path) -> Path | None:
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
         return destination
-    listed = {layout.MANIFEST, *files}
+    listed = {MANIFEST, *files}
     return next((destination / name for name in present if name not in listed), None)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-MANIFEST = "manifest.json"
+from mcm_compiler import staging
+
+MANIFEST = staging.MANIFEST
 ANNOTATED = "annotated.onnx"
 ANNOTATED_DATA = "annotated.onnx.data"
 PROGRAM = "program.json"

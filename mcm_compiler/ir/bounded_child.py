@@ -7,26 +7,16 @@ library has started threads, a process of its own forks instead.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import NoReturn
 
-from mcm_compiler.interruption import heeded
-from mcm_compiler.parent_death import end_with_parent
-
-_CHUNK_BYTES = 1 << 20
-_STATM = Path("/proc/self/statm")
+from mcm_compiler.ir.child_server import answer_of_server
+from mcm_compiler.ir.forked_child import ChildDiedError, read_all, serve
 
 THREADED_LIBRARIES = ("jaxlib", "distributed", "torch", "tensorflow")
 """Once loaded they have threads; a lock that one of them holds is never freed in a fork."""
-
-
-class ChildDiedError(Exception):
-    """The child ended without an answer; the text says how, such as `SIGSEGV`."""
 
 
 def can_fork() -> bool:
@@ -52,8 +42,6 @@ def answer_of_child(
         ChildDiedError: if there is no answer.
     """
     if not may_fork():
-        from mcm_compiler.ir.child_server import answer_of_server
-
         number, answer = answer_of_server(work, growth_bytes, cpu_s)
     else:
         number, answer = _answer_of_fork(work, growth_bytes, cpu_s)
@@ -76,8 +64,7 @@ def _answer_of_fork(
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        end_with_parent(parent)
-        serve(work, writing, growth_bytes, cpu_s)
+        serve(work, writing, growth_bytes, cpu_s, parent)
     os.close(writing)
     answered = False
     try:
@@ -90,53 +77,3 @@ def _answer_of_fork(
                 os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status), answer
-
-
-def read_all(reading: int) -> bytes:
-    """Everything up to the end of a pipe."""
-    chunks: list[bytes] = []
-    while chunk := os.read(reading, _CHUNK_BYTES):
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def serve(
-    work: Callable[[], bytes], writing: int, growth_bytes: int, cpu_s: int | None
-) -> NoReturn:
-    """The child: answers on `writing` and ends, without any of the parent's clean-up."""
-    status = 1
-    try:
-        import resource
-
-        # What a collection would end here may wait for threads that this process does not have,
-        # such as those of a session of onnxruntime.
-        gc.disable()
-        # It has nothing to clean up; native code would not even get to that.
-        for number in heeded():
-            signal.signal(number, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if cpu_s is not None:
-            _lower_limit(resource.RLIMIT_CPU, cpu_s)
-        if sys.platform == "linux":
-            held = int(_STATM.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-            _lower_limit(resource.RLIMIT_AS, held + growth_bytes)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        # A notebook or a test has put something else in their place.
-        sys.stdout = sys.stderr = os.fdopen(null, "w", encoding="utf-8")
-        answer = work()
-        with os.fdopen(writing, "wb") as stream:
-            stream.write(answer)
-        status = 0
-    finally:
-        # Not even a signal gets past it.
-        os._exit(status)
-
-
-def _lower_limit(which: int, wanted: int) -> None:
-    import resource
-
-    _, hard = resource.getrlimit(which)
-    known = [hard] if hard != resource.RLIM_INFINITY else []
-    resource.setrlimit(which, (min([wanted, *known]), hard))

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from mcm_compiler.ir.bounded_child import ChildDiedError, read_all, serve
+from mcm_compiler.ir.forked_child import ChildDiedError, read_all, serve
 from mcm_compiler.parent_death import end_with_parent
 
 _LENGTH = struct.Struct("<Q")
@@ -154,8 +154,7 @@ def main(descriptor: int, parent: int) -> None:
             child = os.fork()
             if child == 0:
                 connection.close()
-                end_with_parent(own)
-                serve(work, writing, growth_bytes, cpu_s)
+                serve(work, writing, growth_bytes, cpu_s, own)
             os.close(writing)
             del work
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
