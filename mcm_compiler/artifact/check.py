@@ -7,7 +7,7 @@ locations and its wiring hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -158,70 +158,10 @@ def check_folder(
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
     """
-    opened = OpenedFolder(folder, read_manifest(folder))
-    manifest = opened.manifest
-    verdicts: list[Verification] = []
-    proofs: list[StructureProof] = []
-    skips: dict[str, Diagnostic] = {}
-
-    def certificate() -> str:
-        found = opened.certificate
-        if found is None:
-            return refuse_unproven(opened.report)
-        return check_certificate(opened, found)
-
-    def bound() -> str:
-        found = opened.certificate
-        if found is None:
-            return "nothing is claimed"
-        detail, unproven = check_bound(found, opened.target.limits)
-        if unproven is not None:
-            skips["bound"] = unproven
-        return detail
-
-    def source() -> str:
-        user_model = None if model is None else read_user_model(model, manifest)
-        proof = prove_folder(folder, manifest, user_model)
-        proofs.append(proof)
-        if faults := structure_faults(proof):
-            raise CompileError(faults)
-        return describe_structure(proof)
-
-    def equality() -> str:
-        chips = [chip.chip for chip in manifest.chips]
-        users = list(data)
-        if test_data is not None:
-            users += read_data_sets(test_data, load_model(folder / layout.ANNOTATED))
-        if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
-            raise CompileError(faults)
-        verification = verify_folder(
-            folder, chips, manifest.wires, seeds, manifest.shape_only, users, stock=True
-        )
-        proven = proofs[0] if proofs else None
-        verification = replace(verification, structure=proven)
-        verdicts.append(verification)
-        if (skipped := not_compared(verification)) is not None:
-            skips["equality"] = skipped
-        if not verification.holds:
-            changed = changed_op(opened.chips, opened.source)
-            raise CompileError(differences(verification, changed))
-        return _describe(verification)
-
-    steps: dict[str, Callable[[], str]] = {
-        "files": lambda: check_files(folder, manifest),
-        "structure": lambda: check_structure(folder, manifest),
-        "source": source,
-        "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
-        "memory": lambda: _check_memory(opened),
-        "simulation": lambda: _check_simulation(opened),
-        "certificate": certificate,
-        "bound": bound,
-        "equality": equality,
-        "figures": lambda: check_figures(opened, verdicts[0] if verdicts else None),
-    }
+    run = _Run(OpenedFolder(folder, read_manifest(folder)), seeds, data, test_data, model)
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
-    for name, step in steps.items():
+    for name, step in run.steps().items():
         failed = {step.name for step in done if not step.holds}
         if name in without or _NEEDS.get(name, set()) & failed:
             continue
@@ -230,10 +170,8 @@ def check_folder(
         try:
             with doing(f"folder {quote(str(folder))}"), doing(f"step '{name}'"):
                 detail = step()
-            skipped = skips.get(name)
-            done.append(CheckStep(name, True, detail, skipped is not None))
-            found += [skipped] if skipped is not None else []
-            found += _notes(name, proofs, verdicts)
+            done.append(CheckStep(name, True, detail, name in run.skips))
+            found += run.notes(name)
         except CompileError as error:
             # A file that several steps read is told once.
             found += [fault for fault in error.diagnostics if fault not in found]
@@ -241,24 +179,102 @@ def check_folder(
             if name in ("files", "structure"):
                 break  # what follows would execute files that are not what the manifest says
     return CheckReport(
-        tuple(done),
-        tuple(found),
-        verdicts[0] if verdicts else None,
-        proofs[0] if proofs else None,
-        quote(str(folder)),
+        tuple(done), tuple(found), run.verification, run.structure, quote(str(folder))
     )
 
 
-def _notes(
-    step: str, proofs: Sequence[StructureProof], verdicts: Sequence[Verification]
-) -> list[Diagnostic]:
-    """What a step that holds leaves open."""
-    if step == "source" and proofs:
-        note = left_to_runs(proofs[0])
-        return [note] if note is not None else []
-    if step == "equality" and verdicts:
-        return weakness_warnings(verdicts[0].weak, verdicts[0].structure)
-    return []
+@dataclass(eq=False)
+class _Run:
+    """One check of a folder: what is asked for, and what its steps have found so far.
+
+    Attributes:
+        opened: the folder.
+        seeds: as in `check_folder`.
+        data: as there.
+        test_data: as there.
+        model: as there.
+        verification: the comparison in onnxruntime, once it was made.
+        structure: what is proven without a run, once it is.
+        skips: what is told of steps that hold, but in which something was not checked.
+    """
+
+    opened: OpenedFolder
+    seeds: Sequence[int]
+    data: Sequence[DataSet]
+    test_data: Path | None
+    model: str | None
+    verification: Verification | None = None
+    structure: StructureProof | None = None
+    skips: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
+
+    def steps(self) -> dict[str, Callable[[], str]]:
+        """The steps in their order. Each returns what it found, or raises `CompileError`."""
+        opened = self.opened
+        folder, manifest = opened.path, opened.manifest
+        return {
+            "files": lambda: check_files(folder, manifest),
+            "structure": lambda: check_structure(folder, manifest),
+            "source": self._source,
+            "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
+            "memory": lambda: _check_memory(opened),
+            "simulation": lambda: _check_simulation(opened),
+            "certificate": self._certificate,
+            "bound": self._bound,
+            "equality": self._equality,
+            "figures": lambda: check_figures(opened, self.verification),
+        }
+
+    def notes(self, step: str) -> list[Diagnostic]:
+        """What a step that holds leaves open."""
+        found = [self.skips[step]] if step in self.skips else []
+        if step == "source" and self.structure is not None:
+            note = left_to_runs(self.structure)
+            found += [note] if note is not None else []
+        if step == "equality" and self.verification is not None:
+            found += weakness_warnings(self.verification.weak, self.verification.structure)
+        return found
+
+    def _certificate(self) -> str:
+        found = self.opened.certificate
+        if found is None:
+            return refuse_unproven(self.opened.report)
+        return check_certificate(self.opened, found)
+
+    def _bound(self) -> str:
+        found = self.opened.certificate
+        if found is None:
+            return "nothing is claimed"
+        detail, missing = check_bound(found, self.opened.target.limits)
+        if missing is not None:
+            self.skips["bound"] = missing
+        return detail
+
+    def _source(self) -> str:
+        folder, manifest = self.opened.path, self.opened.manifest
+        user_model = None if self.model is None else read_user_model(self.model, manifest)
+        self.structure = prove_folder(folder, manifest, user_model)
+        if faults := structure_faults(self.structure):
+            raise CompileError(faults)
+        return describe_structure(self.structure)
+
+    def _equality(self) -> str:
+        folder, manifest = self.opened.path, self.opened.manifest
+        chips = [chip.chip for chip in manifest.chips]
+        users = list(self.data)
+        if self.test_data is not None:
+            users += read_data_sets(self.test_data, load_model(folder / layout.ANNOTATED))
+        if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
+            raise CompileError(faults)
+        found = verify_folder(
+            folder, chips, manifest.wires, self.seeds, manifest.shape_only, users, stock=True
+        )
+        self.verification = found = replace(found, structure=self.structure)
+        if (skipped := not_compared(found)) is not None:
+            self.skips["equality"] = skipped
+        if not found.holds:
+            changed = changed_op(self.opened.chips, self.opened.source)
+            raise CompileError(differences(found, changed))
+        return _describe(found)
 
 
 def _check_memory(opened: OpenedFolder) -> str:

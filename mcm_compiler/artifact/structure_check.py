@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -59,6 +59,28 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
         faults += _check_chip(entry, own, ("inputs", "outputs", "weights", "order"), manifest.chips)
     if faults:
         raise CompileError(faults)  # wires that do not fit would say the same once more
+    if faults := _check_wires(manifest, starts, ends):
+        raise CompileError(faults)
+    for entry, own in zip(manifest.chips, found, strict=True):
+        faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
+    if faults:
+        raise CompileError(faults)
+    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires"
+
+
+def _check_wires(
+    manifest: Manifest,
+    starts: Mapping[int, Mapping[str, ir.Value]],
+    ends: Mapping[int, Mapping[str, ir.Value]],
+) -> list[Diagnostic]:
+    """MCM-A011 for wires that fit no output or input, and for inputs that no wire leads to.
+
+    Args:
+        manifest: lists the wires.
+        starts: outputs of each chip's model by name.
+        ends: its inputs.
+    """
+    faults: list[Diagnostic] = []
     host_inputs = {entry.name for entry in manifest.inputs}
     host_outputs = {entry.name for entry in manifest.outputs}
     delivered: set[tuple[int, str]] = set()
@@ -80,13 +102,7 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     wanted = {(chip, name) for chip, values in ends.items() for name in values}
     wanted |= {(HOST, name) for name in host_outputs}
     faults += [_loose(name, chip, "never gets it") for chip, name in sorted(wanted - delivered)]
-    if faults:
-        raise CompileError(faults)
-    for entry, own in zip(manifest.chips, found, strict=True):
-        faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
-    if faults:
-        raise CompileError(faults)
-    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires"
+    return faults
 
 
 def _load(folder: Path, name: str) -> ir.Model:

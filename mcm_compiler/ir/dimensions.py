@@ -39,48 +39,14 @@ def bind_dimensions(
     used: set[str] = set()
     open_dims: dict[str, list[str]] = {}
     for value in inputs:
-        if value.shape is None:
-            if isinstance(value.type, ir.TensorType):
-                open_dims.setdefault("", []).append(value.name or "")
-            continue
-        # Elements of a sequence differ in size; an optional may be absent.
-        needed = isinstance(value.type, ir.TensorType)
-        sizes = list(value.shape)
-        for axis, dim in enumerate(sizes):
-            if isinstance(dim, int) and dim >= 0:
-                continue
-            symbol = str(dim.value or "") if isinstance(dim, ir.SymbolicDim) else ""
-            if symbol in bound:
-                sizes[axis] = bound[symbol]
-                used.add(symbol)
-            elif needed:
-                open_dims.setdefault(symbol, []).append(value.name or "")
-        value.shape = ir.Shape(sizes)
+        applied, left = _bind_value(value, bound)
+        used |= applied
+        for symbol in left:
+            open_dims.setdefault(symbol, []).append(value.name or "")
     known = sorted({*used, *open_dims} - {""})
     given = [name for name in dims if name not in used]
     faults += [_unknown("dimension", name, known, "--dim") for name in given]
-    for symbol, names in open_dims.items():
-        where = ", ".join(dict.fromkeys(map(quote, names)))
-        if symbol:
-            faults.append(
-                Diagnostic(
-                    "MCM-I030",
-                    f"the dimension {quote(symbol)} has no size",
-                    at=f"input {where}",
-                    hint=f"give it one with --dim {symbol}=N",
-                )
-            )
-        else:
-            rank = by_name[names[0]].shape
-            form = ",".join("N" for _ in rank) if rank is not None else "N,..."
-            faults.append(
-                Diagnostic(
-                    "MCM-I030",
-                    "a dimension without a name has no size",
-                    at=f"input {where}",
-                    hint=f"give the whole shape with --shape {names[0]}={form}",
-                )
-            )
+    faults += [_left_open(symbol, names, by_name) for symbol, names in open_dims.items()]
     if faults:
         raise CompileError(faults)
     return {symbol: bound[symbol] for symbol in sorted(used)}
@@ -89,6 +55,53 @@ def bind_dimensions(
 def free_inputs(model: ir.Model) -> list[ir.Value]:
     """Graph inputs that are not initializers at the same time."""
     return [v for v in model.graph.inputs if (v.name or "") not in model.graph.initializers]
+
+
+def _bind_value(value: ir.Value, bound: Mapping[str, int]) -> tuple[set[str], list[str]]:
+    """Sets the bound dimensions of an input in place.
+
+    Returns:
+        The symbols that were bound, and those left open, once for each dimension; "" stands for a
+        dimension without a name, and for a whole shape.
+    """
+    # Elements of a sequence differ in size; an optional may be absent.
+    needed = isinstance(value.type, ir.TensorType)
+    if value.shape is None:
+        return set(), [""] if needed else []
+    used: set[str] = set()
+    left: list[str] = []
+    sizes = list(value.shape)
+    for axis, dim in enumerate(sizes):
+        if isinstance(dim, int) and dim >= 0:
+            continue
+        symbol = str(dim.value or "") if isinstance(dim, ir.SymbolicDim) else ""
+        if symbol in bound:
+            sizes[axis] = bound[symbol]
+            used.add(symbol)
+        elif needed:
+            left.append(symbol)
+    value.shape = ir.Shape(sizes)
+    return used, left
+
+
+def _left_open(symbol: str, names: list[str], inputs: Mapping[str, ir.Value]) -> Diagnostic:
+    """MCM-I030 for a dimension of the inputs `names`; the symbol is empty where it has no name."""
+    where = ", ".join(dict.fromkeys(map(quote, names)))
+    if symbol:
+        return Diagnostic(
+            "MCM-I030",
+            f"the dimension {quote(symbol)} has no size",
+            at=f"input {where}",
+            hint=f"give it one with --dim {symbol}=N",
+        )
+    rank = inputs[names[0]].shape
+    form = ",".join("N" for _ in rank) if rank is not None else "N,..."
+    return Diagnostic(
+        "MCM-I030",
+        "a dimension without a name has no size",
+        at=f"input {where}",
+        hint=f"give the whole shape with --shape {names[0]}={form}",
+    )
 
 
 def _apply_shape(
