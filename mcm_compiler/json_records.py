@@ -49,7 +49,9 @@ class OutOfRangeError(UnreadableError):
 
 
 def record_of(data: Any, kind: type[T]) -> T:
-    """The record that JSON data stand for; keys that it does not have are not looked at.
+    """The record that JSON data stand for.
+
+    Keys that it does not have are not looked at, unless it is a `Struct` that forbids them.
 
     Args:
         data: as `parse_json` gives it.
@@ -74,11 +76,13 @@ def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
         except _MISFIT:
             return _misfit(part, part_kind, f"{place}{step}".removeprefix("."))
     if isinstance(data, dict) and _is_record(bare):
-        known = ((f.encode_name, f.required) for f in _fields(bare))
-        lost = [key for key, required in known if required and key not in data]
+        known = {f.encode_name: f.required for f in _fields(bare)}
+        lost = [key for key, required in known.items() if required and key not in data]
         if lost:
             return UnreadableError(f"{place}.{lost[0]} is missing".removeprefix("."))
-        return UnreadableError(f"{place or 'it'} has a key that is no text")
+        unknown = [key for key in cast("dict[str, Any]", data) if key not in known]
+        told = f"has the unknown key {quote(unknown[0])}" if unknown else "contradicts itself"
+        return UnreadableError(f"{place or 'it'} {told}")
     place = place or "it"
     shown = f"{place} is {_shown(data)}, not"
     number = isinstance(data, int if bare is int else (int, float)) and not isinstance(data, bool)

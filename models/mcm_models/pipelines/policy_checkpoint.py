@@ -11,13 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from mcm_compiler.bounded_json import UnreadableError, parse_json
+from mcm_compiler.bounded_json import UnreadableError
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.whole_files import write_whole
+from mcm_models.cards import CARD_KEY, card_of
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import QLayout, Singles
 from mcm_models.pipelines.policy_features import (
@@ -27,9 +29,6 @@ from mcm_models.pipelines.policy_features import (
     NUM_CANDIDATES,
 )
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT
-
-CARD_KEY = "mcm.card"
-"""Key of the safetensors metadata under which the card is stored, as JSON."""
 
 MAX_BYTES = 1 << 24
 """Largest checkpoint that is read: 16 MiB, two thousand times the default policy."""
@@ -74,6 +73,15 @@ class PipelinePolicyCard:
             "trained_on": dict(self.trained_on),
         }
         return json.dumps(fields, sort_keys=True, indent=2) + "\n"
+
+
+class _CardFile(Struct, frozen=True):
+    """A card as it is stored."""
+
+    hidden: tuple[Annotated[int, Meta(ge=1, le=MAX_WIDTH)], ...]
+    features_version: int
+    flat: bool = False
+    trained_on: dict[str, Any] = {}
 
 
 def save_pipeline_policy(
@@ -124,39 +132,17 @@ def load_pipeline_policy(
 
 
 def _card_of(data: bytes) -> PipelinePolicyCard:
-    """The card in the header: 8 bytes of length, then JSON.
+    """The card in the header.
 
     Raises:
-        ValueError: if there is none, it is for other features, or a number is out of range.
+        UnreadableError, ValueError: if there is none, or it is for other features.
     """
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > len(data) - 8:
-        raise ValueError("its header is cut off")
-    header = parse_json(data[8 : 8 + length].decode())
-    card: Any = None
-    if isinstance(header, dict):
-        metadata = cast("dict[str, Any]", header).get("__metadata__")
-        if isinstance(metadata, dict):
-            card = parse_json(str(cast("dict[str, Any]", metadata).get(CARD_KEY)))
-    if not isinstance(card, dict):
-        raise ValueError("it has no card")
-    fields = cast("dict[str, Any]", card)
-    version, trained_on = fields.get("features_version"), fields.get("trained_on", {})
-    if version != FEATURES_VERSION:
-        raise ValueError(f"it was trained on features of version {version!r}")
-    hidden = fields.get("hidden")
-    if not isinstance(hidden, list) or not isinstance(trained_on, dict):
-        raise ValueError("its card lacks hidden layers")
-    widths = cast("list[Any]", hidden)
-    sizes_fit = 1 <= len(widths) <= MAX_LAYERS and all(
-        type(width) is int and 1 <= width <= MAX_WIDTH for width in widths
-    )
-    if not sizes_fit:
+    found = card_of(data, _CardFile)
+    if found.features_version != FEATURES_VERSION:
+        raise ValueError(f"it was trained on features of version {found.features_version!r}")
+    if not 1 <= len(found.hidden) <= MAX_LAYERS:
         raise ValueError("its hidden layers are out of range")
-    flat = fields.get("flat", False)
-    if not isinstance(flat, bool):
-        raise ValueError("its card does not say which network it is")
-    return PipelinePolicyCard(tuple(widths), version, flat, cast("dict[str, Any]", trained_on))
+    return PipelinePolicyCard(found.hidden, found.features_version, found.flat, found.trained_on)
 
 
 def _check_weights(weights: Mapping[str, Singles], layout: QLayout) -> None:

@@ -12,18 +12,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from mcm_compiler.bounded_json import UnreadableError, parse_json
+from mcm_compiler.bounded_json import UnreadableError
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.whole_files import write_whole
+from mcm_models.cards import CARD_KEY, card_of
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import PolicyLayout, Weights
-
-CARD_KEY = "mcm.card"
-"""Key of the safetensors metadata under which the card is stored, as JSON."""
 
 MAX_BYTES = 1 << 28
 """Largest checkpoint that is read: 256 MiB, some sixty times that of the default policy."""
@@ -53,6 +52,16 @@ class PolicyCard:
         return json.dumps(dataclasses.asdict(self), sort_keys=True, indent=2) + "\n"
 
 
+class _CardFile(Struct, frozen=True):
+    """A card as it is stored; the layout checks its own numbers."""
+
+    layout: dict[str, int]
+    recipe: str = ""
+    prior: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+    sampler: str = "staircase"
+    trained_on: dict[str, Any] = {}
+
+
 def save_checkpoint(path: Path, weights: Weights, card: PolicyCard) -> None:
     """Writes a checkpoint at once: whoever reads it sees the old one or the new one."""
     from safetensors.numpy import save
@@ -80,9 +89,11 @@ def parse_checkpoint(data: bytes, place: str) -> tuple[Weights, PolicyCard]:
     from safetensors.numpy import load
 
     try:
-        card = _card_of(data)
+        found = card_of(data, _CardFile)
+        layout = PolicyLayout(**found.layout)
+        card = PolicyCard(layout, found.recipe, found.prior, found.sampler, found.trained_on)
         weights = load(data)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, UnreadableError, ValueError, KeyError, TypeError) as error:
         raise _error(
             "MCM-L001", f"the policy checkpoint is damaged or none: {quote(str(error))}", place
         ) from error
@@ -114,52 +125,6 @@ def _bytes_of(path: Path) -> bytes:
         raise _error(
             "MCM-L001", f"the policy checkpoint cannot be read: {error.strerror}", str(path)
         ) from error
-
-
-def _card_of(data: bytes) -> PolicyCard:
-    """The card in the header: 8 bytes of length, then JSON.
-
-    Raises:
-        ValueError: if there is none, or a number in it is out of range.
-    """
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > len(data) - 8:
-        raise ValueError("its header is cut off")
-    header = _parsed(data[8 : 8 + length].decode())
-    metadata = header["__metadata__"] if isinstance(header, dict) else None
-    if not isinstance(metadata, dict):
-        raise ValueError("it has no card")
-    card = _parsed(str(cast("dict[str, Any]", metadata)[CARD_KEY]))
-    if not isinstance(card, dict):
-        raise ValueError("its card is no object")
-    fields = cast("dict[str, Any]", card)
-    layout = fields.get("layout")
-    if not isinstance(layout, dict):
-        raise ValueError("its card has no layout")
-    numbers = cast("dict[str, Any]", layout)
-    known = {f.name for f in dataclasses.fields(PolicyLayout)}
-    for name, value in numbers.items():
-        if name not in known or type(value) is not int:
-            raise ValueError(f"its layout has {name!r}: {value!r}")
-    prior, trained_on = fields.get("prior", 0.0), fields.get("trained_on", {})
-    if type(prior) not in {int, float} or not 0 <= prior <= 1e6:
-        raise ValueError(f"its prior is {prior!r}")
-    if not isinstance(trained_on, dict):
-        raise ValueError("its trained_on is no object")
-    return PolicyCard(
-        PolicyLayout(**numbers),
-        str(fields.get("recipe", "")),
-        float(prior),
-        str(fields.get("sampler", "staircase")),
-        cast("dict[str, Any]", trained_on),
-    )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except UnreadableError as error:
-        raise ValueError(str(error)) from error
 
 
 def _faults(weights: Weights, layout: PolicyLayout) -> list[str]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+from msgspec import Struct
 
 from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.json_records import record_of
 from mcm_models.policy.dataset import split
 
 DEFAULT_DATA_SET = "mcm87"
 """The zoo's 87 convolutional and recurrent models."""
 
 MAX_FILE_BYTES = 1 << 24
-_PARTS = ("train", "validation")
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,15 @@ def data_set(name: str) -> DataSet:
         ) from error
 
 
+class _DataSetFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A data set of a user's own."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+
+
 def _from_json(name: str, data: Any) -> DataSet:
-    if not isinstance(data, dict):
-        raise UnreadableError("it is no JSON object")
-    fields = cast("dict[str, Any]", data)
-    if unknown := sorted(fields.keys() - set(_PARTS)):
-        raise UnreadableError(f"it has an unknown key {quote(unknown[0])}")
-    lists: list[tuple[str, ...]] = []
-    for part in _PARTS:
-        models = fields.get(part)
-        if not isinstance(models, list) or not models:
-            raise UnreadableError(f"its '{part}' is not a list of models")
-        texts = cast("list[Any]", models)
-        if not all(isinstance(text, str) for text in texts):
-            raise UnreadableError(f"its '{part}' holds something that is no text")
-        lists.append(tuple(texts))
-    return DataSet(name, *lists)
+    found = record_of(data, _DataSetFile)
+    if not found.train or not found.validation:
+        raise UnreadableError("it lists no models to learn from, or none to choose by")
+    return DataSet(name, found.train, found.validation)
