@@ -1,4 +1,8 @@
-"""JSON with the same bytes for the same data."""
+"""JSON with the same bytes for the same data.
+
+It is the standard library's: hashes of folders hang on how it writes numbers, and `msgspec` writes
+some otherwise (`0.00001` for `1e-05`).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """From a compile's result to the report: plain data with a published schema.
 
 The report says nothing that differs between two runs of the same input: no times of the
-compiler's own, no paths of the machine. Every field is described by
-`docs/reference/schema/report.schema.json`.
+compiler's own, no paths of the machine. `docs/reference/schema/report.schema.json` describes every
+field. It is written by hand: parts of the report are made where their figures are known, and who
+reads reports takes those of earlier releases, which lack some fields that the schema asks for.
 """
 
 from __future__ import annotations
