@@ -48,7 +48,7 @@ class OutOfRangeError(UnreadableError):
     """An amount that is a number, but too small or too large."""
 
 
-def record_of(data: Any, kind: type[T]) -> T:
+def record_of(data: Any, kind: type[T], place: str = "") -> T:
     """The record that JSON data stand for.
 
     Keys that it does not have are not looked at, unless it is a `Struct` that forbids them.
@@ -56,6 +56,7 @@ def record_of(data: Any, kind: type[T]) -> T:
     Args:
         data: as `parse_json` gives it.
         kind: a dataclass, a `msgspec.Struct`, or a list or table of such.
+        place: of the data, where they are a part of a file.
 
     Raises:
         UnreadableError: names the first part of the data that does not fit; `OutOfRangeError` where
@@ -64,7 +65,7 @@ def record_of(data: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(data, kind)
     except _MISFIT:
-        raise _misfit(data, kind, "") from None
+        raise _misfit(data, kind, place) from None
 
 
 def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:

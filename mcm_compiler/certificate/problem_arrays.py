@@ -15,6 +15,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.bounded_json import UnreadableError
+from mcm_compiler.bounded_numbers import Amount, Size
+from mcm_compiler.json_records import record_of
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.routes import Routes
@@ -31,6 +34,9 @@ _DTYPES = {
     "tuple[float, ...]": np.float64,
 }
 """Element type by the annotation of a field."""
+
+_NUMBERS: Mapping[str, Any] = {"int": Size, "float": Amount, "bool": bool}
+"""Numbers of the head by the annotation of a field; texts have others."""
 
 PROBLEM_NAMES = {
     "names": "unit.name",
@@ -231,15 +237,10 @@ def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kin
         return tuple(flat[a:b] for a, b in pairwise(ends))
     if name not in numbers:
         raise MalformedError(f"machine.{name} is missing")
-    value = numbers[name]
-    wanted = {"int": int, "float": (int, float), "bool": bool}.get(kind, str)
-    if not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
-        raise MalformedError(f"machine.{name} is not of the type {kind}")
-    if isinstance(value, str):
-        return value
-    if not 0 <= value < 1e100:
-        raise MalformedError(f"machine.{name} is {value}")
-    return float(value) if kind == "float" else value
+    try:
+        return record_of(numbers[name], _NUMBERS.get(kind, str), f"machine.{name}")
+    except UnreadableError as error:
+        raise MalformedError(str(error)) from None
 
 
 def vector(arrays: Mapping[str, Array], name: str, dtype: Any) -> Array:

@@ -139,7 +139,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a claim below 0": (
         edit_head(lambda d: d["claims"][0].update(seconds=-1.0)), "seconds is -1.0, not from 0"),
     "a machine that is no number": (
-        edit_head(lambda d: d["machine"].update(channel_bytes_per_s="fast")), "not of the type"),
+        edit_head(lambda d: d["machine"].update(channel_bytes_per_s="fast")), "not a number"),
     "a machine below 0": (
         edit_head(lambda d: d["machine"].update(channel_bytes_per_s=-1.0)), "is -1"),
     "not a number": (set_at("unit.work_s", 0, np.nan), "not finite"),
