@@ -16,6 +16,7 @@ from mcm_passes.families.ring.exact.order_literals import (
     WeightedSum,
     negated,
 )
+from mcm_passes.mapping.loads.tensor_columns import CROSSED
 
 
 class ChipItems:
@@ -23,10 +24,10 @@ class ChipItems:
 
     def __init__(self, order: OrderLiterals, demands: ChipDemands) -> None:
         self._order = order
-        self.users: list[list[int]] = [[] for _ in range(demands.item_s.size)]
-        for v in range(demands.work_s.size):
-            for e in range(demands.item_ptr[v], demands.item_ptr[v + 1]):
-                self.users[demands.items[e]].append(v)
+        self.users: list[list[int]] = [[] for _ in range(demands.items.busy_s.size)]
+        for v in range(demands.nodes.work_s.size):
+            for e in range(demands.nodes.item_ptr[v], demands.nodes.item_ptr[v + 1]):
+                self.users[demands.nodes.items[e]].append(v)
         self._on: dict[tuple[int, int], Literal] = {}
 
     def add(self, total: WeightedSum, item: int, chip: int, weight: int) -> None:
@@ -72,29 +73,31 @@ def constrain_time(
     totals: list[WeightedSum] = []
     # What all chips share; outputs are the same wherever they leave, and in `least_ticks`.
     root, root_host = WeightedSum(), ticks_per_s / limits.host_root_bytes_per_s
-    tensors = range(demands.producer.size)
+    tensors = range(demands.tensors.producer.size)
     for c in range(problem.num_chips):
         busy, arriving, leaving, link = (WeightedSum() for _ in range(4))
         scale = ticks_per_s / float(problem.chip_speed[c])
         host = ticks_per_s / limits.host_bytes_per_s
-        for v in range(demands.work_s.size):
+        for v in range(demands.nodes.work_s.size):
             if order.may_be_on(v, c):
                 for total, ticks in (
-                    (busy, demands.work_s[v] * scale),
-                    (leaving, demands.out_bytes[v] * host),
+                    (busy, demands.nodes.work_s[v] * scale),
+                    (leaving, demands.nodes.out_bytes[v] * host),
                 ):
                     total.add(order.since(v, c), math.floor(ticks))
                     total.add(order.since(v, c + 1), -math.floor(ticks))
-        for i in range(demands.item_s.size):
-            items.add(busy, i, c, math.floor(demands.item_s[i] * scale))
-            items.add(arriving, i, c, math.floor(demands.item_in_bytes[i] * host))
-            items.add(root, i, c, math.floor(demands.item_in_bytes[i] * root_host))
+        for i in range(demands.items.busy_s.size):
+            items.add(busy, i, c, math.floor(demands.items.busy_s[i] * scale))
+            items.add(arriving, i, c, math.floor(demands.items.in_bytes[i] * host))
+            items.add(root, i, c, math.floor(demands.items.in_bytes[i] * root_host))
         for t in tensors:
-            ticks = math.floor(demands.passed_s[t] * scale)
+            ticks = math.floor(demands.tensors.passed_s[t] * scale)
             if ticks:
                 busy.add(_relayed(order, demands, t, c), ticks)
             if c + 1 < problem.num_chips and order.may_cross(t, c):
-                ticks = math.floor(demands.tensor_bytes[t] * ticks_per_s / limits.link_bytes_per_s)
+                ticks = math.floor(
+                    demands.tensors.amount[t, CROSSED] * ticks_per_s / limits.link_bytes_per_s
+                )
                 link.add(order.needed(t, c + 1), ticks)
                 link.add(order.made_since(t, c + 1), -ticks)
         totals += [busy, arriving, leaving, link]
@@ -105,7 +108,7 @@ def constrain_time(
 
 def _relayed(order: OrderLiterals, demands: ChipDemands, tensor: int, chip: int) -> Literal:
     """Whether the chip only passes the tensor on."""
-    kind = int(demands.kind[tensor])
+    kind = int(demands.tensors.kind[tensor])
     from_host, collected = bool(kind & FROM_HOST), bool(kind & COLLECTED)
     if not kind & FORWARDED:
         return False

@@ -22,15 +22,12 @@ from mcm_compiler.ring_routes import (
     SENT_ONCE,
     TO_HOST,
 )
-from mcm_compiler.rows import Rows
+from mcm_compiler.rows import Rows, starts
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
 from mcm_passes.mapping.loads.tensor_columns import (
-    CROSSED,
     ENTERED,
     EXITED,
-    LIVE,
-    PASSED,
     RECEIVED,
     SENT,
     tensor_columns,
@@ -39,43 +36,18 @@ from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms
 from mcm_passes.partitioning.rule_graph import RuleGraph
 
 
-class ChipDemands(NamedTuple):
-    """The demands of n nodes, I items and T tensors.
+class NodeDemands(NamedTuple):
+    """What each of n nodes demands of its chip, and what it needs and makes.
 
     Attributes:
-        work_s: `[n]`, seconds of each unit.
+        work_s: `[n]`, seconds at speed 1.
         pinned: `[n]`, chip that the unit must be on, or -1.
         out_bytes: `[n]`, host channel bytes of graph outputs; 0 where only the ends have one.
         out_room: `[n]`, memory of their send buffers in blocks of the alignment.
         item_ptr: `[n + 1]`, the items of node v are `items[item_ptr[v]:item_ptr[v + 1]]`.
         items: ascending for each node.
-        item_s: `[I]`, chip seconds.
-        item_room: `[I]`, memory in blocks, weights included.
-        item_weight: `[I]`, blocks of it that are a weight.
-        item_in_bytes: `[I]`, host channel bytes.
-        tensors: `[T]`, each one's number in the problem.
-        producer: `[T]`, node that makes the tensor, or -1 for the host.
-        reader_ptr: `[T + 1]`, CSR of the nodes that read it.
-        readers: distinct and ascending for each tensor.
-        kind: `[T]`, bits of `ring_routes`: how each travels.
-        tensor_bytes: `[T]`, on each link that it crosses.
-        tensor_room: `[T]`, blocks of one buffer.
-        received: `[T]`, blocks where it arrives.
-        sent: `[T]`, blocks where it leaves the chip that makes it.
-        passed: `[T]`, blocks where it leaves another.
-        passed_s: `[T]`, seconds of a chip that passes it on.
-        live: `[T]`, blocks where it stays: while it is live, or at need while it is held.
-        need: whether memory is counted as `NeededRooms` has it, in any order of the nodes.
-        held_ptr: `[T + 1]`, CSR of the nodes that hold it, at need alone.
-        held: those nodes.
-        stay_ptr: `[T + 1]`, CSR of the nodes that must be on one chip with its maker for that.
-        stay: those nodes.
         made_ptr: `[n + 1]`, CSR of the tensors that each node makes.
         made: those tensors.
-        entry_room: blocks that the first chip needs beside.
-        exit_room: blocks that the last used chip needs beside.
-        host_s: least period that those channels of the host allow that there is one of: where only
-            the ends have one, and where all chips share one.
     """
 
     work_s: Floats
@@ -84,29 +56,94 @@ class ChipDemands(NamedTuple):
     out_room: Longs
     item_ptr: Longs
     items: Ints
-    item_s: Floats
-    item_room: Longs
-    item_weight: Longs
-    item_in_bytes: Longs
-    tensors: Longs
+    made_ptr: Longs
+    made: Ints
+
+
+class ItemDemands(NamedTuple):
+    """What each of I items demands of every chip with a node that needs it.
+
+    Attributes:
+        busy_s: `[I]`, seconds at speed 1.
+        room: `[I]`, memory in blocks, weights included.
+        weight: `[I]`, blocks of it that are a weight.
+        in_bytes: `[I]`, host channel bytes.
+    """
+
+    busy_s: Floats
+    room: Longs
+    weight: Longs
+    in_bytes: Longs
+
+
+class TensorDemands(NamedTuple):
+    """What each of T tensors demands along its way.
+
+    Attributes:
+        producer: `[T]`, node that makes the tensor, or -1 for the host.
+        reader_ptr: `[T + 1]`, CSR of the nodes that read it.
+        readers: distinct and ascending for each tensor.
+        kind: `[T]`, bits of `ring_routes`: how each travels. None is `SENT_ONCE`: what units read
+            beside the host has its send buffers where it crosses a link.
+        amount: `[T, 8]`, columns of `tensor_columns`; memory in blocks.
+        passed_s: `[T]`, seconds at speed 1 of a chip that passes it on.
+        room: `[T]`, blocks of one buffer.
+    """
+
     producer: Ints
     reader_ptr: Longs
     readers: Ints
     kind: Longs
-    tensor_bytes: Longs
-    tensor_room: Longs
-    received: Longs
-    sent: Longs
-    passed: Longs
+    amount: Longs
     passed_s: Floats
-    live: Longs
+    room: Longs
+
+    @property
+    def size(self) -> int:
+        """T."""
+        return self.producer.size
+
+    def read_by(self, tensor: int) -> list[int]:
+        """The nodes that read a tensor."""
+        return self.readers[self.reader_ptr[tensor] : self.reader_ptr[tensor + 1]].tolist()
+
+
+class HeldTensors(NamedTuple):
+    """Which nodes hold which tensors where memory is counted as `NeededRooms` has it.
+
+    Attributes:
+        need: whether it is; in any order of the nodes. If not, the rest is empty.
+        held_ptr: `[T + 1]`, CSR of the nodes that hold each tensor.
+        held: those nodes.
+        stay_ptr: `[T + 1]`, CSR of the nodes that must be on one chip with its maker for that.
+        stay: those nodes.
+    """
+
     need: bool
     held_ptr: Longs
     held: Ints
     stay_ptr: Longs
     stay: Ints
-    made_ptr: Longs
-    made: Ints
+
+
+class ChipDemands(NamedTuple):
+    """All demands on the chips of a package.
+
+    Attributes:
+        nodes: of n nodes.
+        items: of I items.
+        tensors: of T tensors.
+        held: at need, which nodes hold which tensors.
+        entry_room: blocks that the first chip needs beside.
+        exit_room: blocks that the last used chip needs beside.
+        host_s: least period that those channels of the host allow that there is one of: where only
+            the ends have one, and where all chips share one.
+    """
+
+    nodes: NodeDemands
+    items: ItemDemands
+    tensors: TensorDemands
+    held: HeldTensors
     entry_room: int
     exit_room: int
     host_s: float
@@ -114,88 +151,75 @@ class ChipDemands(NamedTuple):
 
 def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     """The demands of the nodes of `graph`, which is the rule graph of `problem`."""
-    n = graph.num_nodes
+    n, limits = graph.num_nodes, problem.limits
     table = demand_table(problem)
-    kinds = table.kinds
-    columns = tensor_columns(table, block := problem.limits.buffer_alignment_bytes)
+    columns = tensor_columns(table, block := limits.buffer_alignment_bytes)
+    # Nodes have the order of their units, so that rows stay ascending.
     node_of = np.full(problem.num_units, -1, np.int64)
     node_of[graph.units] = np.arange(n)
-    # Nodes have the order of their units, so that rows stay ascending.
     read_by = _nodes(problem.placed_readers, node_of)
-    wanted = (np.diff(read_by.ptr) > 0) | (kinds & FROM_HOST == 0)
-    chosen = np.flatnonzero(wanted & (kinds & (CLONED | EVERYWHERE) == 0))
-    readers = read_by.chosen(chosen)
-    kind, amount = kinds[chosen], columns.amount[chosen]
+    wanted = (np.diff(read_by.ptr) > 0) | (table.kinds & FROM_HOST == 0)
+    chosen = np.flatnonzero(wanted & (table.kinds & (CLONED | EVERYWHERE) == 0))
+    kind, amount = table.kinds[chosen], columns.amount[chosen]
     producer = problem.tensor_producer[chosen]
     made_by = np.where(producer >= 0, node_of[producer], -1).astype(np.int32)
-    by_maker = np.argsort(made_by, kind="stable")
-    by_maker = by_maker[made_by[by_maker] >= 0]
-    entering = np.flatnonzero(kind & FROM_HOST)
-    leaving = np.flatnonzero(kind & TO_HOST)
-    at_its_chip = leaving[kind[leaving] & COLLECTED == 0]
-    out_bytes, out_room = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(out_bytes, made_by[at_its_chip], amount[at_its_chip, EXITED])
+    made = made_by >= 0
+    made_ptr, made_tensors = _by_node(
+        Rows(starts(made.astype(np.int64)), made_by[made].astype(np.int64)), n
+    )
+    entering, at_exit = kind & FROM_HOST > 0, kind & COLLECTED > 0
+    at_its_chip = (kind & TO_HOST > 0) & ~at_exit
     # What units read as well, and has its buffers once, counts where it crosses.
-    counts_here = (np.diff(problem.tensor_ptr)[chosen] == 0) | (kind & SENT_ONCE == 0)
-    once = at_its_chip[counts_here[at_its_chip]]
-    np.add.at(out_room, made_by[once], amount[once, SENT])
-    at_exit = leaving[kind[leaving] & COLLECTED > 0]
+    sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
+    shared = shared_items(problem, table)
+    used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
+    item_ptr, items = _by_node(_nodes(shared.users.chosen(used), node_of), n)
+    readers = read_by.chosen(chosen)
     host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
-    host_s = host_bytes / problem.limits.host_bytes_per_s
-    host_s = max(host_s, least_at_root(table, read_by) / problem.limits.host_root_bytes_per_s)
-    items = shared_items(problem, table)
-    wanted = np.flatnonzero(np.diff(items.users.ptr) > 0)
-    item_ptr, flat_items = _by_node(_nodes(items.users.chosen(wanted), node_of), n)
     return ChipDemands(
-        work_s=problem.compute_s[graph.units],
-        pinned=problem.pinned_chip[graph.units],
-        out_bytes=out_bytes,
-        out_room=out_room,
-        item_ptr=item_ptr,
-        items=flat_items,
-        item_s=items.busy_s[wanted],
-        item_room=(items.held + items.weight)[wanted] // block,
-        item_weight=items.weight[wanted] // block,
-        item_in_bytes=items.host_in[wanted],
-        tensors=chosen,
-        producer=made_by,
-        reader_ptr=readers.ptr,
-        readers=readers.entries.astype(np.int32),
-        kind=kind,
-        tensor_bytes=amount[:, CROSSED].copy(),
-        tensor_room=tensor_rooms(problem)[chosen] // block,
-        received=amount[:, RECEIVED].copy(),
-        sent=amount[:, SENT].copy(),
-        passed=amount[:, PASSED].copy(),
-        passed_s=columns.passed_s[chosen],
-        live=amount[:, LIVE].copy(),
-        **_held(problem, node_of, chosen)._asdict(),
-        made_ptr=np.searchsorted(made_by[by_maker], np.arange(n + 1)).astype(np.int64),
-        made=by_maker.astype(np.int32),
+        nodes=NodeDemands(
+            work_s=problem.compute_s[graph.units],
+            pinned=problem.pinned_chip[graph.units],
+            out_bytes=_per_node(made_by[at_its_chip], amount[at_its_chip, EXITED], n),
+            out_room=_per_node(made_by[sent_here], amount[sent_here, SENT], n),
+            item_ptr=item_ptr,
+            items=items,
+            made_ptr=made_ptr,
+            made=made_tensors,
+        ),
+        items=ItemDemands(
+            busy_s=shared.busy_s[used],
+            room=(shared.held + shared.weight)[used] // block,
+            weight=shared.weight[used] // block,
+            in_bytes=shared.host_in[used],
+        ),
+        tensors=TensorDemands(
+            producer=made_by,
+            reader_ptr=readers.ptr,
+            readers=readers.entries.astype(np.int32),
+            kind=kind & ~SENT_ONCE,
+            amount=amount,
+            passed_s=columns.passed_s[chosen],
+            room=tensor_rooms(problem)[chosen] // block,
+        ),
+        held=_held(problem, node_of, chosen),
         entry_room=int(amount[entering, RECEIVED].sum()),
         exit_room=int(amount[at_exit, SENT].sum()),
-        host_s=host_s,
+        host_s=max(
+            host_bytes / limits.host_bytes_per_s,
+            least_at_root(table, read_by) / limits.host_root_bytes_per_s,
+        ),
     )
 
 
-class _Held(NamedTuple):
-    """As in `ChipDemands`."""
-
-    need: bool
-    held_ptr: Longs
-    held: Ints
-    stay_ptr: Longs
-    stay: Ints
-
-
-def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _Held:
+def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> HeldTensors:
     if problem.memory == "estimate":
         none, nobody = np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int32)
-        return _Held(False, none, nobody, none, nobody)
+        return HeldTensors(False, none, nobody, none, nobody)
     rooms = needed_rooms(problem)
     held = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
     stay = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
-    return _Held(
+    return HeldTensors(
         True, held.ptr, held.entries.astype(np.int32), stay.ptr, stay.entries.astype(np.int32)
     )
 
@@ -203,6 +227,13 @@ def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> _Held:
 def _nodes(users: Rows, node_of: Longs) -> Rows:
     """The same rows with units as nodes."""
     return Rows(users.ptr, node_of[users.entries])
+
+
+def _per_node(node: Ints, amount: Longs, num_nodes: int) -> Longs:
+    """`[n]`, the sum of what is asked for each node."""
+    total = np.zeros(num_nodes, np.int64)
+    np.add.at(total, node, amount)
+    return total
 
 
 def _by_node(users: Rows, num_nodes: int) -> tuple[Longs, Ints]:

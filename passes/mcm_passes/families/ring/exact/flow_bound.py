@@ -12,6 +12,7 @@ from mcm_compiler.units import bytes_text, seconds_text
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
 from mcm_passes.families.ring.exact.chip_windows import chip_windows
 from mcm_passes.families.ring.exact.link_cuts import fewest_crossing_bytes
+from mcm_passes.mapping.loads.tensor_columns import CROSSED
 from mcm_passes.partitioning.rule_graph import RuleGraph
 from mcm_passes.partitioning.work_around import WorkAround
 
@@ -59,7 +60,7 @@ def obstacle(
     if demands is None:
         return None
     most = period_s * problem.limits.link_bytes_per_s
-    if int(demands.tensor_bytes.sum()) <= most:
+    if int(demands.tensors.amount[:, CROSSED].sum()) <= most:
         return None
     for link in range(problem.num_chips - 1):
         crossing = fewest_crossing_bytes(graph, demands, windows, link)

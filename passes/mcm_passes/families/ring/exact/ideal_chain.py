@@ -7,18 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import lean_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
+from mcm_passes.families.ring.exact.ideal_cuts import Cuts
 from mcm_passes.families.ring.exact.ideal_windows import (
-    Cuts,
     PackingRatio,
+    Window,
     WindowCost,
-    arrivals_end,
-    beside_no_dependency,
     window_cost,
+    window_scratch,
 )
+from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.partitioning.rule_graph import Words
 
 SLACK = 1e-9
 """Relative room for sums that the fast model adds in another order."""
@@ -60,20 +61,36 @@ class Package(NamedTuple):
     alike: bool
 
 
-class Triangles(NamedTuple):
-    """How windows judge long dependencies, see `TriangleReading`.
+class Chains(NamedTuple):
+    """The best chains that are known of k chips up to each of I ideals.
 
     Attributes:
-        adjacent: whether by that reading.
-        between: whether by that one.
-        ancestors: `[n, words]`, bitsets.
-        descendants: `[n, words]`, bitsets.
+        period_s: `[I, C + 1]`, infinite where there is none.
+        came_from: `[I, C + 1]`, the ideal before.
+        fewest: `[I]`, the fewest chips of a chain, C + 1 where there is none.
     """
 
-    adjacent: bool
-    between: bool
-    ancestors: Words
-    descendants: Words
+    period_s: Floats
+    came_from: Ints
+    fewest: Longs
+
+
+class Ceiling(NamedTuple):
+    """What chains below a ceiling on the period can do, with room for rounding in the last three.
+
+    Attributes:
+        seconds: the ceiling; may be infinite.
+        left: `[I]`, seconds at speed 1 of the nodes that an ideal lacks.
+        capacity: `[C + 1]`, what chips k and later can do of that.
+        most_s: what one chip can do of that.
+        most_crossing: bytes that one link can carry.
+    """
+
+    seconds: float
+    left: Floats
+    capacity: Floats
+    most_s: float
+    most_crossing: float
 
 
 @njit(cache=True)
@@ -110,116 +127,172 @@ def best_chain(
     """
     count, words = cuts.members.shape
     chips = package.speed.size
-    best = np.full((count, chips + 1), np.inf)
-    came_from = np.full((count, chips + 1), -1, np.int32)
-    best[0, 0] = d.host_s
-    left = _work_beyond(d, covers)
-    capacity = np.zeros(chips + 1)
-    for k in range(chips - 1, -1, -1):
-        capacity[k] = capacity[k + 1] + package.speed[k] * ceiling_s * (1.0 + SLACK)
-    most_s = ceiling_s * package.speed.max() * (1.0 + SLACK)
-    most_crossing = ceiling_s * package.link_bytes_per_s * (1.0 + SLACK)
+    chains = _no_chains(count, chips, d.host_s)
+    ceiling = _ceiling(d, covers, package, ceiling_s)
+    scratch = window_scratch(d)
+    inside = np.zeros(words, np.uint64)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
-    stamp = np.full(d.item_s.size, -1, np.int64)
-    dying = np.zeros(d.work_s.size, np.int64)
-    inside = np.zeros(words, np.uint64)
-    windows = 0
-    # The fewest chips that hold each ideal below the ceiling.
-    fewest = np.full(count, chips + 1, np.int64)
-    fewest[0] = 0
     on_chip = np.empty(chips, np.int64)
+    windows = 0
     for i in range(count - 1):
-        if cuts.crossing_bytes[i] > most_crossing:
+        if cuts.crossing_bytes[i] > ceiling.most_crossing:
             continue
-        # The numbers of chips with which a chain that ends here may go on.
-        going = 0
-        for k in range(fewest[i], chips):
-            fewer_s = _with_fewer(best, fewest, package, i, k)
-            if left[i] <= capacity[k] and best[i, k] < min(ceiling_s, fewer_s):
-                on_chip[going] = k
-                going += 1
-        if not going:
+        next_chips = on_chip[: _list_next_chips(chains, ceiling, package, i, on_chip)]
+        if not next_chips.size:
             continue
-        most_left = capacity[on_chip[0] + 1]
+        most_left = ceiling.capacity[next_chips[0] + 1]
+        # Larger ideals, from the smallest on, as long as one chip can do what is between.
         head, tail = 0, 1
         queue[0] = i
         while head < tail:
             j = queue[head]
             head += 1
-            # Whether the next chip can do enough for the others, and less than is known already.
-            wanted = False
-            if j != i and left[j] <= most_left:
-                work_s = (left[i] - left[j]) * (1.0 - SLACK)
-                for k in on_chip[:going]:
-                    least_s = max(best[i, k], work_s / package.speed[k])
-                    wanted |= least_s < _to_beat(best, fewest, package, ceiling_s, j, k + 1)
-            if wanted:
+            near = j != i and ceiling.left[j] <= most_left
+            if near and _may_improve(chains, ceiling, package, next_chips, i, j):
                 windows += 1
                 if windows > most_windows:
-                    return best, came_from, windows
+                    return chains.period_s, chains.came_from, windows
                 for w in range(words):
                     inside[w] = cuts.members[j, w] & ~cuts.members[i, w]
-                cost = window_cost(d, cuts, i, j, inside, stamp, windows, dying, package.packing)
-                if cost.seconds > most_s or cost.weight_room > package.most_room:
+                window = Window(i, j, inside)
+                cost = window_cost(d, cuts, window, scratch, windows, package.packing)
+                if cost.seconds > ceiling.most_s or cost.weight_room > package.most_room:
                     # Both only grow with the window.
                     continue
-                if (
-                    cost.seconds + cost.relay_s <= most_s
-                    and cost.room <= package.most_room
-                    and cuts.crossing_bytes[j] <= most_crossing
-                    and _keeps_rule(d, cuts, triangles, inside, i, j)
+                if _is_below(cost, ceiling, package) and keeps_rule(
+                    d.tensors, cuts, triangles, window
                 ):
-                    for k in on_chip[:going]:
-                        own = pinned[j, k] - pinned[i, k]
-                        if left[j] > capacity[k + 1] or pinned[j, chips] - pinned[i, chips] != own:
-                            continue
-                        period_s = max(best[i, k], _period(d, cuts, package, cost, i, j, k))
-                        if period_s < _to_beat(best, fewest, package, ceiling_s, j, k + 1):
-                            best[j, k + 1] = period_s
-                            came_from[j, k + 1] = i
-                            fewest[j] = min(fewest[j], k + 1)
-            for e in range(covers.ptr[j], covers.ptr[j + 1]):
-                larger = covers.ideals[e]
-                if seen[larger] != i:
-                    seen[larger] = i
-                    if left[i] - left[larger] <= most_s:
-                        queue[tail] = larger
-                        tail += 1
-    return best, came_from, windows
+                    _extend(chains, ceiling, package, pinned, next_chips, window, cost)
+            tail = _queue_larger(covers, ceiling, seen, queue, tail, i, j)
+    return chains.period_s, chains.came_from, windows
 
 
 @njit(cache=True)
-def _keeps_rule(
-    d: ChipDemands, cuts: Cuts, triangles: Triangles, inside: Words, i: int, j: int
-) -> bool:
-    """Whether a window is allowed by the reading of the triangle rule."""
-    if triangles.adjacent and not arrivals_end(cuts, d, i, j):
-        return False
-    return not triangles.between or beside_no_dependency(
-        cuts, d, i, j, inside, triangles.ancestors, triangles.descendants
+def _no_chains(count: int, chips: int, host_s: float) -> Chains:
+    """Before the search: no chip holds the empty ideal, and the host takes what it takes."""
+    chains = Chains(
+        np.full((count, chips + 1), np.inf),
+        np.full((count, chips + 1), -1, np.int32),
+        np.full(count, chips + 1, np.int64),
+    )
+    chains.period_s[0, 0] = host_s
+    chains.fewest[0] = 0
+    return chains
+
+
+@njit(cache=True)
+def _ceiling(d: ChipDemands, covers: Covers, package: Package, ceiling_s: float) -> Ceiling:
+    """What chains below a ceiling can do."""
+    chips = package.speed.size
+    capacity = np.zeros(chips + 1)
+    for k in range(chips - 1, -1, -1):
+        capacity[k] = capacity[k + 1] + package.speed[k] * ceiling_s * (1.0 + SLACK)
+    return Ceiling(
+        ceiling_s,
+        _work_beyond(d, covers),
+        capacity,
+        ceiling_s * package.speed.max() * (1.0 + SLACK),
+        ceiling_s * package.link_bytes_per_s * (1.0 + SLACK),
     )
 
 
-@njit(cache=True)
-def _to_beat(
-    best: Floats, fewest: Longs, package: Package, ceiling_s: float, j: int, chips: int
-) -> float:
+@lean_njit
+def _list_next_chips(
+    chains: Chains, ceiling: Ceiling, package: Package, i: int, on_chip: Longs
+) -> int:
+    """Lists the chips on which a chain that ends at ideal i may go on; how many they are."""
+    count = 0
+    for k in range(chains.fewest[i], package.speed.size):
+        to_beat_s = min(ceiling.seconds, _with_fewer(chains, package, i, k))
+        if ceiling.left[i] <= ceiling.capacity[k] and chains.period_s[i, k] < to_beat_s:
+            on_chip[count] = k
+            count += 1
+    return count
+
+
+@lean_njit
+def _may_improve(
+    chains: Chains, ceiling: Ceiling, package: Package, next_chips: Longs, i: int, j: int
+) -> bool:
+    """Whether the work from ideal i to j alone leaves one of the next chips below what is known."""
+    work_s = (ceiling.left[i] - ceiling.left[j]) * (1.0 - SLACK)
+    for k in next_chips:
+        least_s = max(chains.period_s[i, k], work_s / package.speed[k])
+        if least_s < _to_beat(chains, ceiling, package, j, k + 1):
+            return True
+    return False
+
+
+@lean_njit
+def _is_below(cost: WindowCost, ceiling: Ceiling, package: Package) -> bool:
+    """Whether the fastest and the largest chip, and a link, may hold a window below the ceiling."""
+    return (
+        cost.seconds + cost.relay_s <= ceiling.most_s
+        and cost.room <= package.most_room
+        and cost.link_bytes <= ceiling.most_crossing
+    )
+
+
+@lean_njit
+def _extend(
+    chains: Chains,
+    ceiling: Ceiling,
+    package: Package,
+    pinned: Longs,
+    next_chips: Longs,
+    window: Window,
+    cost: WindowCost,
+) -> None:
+    """Goes on with a window from the chains up to its start, where that beats what is known."""
+    i, j, chips = window.start, window.end, package.speed.size
+    for k in next_chips:
+        # All that is pinned in the window is pinned to this chip.
+        own = pinned[j, k] - pinned[i, k]
+        if ceiling.left[j] > ceiling.capacity[k + 1] or pinned[j, chips] - pinned[i, chips] != own:
+            continue
+        period_s = max(chains.period_s[i, k], _period(package, cost, k))
+        if period_s < _to_beat(chains, ceiling, package, j, k + 1):
+            chains.period_s[j, k + 1] = period_s
+            chains.came_from[j, k + 1] = i
+            chains.fewest[j] = min(chains.fewest[j], k + 1)
+
+
+@lean_njit
+def _queue_larger(
+    covers: Covers, ceiling: Ceiling, seen: Longs, queue: Longs, tail: int, i: int, j: int
+) -> int:
+    """Appends the ideals with one node more than j that one chip can get to from i; the new tail.
+
+    `seen[I]` tells ideals that were met from i already; `queue[I]` has `tail` entries.
+    """
+    for e in range(covers.ptr[j], covers.ptr[j + 1]):
+        larger = covers.ideals[e]
+        if seen[larger] != i:
+            seen[larger] = i
+            if ceiling.left[i] - ceiling.left[larger] <= ceiling.most_s:
+                queue[tail] = larger
+                tail += 1
+    return tail
+
+
+@lean_njit
+def _to_beat(chains: Chains, ceiling: Ceiling, package: Package, j: int, chips: int) -> float:
     """What a chain of so many chips to ideal j has to stay below to be of use."""
-    fewer_s = _with_fewer(best, fewest, package, j, chips)
-    return float(min(ceiling_s, fewer_s, best[j, chips]))
+    fewer_s = _with_fewer(chains, package, j, chips)
+    return float(min(ceiling.seconds, fewer_s, chains.period_s[j, chips]))
 
 
-@njit(cache=True)
-def _with_fewer(best: Floats, fewest: Longs, package: Package, j: int, chips: int) -> float:
+@lean_njit
+def _with_fewer(chains: Chains, package: Package, j: int, chips: int) -> float:
     """Least period up to an ideal with fewer chips, where all chips are alike.
 
     What fewer can do need not be done by more.
     """
     least_s = np.inf
     if package.alike:
-        for fewer in range(fewest[j], chips):
-            least_s = min(least_s, best[j, fewer])
+        for fewer in range(chains.fewest[j], chips):
+            least_s = min(least_s, chains.period_s[j, fewer])
     return least_s
 
 
@@ -230,26 +303,19 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
     left = np.zeros(count)
     for i in range(count - 2, -1, -1):
         e = covers.ptr[i]
-        left[i] = left[covers.ideals[e]] + d.work_s[covers.nodes[e]]
+        left[i] = left[covers.ideals[e]] + d.nodes.work_s[covers.nodes[e]]
     return left
 
 
-@njit(cache=True)
-def _period(
-    d: ChipDemands, cuts: Cuts, package: Package, cost: WindowCost, i: int, j: int, k: int
-) -> float:
+@lean_njit
+def _period(package: Package, cost: WindowCost, k: int) -> float:
     """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
-    room = cost.room
-    if k == 0:
-        room += d.entry_room
-    if j == cuts.crossing_bytes.size - 1:
-        room += d.exit_room
     period_s = (cost.seconds + cost.relay_s) / package.speed[k]
     period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)
     period_s = max(period_s, cost.out_bytes / package.host_bytes_per_s)
-    period_s = max(period_s, cuts.crossing_bytes[j] / package.link_bytes_per_s)
+    period_s = max(period_s, cost.link_bytes / package.link_bytes_per_s)
     streamed = streamed_weights(
-        room,
+        cost.room,
         cost.weight_room,
         cost.largest_weight,
         package.sram_room[k],

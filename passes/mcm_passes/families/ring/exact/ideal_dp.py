@@ -9,8 +9,10 @@ import numpy as np
 
 from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.ideal_chain import Covers, Package, Triangles, best_chain
-from mcm_passes.families.ring.exact.ideal_windows import PackingRatio, TriangleReading, cuts_of
+from mcm_passes.families.ring.exact.ideal_chain import Covers, Package, best_chain
+from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
+from mcm_passes.families.ring.exact.ideal_windows import PackingRatio
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
 from mcm_passes.partitioning.order_ideals import OrderIdeals, order_ideals
 from mcm_passes.partitioning.rooms import sram_blocks
 from mcm_passes.partitioning.rule_graph import closure, rule_graph
@@ -113,7 +115,7 @@ class IdealLattice:
 
     def _pinned_sets(self) -> Longs:
         """`[I, C + 1]`, how many nodes of each ideal are pinned to each chip, and to any."""
-        pinned = self._demands.pinned
+        pinned = self._demands.nodes.pinned
         chips = self._problem.num_chips
         held = np.zeros((self._ideals.count, chips + 1), np.int64)
         for v in np.flatnonzero(pinned >= 0).tolist():
@@ -127,7 +129,7 @@ class IdealLattice:
         limits = self._problem.limits
         packing = Fraction(limits.activation_packing)
         speed, sram_room = self._problem.chip_speed, sram_blocks(self._problem)
-        pinned = bool((self._demands.pinned >= 0).any())
+        pinned = bool((self._demands.nodes.pinned >= 0).any())
         return Package(
             speed,
             sram_room,

@@ -19,8 +19,8 @@ from mcm_compiler.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice, IdealOptimum
-from mcm_passes.families.ring.exact.ideal_windows import TriangleReading
 from mcm_passes.families.ring.exact.incumbent import Incumbent
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.partitioning.bounds import lower_bound
 
 PROOF = "ideals"

@@ -6,6 +6,7 @@ import numpy as np
 
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
 from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_passes.mapping.loads.tensor_columns import CROSSED
 from mcm_passes.partitioning.rule_graph import RuleGraph
 
 MOST_BYTES = 2**60
@@ -30,20 +31,20 @@ def fewest_crossing_bytes(
         return 0
     from ortools.graph.python.max_flow import SimpleMaxFlow
 
-    n = graph.num_nodes
-    made = np.flatnonzero(demands.producer >= 0)
-    vertex = np.full(demands.producer.size, -1, np.int64)
+    n, tensors = graph.num_nodes, demands.tensors
+    made = np.flatnonzero(tensors.producer >= 0)
+    vertex = np.full(tensors.producer.size, -1, np.int64)
     vertex[made] = n + np.arange(made.size)
     source, sink = n + made.size, n + made.size + 1
-    rows = np.repeat(np.arange(demands.producer.size), np.diff(demands.reader_ptr))
-    read = demands.producer[rows] >= 0
-    reader, tensor = demands.readers[read].astype(np.int64), vertex[rows[read]]
+    rows = np.repeat(np.arange(tensors.producer.size), np.diff(tensors.reader_ptr))
+    read = tensors.producer[rows] >= 0
+    reader, tensor = tensors.readers[read].astype(np.int64), vertex[rows[read]]
     later = np.repeat(np.arange(n), np.diff(graph.before_ptr))
     from_source, to_sink = np.full(up_to.size, source), np.full(beyond.size, sink)
-    tail = np.concatenate([demands.producer[made], tensor, later, from_source, beyond])
+    tail = np.concatenate([tensors.producer[made], tensor, later, from_source, beyond])
     head = np.concatenate([vertex[made], reader, graph.before_nodes, up_to, to_sink])
     capacity = np.full(tail.size, MOST_BYTES, np.int64)
-    capacity[: made.size] = demands.tensor_bytes[made]
+    capacity[: made.size] = tensors.amount[made, CROSSED]
     flow = SimpleMaxFlow()
     flow.add_arcs_with_capacity(tail, head, capacity)  # pyright: ignore[reportArgumentType]
     if flow.solve(source, sink) != SimpleMaxFlow.OPTIMAL:

@@ -18,6 +18,7 @@ from mcm_passes.families.ring.exact.order_literals import (
     WeightedSum,
     negated,
 )
+from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.partitioning.rooms import sram_blocks
 
 STREAM_TICKS = 1024
@@ -48,21 +49,25 @@ class MemoryConstraints:
         self._period = period
         self._ticks_per_s = ticks_per_s
         self._packing = Fraction(problem.limits.activation_packing)
-        n = demands.work_s.size
-        producers = np.maximum(demands.producer, 0)
+        n = demands.nodes.work_s.size
+        producers = np.maximum(demands.tensors.producer, 0)
         last = [
-            int(demands.readers[demands.reader_ptr[t + 1] - 1])
-            if demands.reader_ptr[t] < demands.reader_ptr[t + 1]
+            int(demands.tensors.readers[demands.tensors.reader_ptr[t + 1] - 1])
+            if demands.tensors.reader_ptr[t] < demands.tensors.reader_ptr[t + 1]
             else int(producers[t])
-            for t in range(demands.producer.size)
+            for t in range(demands.tensors.producer.size)
         ]
         self._live: list[list[int]] = [[] for _ in range(n)]
-        for t in np.flatnonzero(demands.live).tolist() if demands.need else ():
-            for v in demands.held[demands.held_ptr[t] : demands.held_ptr[t + 1]].tolist():
+        for t in (
+            np.flatnonzero(demands.tensors.amount[:, LIVE]).tolist() if demands.held.need else ()
+        ):
+            for v in demands.held.held[
+                demands.held.held_ptr[t] : demands.held.held_ptr[t + 1]
+            ].tolist():
                 self._live[v].append(t)
-        lives = (demands.kind & (FROM_HOST | TO_HOST) == 0) & (not demands.need)
+        lives = (demands.tensors.kind & (FROM_HOST | TO_HOST) == 0) & (not demands.held.need)
         for t in np.flatnonzero(lives).tolist():
-            for v in range(int(demands.producer[t]), last[t] + 1):
+            for v in range(int(demands.tensors.producer[t]), last[t] + 1):
                 self._live[v].append(t)
 
     def add(self) -> None:
@@ -82,18 +87,18 @@ class MemoryConstraints:
         if most <= sram:
             return
         held, weights = WeightedSum(), WeightedSum()
-        for v in range(d.work_s.size):
+        for v in range(d.nodes.work_s.size):
             if order.may_be_on(v, chip):
-                held.add(order.since(v, chip), int(d.out_room[v]))
-                held.add(order.since(v, chip + 1), -int(d.out_room[v]))
-        for i in range(d.item_s.size):
-            self._items.add(held, i, chip, int(d.item_room[i] - d.item_weight[i]))
-            self._items.add(weights, i, chip, int(d.item_weight[i]))
+                held.add(order.since(v, chip), int(d.nodes.out_room[v]))
+                held.add(order.since(v, chip + 1), -int(d.nodes.out_room[v]))
+        for i in range(d.items.busy_s.size):
+            self._items.add(held, i, chip, int(d.items.room[i] - d.items.weight[i]))
+            self._items.add(weights, i, chip, int(d.items.weight[i]))
         held.constant += d.entry_room if chip == 0 else 0
         if d.exit_room:
             held.add(order.used(chip), d.exit_room)
             held.add(order.used(chip + 1), -d.exit_room)
-        for t in range(d.producer.size):
+        for t in range(d.tensors.producer.size):
             self._add_buffers(held, t, chip)
         # Variables for the sums keep the constraints short that share them.
         held_room = model.new_int_var(0, most, f"held {chip}")
@@ -145,21 +150,23 @@ class MemoryConstraints:
     def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
         """Slots of what arrives at the chip and of what leaves it."""
         order, d = self._order, self._demands
-        received, sent, passed = (int(of[tensor]) for of in (d.received, d.sent, d.passed))
-        if d.kind[tensor] & FORWARDED:
+        received, sent, passed = d.tensors.amount[tensor, [RECEIVED, SENT, PASSED]].tolist()
+        if d.tensors.kind[tensor] & FORWARDED:
             # On the chip that makes it it may share the send buffers of what it is a view of.
-            leaving = passed if d.kind[tensor] & FROM_HOST else min(sent, passed)
+            leaving = passed if d.tensors.kind[tensor] & FROM_HOST else min(sent, passed)
             for link, room in ((chip - 1, received), (chip, leaving)):
                 if room and 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
                     held.add(order.needed(tensor, link + 1), room)
                     held.add(order.made_since(tensor, link + 1), -room)
             return
-        producer = int(d.producer[tensor])
+        producer = int(d.tensors.producer[tensor])
         if order.may_be_on(producer, chip) and order.may_cross(tensor, chip):
             stays = (*order.not_on(producer, chip), negated(order.needed(tensor, chip + 1)))
             held.add(order.at_least(f"sends {tensor} {chip}", stays), sent)
         made = order.since(producer, chip)
-        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        readers = d.tensors.readers[
+            d.tensors.reader_ptr[tensor] : d.tensors.reader_ptr[tensor + 1]
+        ].tolist()
         here = [v for v in readers if order.may_be_on(v, chip)]
         if here and made is not True:
             absent = [(*order.not_on(v, chip), made) for v in here]
@@ -175,7 +182,7 @@ class MemoryConstraints:
         order, d = self._order, self._demands
         stays: dict[int, Literal] = {}
         sums: list[WeightedSum] = []
-        here = [v for v in range(d.work_s.size) if order.may_be_on(v, chip)]
+        here = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
         alive = [[t for t in self._live[v] if self._may_stay(t, chip)] for v in here]
         for i, tensors in enumerate(alive):
             # What is all live at the next unit too needs no sum of its own.
@@ -184,10 +191,10 @@ class MemoryConstraints:
             total = WeightedSum()
             for t in tensors:
                 if t not in stays:
-                    producer = int(d.producer[t])
+                    producer = int(d.tensors.producer[t])
                     moves = self._moves(t, producer, chip)
                     stays[t] = order.at_least(f"stays {t} {chip}", moves)
-                total.add(stays[t], int(d.live[t]))
+                total.add(stays[t], int(d.tensors.amount[t, LIVE]))
             sums.append(total)
         return sums or [WeightedSum()]
 
@@ -195,33 +202,37 @@ class MemoryConstraints:
         """Literals of which one holds where the tensor is not made on the chip and kept there."""
         order, d = self._order, self._demands
         made = negated(order.since(producer, chip))
-        if d.need:
+        if d.held.need:
             return (made, *(order.since(v, chip + 1) for v in (producer, *self._beside(tensor))))
-        if d.reader_ptr[tensor] < d.reader_ptr[tensor + 1]:
+        if d.tensors.reader_ptr[tensor] < d.tensors.reader_ptr[tensor + 1]:
             return made, order.needed(tensor, chip + 1)
         return order.not_on(producer, chip)
 
     def _beside(self, tensor: int) -> list[int]:
         """Nodes that must be on the maker's chip for the tensor to stay there."""
         d = self._demands
-        if d.need:
-            return d.stay[d.stay_ptr[tensor] : d.stay_ptr[tensor + 1]].tolist()
-        return d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
+        if d.held.need:
+            return d.held.stay[d.held.stay_ptr[tensor] : d.held.stay_ptr[tensor + 1]].tolist()
+        return d.tensors.readers[
+            d.tensors.reader_ptr[tensor] : d.tensors.reader_ptr[tensor + 1]
+        ].tolist()
 
     def _may_stay(self, tensor: int, chip: int) -> bool:
         d = self._demands
         readers = self._beside(tensor)
-        return all(self._order.may_be_on(v, chip) for v in (int(d.producer[tensor]), *readers))
+        return all(
+            self._order.may_be_on(v, chip) for v in (int(d.tensors.producer[tensor]), *readers)
+        )
 
     def _largest_weight(self, chip: int) -> cp_model.IntVar:
         """At least the blocks of each weight on the chip."""
         d = self._demands
         largest = self._order.model.new_int_var(
-            0, int(d.item_weight.max(initial=0)), f"largest weight {chip}"
+            0, int(d.items.weight.max(initial=0)), f"largest weight {chip}"
         )
-        for i in range(d.item_s.size):
+        for i in range(d.items.busy_s.size):
             one = WeightedSum()
-            self._items.add(one, i, chip, int(d.item_weight[i]))
+            self._items.add(one, i, chip, int(d.items.weight[i]))
             if one.most:
                 self._order.model.add(one.expression() <= largest)
         return largest
@@ -230,18 +241,22 @@ class MemoryConstraints:
         """An upper limit of what the chip can need, by its windows alone."""
         order, d = self._order, self._demands
         total = d.entry_room + d.exit_room
-        on_chip = [v for v in range(d.work_s.size) if order.may_be_on(v, chip)]
-        total += sum(int(d.out_room[v]) for v in on_chip)
-        items = {i for v in on_chip for i in d.items[d.item_ptr[v] : d.item_ptr[v + 1]].tolist()}
-        total += sum(int(d.item_room[i]) for i in sorted(items))
-        for t in range(d.producer.size):
-            room = int(d.tensor_room[t])
+        on_chip = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
+        total += sum(int(d.nodes.out_room[v]) for v in on_chip)
+        items = {
+            i
+            for v in on_chip
+            for i in d.nodes.items[d.nodes.item_ptr[v] : d.nodes.item_ptr[v + 1]].tolist()
+        }
+        total += sum(int(d.items.room[i]) for i in sorted(items))
+        for t in range(d.tensors.producer.size):
+            room = int(d.tensors.room[t])
             crosses = sum(
                 order.may_cross(t, link)
                 for link in (chip - 1, chip)
                 if 0 <= link < order.num_chips - 1
             )
-            total += crosses * int(d.received[t])
-            if d.producer[t] >= 0 and order.may_be_on(int(d.producer[t]), chip):
+            total += crosses * int(d.tensors.amount[t, RECEIVED])
+            if d.tensors.producer[t] >= 0 and order.may_be_on(int(d.tensors.producer[t]), chip):
                 total += int(np.ceil(room * self._problem.limits.activation_packing))
         return total

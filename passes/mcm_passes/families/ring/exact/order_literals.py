@@ -96,9 +96,10 @@ class OrderLiterals:
         self._collected: list[bool] = []
         self._readers: list[list[int]] = []
         if demands is not None:
-            self._producer = demands.producer.tolist()
-            self._collected = (demands.kind & COLLECTED > 0).tolist()
-            self._readers = [self._last_readers(demands, t) for t in range(len(self._producer))]
+            tensors = demands.tensors
+            self._producer = tensors.producer.tolist()
+            self._collected = (tensors.kind & COLLECTED > 0).tolist()
+            self._readers = [self._last_readers(tensors.read_by(t)) for t in range(tensors.size)]
 
     def clause(self, *literals: Literal) -> None:
         """At least one of the literals holds."""
@@ -168,8 +169,7 @@ class OrderLiterals:
         self.clause(negated(literal), *free)
         return literal
 
-    def _last_readers(self, d: ChipDemands, tensor: int) -> list[int]:
+    def _last_readers(self, readers: list[int]) -> list[int]:
         """The readers that can be the last: a reader before the window of another can not."""
-        readers = d.readers[d.reader_ptr[tensor] : d.reader_ptr[tensor + 1]].tolist()
         latest = max((self.low[v] for v in readers), default=0)
         return [v for v in readers if self.high[v] > latest or self.low[v] == latest]

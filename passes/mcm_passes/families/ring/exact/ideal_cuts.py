@@ -1,0 +1,94 @@
+"""What crosses order ideals: the tensors that one chip hands over to the next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.lean_kernels import inlined_njit
+from mcm_compiler.partition import Ints, Longs
+from mcm_compiler.ring_routes import COLLECTED
+from mcm_compiler.rows import Rows
+from mcm_passes.families.ring.exact.chip_demands import ChipDemands, TensorDemands
+from mcm_passes.mapping.loads.tensor_columns import CROSSED
+from mcm_passes.partitioning.order_ideals import OrderIdeals
+from mcm_passes.partitioning.rule_graph import Words
+
+
+class Cuts(NamedTuple):
+    """What crosses each of I ideals.
+
+    Attributes:
+        members: `[I, words]`, bitset of each ideal.
+        read_by: `[T, words]`, bitset of the readers of each tensor.
+        crossing_ptr: `[I + 1]`, CSR of the tensors that cross: made within, needed beyond.
+        crossing: those tensors.
+        crossing_bytes: `[I]`.
+    """
+
+    members: Words
+    read_by: Words
+    crossing_ptr: Longs
+    crossing: Ints
+    crossing_bytes: Longs
+
+
+def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
+    """What crosses each ideal."""
+    tensors = demands.tensors
+    read_by = np.zeros((tensors.producer.size, ideals.members.shape[1]), np.uint64)
+    bits = np.uint64(1) << (tensors.readers & 63).astype(np.uint64)
+    rows = np.repeat(np.arange(tensors.producer.size), np.diff(tensors.reader_ptr))
+    np.bitwise_or.at(read_by, (rows, tensors.readers >> 6), bits)
+    crossing = Rows(*_crossing(ideals.members, read_by, tensors))
+    crossing_bytes = np.zeros(ideals.count, np.int64)
+    np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])
+    return Cuts(
+        members=ideals.members,
+        read_by=read_by,
+        crossing_ptr=crossing.ptr,
+        crossing=crossing.entries.astype(np.int32),
+        crossing_bytes=crossing_bytes,
+    )
+
+
+@inlined_njit
+def holds(members: Words, ideal: int, node: int) -> bool:
+    """Whether an ideal has a node."""
+    return bool(members[ideal, node >> 6] >> np.uint64(node & 63) & np.uint64(1))
+
+
+@inlined_njit
+def read_beyond(members: Words, ideal: int, read_by: Words, tensor: int) -> bool:
+    """Whether a tensor has a reader that an ideal lacks."""
+    beyond = np.uint64(0)
+    for k in range(members.shape[1]):
+        beyond |= read_by[tensor, k] & ~members[ideal, k]
+    return beyond != 0
+
+
+@njit(cache=True)
+def _crossing(members: Words, read_by: Words, d: TensorDemands) -> tuple[Longs, Longs]:
+    """CSR of the tensors that cross each ideal."""
+    count = members.shape[0]
+    ptr = np.zeros(count + 1, np.int64)
+    tensors = np.empty(1024, np.int64)
+    found = 0
+    # The empty ideal is where the package begins and the full one where it ends: no link.
+    for i in range(1, count - 1):
+        ptr[i] = found
+        for t in range(d.producer.size):
+            made = d.producer[t] < 0 or holds(members, i, d.producer[t])
+            if made and (d.kind[t] & COLLECTED or read_beyond(members, i, read_by, t)):
+                if found == tensors.size:
+                    # In a loop, as slices of arrays take seconds to compile.
+                    grown = np.empty(2 * found, np.int64)
+                    for k in range(found):
+                        grown[k] = tensors[k]
+                    tensors = grown
+                tensors[found] = t
+                found += 1
+    ptr[max(count - 1, 0) :] = found
+    return ptr, tensors[:found].copy()
