@@ -43,6 +43,8 @@ LOADS: dict[str, tuple[str, ...]] = {
     ),
     f"{PASSES}/families/ring/exact/chip_demands.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_windows.py": ("",),
+    f"{PASSES}/families/ring/exact/ideal_cuts.py": ("",),
+    f"{PASSES}/families/ring/exact/trigger_literals.py": ("",),
     f"{PASSES}/families/ring/exact/chip_constraints.py": (
         "ChipItems",
         "constrain_time",
@@ -75,6 +77,7 @@ RULES: dict[str, tuple[str, ...]] = {
     f"{BATCH}/rule_check.py": ("",),
     "mcm_compiler/compiled_rules.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_windows.py": ("arrivals_end", "beside_no_dependency"),
+    f"{PASSES}/families/ring/exact/triangle_readings.py": ("",),
     f"{PASSES}/families/ring/exact/triangle_constraints.py": ("",),
     f"{PASSES}/families/ring/strategies/placement_loads.py": ("_detours",),
     f"{PASSES}/families/ring/strategies/placement_rules.py": ("",),

@@ -148,6 +148,33 @@ class ChipDemands(NamedTuple):
     exit_room: int
     host_s: float
 
+    def needs(self, node: int) -> list[int]:
+        """The items that a node needs."""
+        ptr = self.nodes.item_ptr
+        return self.nodes.items[ptr[node] : ptr[node + 1]].tolist()
+
+    def users_of_items(self) -> list[list[int]]:
+        """The nodes that need each item, ascending."""
+        users: list[list[int]] = [[] for _ in range(self.items.room.size)]
+        for v in range(self.nodes.work_s.size):
+            for item in self.needs(v):
+                users[item].append(v)
+        return users
+
+    def stays_with(self, tensor: int) -> list[int]:
+        """The nodes that must be on its maker's chip for a tensor to stay there."""
+        ptr = self.held.stay_ptr
+        if self.held.need:
+            return self.held.stay[ptr[tensor] : ptr[tensor + 1]].tolist()
+        return self.tensors.read_by(tensor)
+
+    def alive_at(self, tensor: int) -> list[int]:
+        """The nodes that a tensor which stays takes memory beside, while they run."""
+        ptr, maker = self.held.held_ptr, int(self.tensors.producer[tensor])
+        if self.held.need:
+            return self.held.held[ptr[tensor] : ptr[tensor + 1]].tolist()
+        return list(range(maker, max([maker, *self.tensors.read_by(tensor)]) + 1))
+
 
 def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     """The demands of the nodes of `graph`, which is the rule graph of `problem`."""

@@ -11,16 +11,13 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.exact.chip_constraints import (
-    ChipItems,
-    constrain_skips,
-    constrain_time,
-)
+from mcm_passes.families.ring.exact.chip_constraints import constrain_skips, constrain_time
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
 from mcm_passes.families.ring.exact.chip_windows import ChipWindows
 from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.exact.order_literals import OrderLiterals
 from mcm_passes.families.ring.exact.triangle_constraints import constrain_triangles
+from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
 from mcm_passes.partitioning.rule_graph import RuleGraph
 
 TICKS = 1 << 24
@@ -102,12 +99,11 @@ class CpSatModel:
         model = self._order.model
         least = int(np.floor(least_s * self._ticks_per_s * (1.0 - 1e-9)))
         self._period = model.new_int_var(min(least, TICKS), TICKS, "period")
-        items = ChipItems(self._order, demands)
-        constrain_time(self._order, items, problem, demands, self._period, self._ticks_per_s, least)
+        literals = TriggerLiterals(self._order, demands)
+        rest = (self._order, literals, problem, demands, self._period, self._ticks_per_s)
+        constrain_time(*rest, least)
         if memory:
-            MemoryConstraints(
-                self._order, items, problem, demands, self._period, self._ticks_per_s
-            ).add()
+            MemoryConstraints(*rest).add()
         if problem.routing == "strict":
             constrain_triangles(self._order, graph)
         self._compresses = (

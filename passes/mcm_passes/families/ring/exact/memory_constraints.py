@@ -10,14 +10,10 @@ from ortools.sat.python import cp_model
 
 from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.ring_routes import FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.exact.chip_constraints import ChipItems
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.order_literals import (
-    Literal,
-    OrderLiterals,
-    WeightedSum,
-    negated,
-)
+from mcm_passes.families.ring.exact.order_literals import OrderLiterals, WeightedSum
+from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
+from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.partitioning.rooms import sram_blocks
 
@@ -31,146 +27,148 @@ class MemoryConstraints:
     The peak of live activations is no sum, but the largest of one sum per unit: what is live
     while it runs, or at need what it holds. A constraint for each keeps them all within what the
     rest leaves.
+
+    Args:
+        order: the literals, with the model that the constraints go to.
+        literals: where the demands count.
+        problem: the problem.
+        demands: its demands.
+        period: in ticks.
+        ticks_per_s: the scale.
     """
 
     def __init__(
         self,
         order: OrderLiterals,
-        items: ChipItems,
+        literals: TriggerLiterals,
         problem: PartitionProblem,
         demands: ChipDemands,
         period: cp_model.IntVar,
         ticks_per_s: float,
     ) -> None:
         self._order = order
-        self._items = items
+        self._literals = literals
         self._problem = problem
         self._demands = demands
         self._period = period
         self._ticks_per_s = ticks_per_s
         self._packing = Fraction(problem.limits.activation_packing)
-        n = demands.nodes.work_s.size
-        producers = np.maximum(demands.tensors.producer, 0)
-        last = [
-            int(demands.tensors.readers[demands.tensors.reader_ptr[t + 1] - 1])
-            if demands.tensors.reader_ptr[t] < demands.tensors.reader_ptr[t + 1]
-            else int(producers[t])
-            for t in range(demands.tensors.producer.size)
-        ]
-        self._live: list[list[int]] = [[] for _ in range(n)]
-        for t in (
-            np.flatnonzero(demands.tensors.amount[:, LIVE]).tolist() if demands.held.need else ()
-        ):
-            for v in demands.held.held[
-                demands.held.held_ptr[t] : demands.held.held_ptr[t + 1]
-            ].tolist():
-                self._live[v].append(t)
-        lives = (demands.tensors.kind & (FROM_HOST | TO_HOST) == 0) & (not demands.held.need)
-        for t in np.flatnonzero(lives).tolist():
-            for v in range(int(demands.tensors.producer[t]), last[t] + 1):
-                self._live[v].append(t)
+        tensors = demands.tensors
+        self._live: list[int] = tensors.amount[:, LIVE].tolist()
+        self._received: list[int] = tensors.amount[:, RECEIVED].tolist()
+        # On the chip that makes it what is forwarded may share the send buffers of what it is a
+        # view of, so that no more than the smaller of both is sure where it leaves.
+        made = tensors.kind & FROM_HOST == 0
+        leaving = np.where(made, tensors.amount[:, SENT], tensors.amount[:, PASSED])
+        forwarded = tensors.kind & FORWARDED > 0
+        least = np.minimum(leaving, tensors.amount[:, PASSED])
+        self._leaving: list[int] = np.where(forwarded, least, leaving).tolist()
+        self._alive_at: list[list[int]] = [[] for _ in range(demands.nodes.work_s.size)]
+        lives = made & (tensors.kind & TO_HOST == 0)
+        for t in np.flatnonzero(tensors.amount[:, LIVE] if demands.held.need else lives).tolist():
+            for v in demands.alive_at(t):
+                self._alive_at[v].append(t)
 
     def add(self) -> None:
         """Adds the constraints of all chips that could overflow."""
         shared = WeightedSum()
-        for chip in range(self._problem.num_chips):
-            self._add_chip(chip, shared)
+        for chip, sram in enumerate(sram_blocks(self._problem).tolist()):
+            most = self._most_room(chip)
+            if most > sram:
+                self._add_chip(chip, sram, most, shared)
         if self._problem.limits.stream_total_bytes_per_s:
             shared.add(self._period, -self._packing.denominator * STREAM_TICKS)
             self._order.model.add(shared.expression() <= 0)
 
-    def _add_chip(self, chip: int, shared: WeightedSum) -> None:
-        """Adds the constraints of a chip, and the time of what it streams to `shared`."""
-        order, d, model = self._order, self._demands, self._order.model
-        sram = int(sram_blocks(self._problem)[chip])
-        most = self._most_room(chip)
-        if most <= sram:
-            return
-        held, weights = WeightedSum(), WeightedSum()
-        for v in range(d.nodes.work_s.size):
-            if order.may_be_on(v, chip):
-                held.add(order.since(v, chip), int(d.nodes.out_room[v]))
-                held.add(order.since(v, chip + 1), -int(d.nodes.out_room[v]))
-        for i in range(d.items.busy_s.size):
-            self._items.add(held, i, chip, int(d.items.room[i] - d.items.weight[i]))
-            self._items.add(weights, i, chip, int(d.items.weight[i]))
-        held.constant += d.entry_room if chip == 0 else 0
-        if d.exit_room:
-            held.add(order.used(chip), d.exit_room)
-            held.add(order.used(chip + 1), -d.exit_room)
-        for t in range(d.tensors.producer.size):
-            self._add_buffers(held, t, chip)
+    def _add_chip(self, chip: int, sram: int, most: int, shared: WeightedSum) -> None:
+        """Adds the constraints of a chip, and the time of what it streams to `shared`.
+
+        Args:
+            chip: the chip.
+            sram: blocks that it has.
+            most: blocks that it can need.
+            shared: time of all that is streamed.
+        """
+        model, parts = self._order.model, self._packing.denominator
+        held, weights = self._sums(chip)
         # Variables for the sums keep the constraints short that share them.
         held_room = model.new_int_var(0, most, f"held {chip}")
         model.add(held.expression() <= held_room)
         weight_room = model.new_int_var(0, most, f"weights {chip}")
         model.add(weights.expression() <= weight_room)
-        packing = self._packing
-        limit = packing.denominator * sram
-        limits = self._problem.limits
-        streams: cp_model.IntVar | None = None
-        streamed: cp_model.IntVar | None = None
-        buffers = WeightedSum()
+        # Beyond the memory, in parts of a block. Rounding up to whole blocks is what an integer
+        # limit does by itself.
+        over = WeightedSum(-parts * sram).plus(held_room, parts)
         if self._problem.streams:
-            streams = model.new_bool_var(f"streams {chip}")
-            largest = self._largest_weight(chip)
-            buffers.add(largest, packing.denominator * limits.stream_buffers)
-            if limits.stream_total_bytes_per_s:
-                # No more than all weights there.
-                streamed = model.new_int_var(0, packing.denominator * most, f"streamed {chip}")
-                shared.add(streamed, self._stream_ticks(limits.stream_total_bytes_per_s))
+            self._add_streaming(chip, over, weight_room, most, shared)
+            return
         for live in self._live_sums(chip):
-            # Rounding up to whole blocks is what an integer limit does by itself.
-            fixed = WeightedSum(-limit)
-            fixed.add(held_room, packing.denominator)
-            fixed.add_sum(live, packing.numerator)
-            over = WeightedSum()
-            over.add_sum(fixed, 1)
-            over.add(weight_room, packing.denominator)
-            if streams is None:
-                model.add(over.expression() <= 0)
-                continue
-            model.add(over.expression() <= 0).only_enforce_if(~streams)
-            fixed.add_sum(buffers, 1)
-            over.add_sum(buffers, 1)
-            model.add(fixed.expression() <= 0).only_enforce_if(streams)
-            time = WeightedSum()
-            time.add_sum(over, self._stream_ticks(limits.stream_bytes_per_s))
-            time.add(self._period, -packing.denominator * STREAM_TICKS)
+            total = over.plus_sum(live, self._packing.numerator).plus(weight_room, parts)
+            model.add(total.expression() <= 0)
+
+    def _add_streaming(
+        self,
+        chip: int,
+        over: WeightedSum,
+        weight_room: cp_model.IntVar,
+        most: int,
+        shared: WeightedSum,
+    ) -> None:
+        """Weights may be streamed: through buffers, and in time.
+
+        Args:
+            chip: the chip.
+            over: what is beyond its memory without weights and what is live, in parts of a block.
+            weight_room: blocks of its weights.
+            most: blocks that it can need.
+            shared: time of all that is streamed, which the chip's is added to.
+        """
+        model, parts, limits = self._order.model, self._packing.denominator, self._problem.limits
+        streams = model.new_bool_var(f"streams {chip}")
+        largest = self._largest_weight(chip)
+        buffers = WeightedSum().plus(largest, parts * limits.stream_buffers)
+        streamed: cp_model.IntVar | None = None
+        if limits.stream_total_bytes_per_s:
+            # No more than all weights there.
+            streamed = model.new_int_var(0, parts * most, f"streamed {chip}")
+            shared.add(streamed, self._stream_ticks(limits.stream_total_bytes_per_s))
+        for live in self._live_sums(chip):
+            fixed = over.plus_sum(live, self._packing.numerator)
+            total = fixed.plus(weight_room, parts)
+            model.add(total.expression() <= 0).only_enforce_if(~streams)
+            # All but the weights and their buffers must fit; what weights are over is streamed.
+            model.add(fixed.plus_sum(buffers, 1).expression() <= 0).only_enforce_if(streams)
+            total = total.plus_sum(buffers, 1)
+            time = WeightedSum().plus_sum(total, self._stream_ticks(limits.stream_bytes_per_s))
+            time = time.plus(self._period, -parts * STREAM_TICKS)
             model.add(time.expression() <= 0).only_enforce_if(streams)
             if streamed is not None:
-                over.add(streamed, -1)
-                model.add(over.expression() <= 0).only_enforce_if(streams)
+                total = total.plus(streamed, -1)
+                model.add(total.expression() <= 0).only_enforce_if(streams)
 
     def _stream_ticks(self, bytes_per_s: float) -> int:
         """Time to stream one block, in parts of a tick."""
         seconds = self._problem.limits.buffer_alignment_bytes / bytes_per_s
         return math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
 
-    def _add_buffers(self, held: WeightedSum, tensor: int, chip: int) -> None:
-        """Slots of what arrives at the chip and of what leaves it."""
-        order, d = self._order, self._demands
-        received, sent, passed = d.tensors.amount[tensor, [RECEIVED, SENT, PASSED]].tolist()
-        if d.tensors.kind[tensor] & FORWARDED:
-            # On the chip that makes it it may share the send buffers of what it is a view of.
-            leaving = passed if d.tensors.kind[tensor] & FROM_HOST else min(sent, passed)
-            for link, room in ((chip - 1, received), (chip, leaving)):
-                if room and 0 <= link < order.num_chips - 1 and order.may_cross(tensor, link):
-                    held.add(order.needed(tensor, link + 1), room)
-                    held.add(order.made_since(tensor, link + 1), -room)
-            return
-        producer = int(d.tensors.producer[tensor])
-        if order.may_be_on(producer, chip) and order.may_cross(tensor, chip):
-            stays = (*order.not_on(producer, chip), negated(order.needed(tensor, chip + 1)))
-            held.add(order.at_least(f"sends {tensor} {chip}", stays), sent)
-        made = order.since(producer, chip)
-        readers = d.tensors.readers[
-            d.tensors.reader_ptr[tensor] : d.tensors.reader_ptr[tensor + 1]
-        ].tolist()
-        here = [v for v in readers if order.may_be_on(v, chip)]
-        if here and made is not True:
-            absent = [(*order.not_on(v, chip), made) for v in here]
-            held.add(order.at_least(f"receives {tensor} {chip}", *absent), received)
+    def _sums(self, chip: int) -> tuple[WeightedSum, WeightedSum]:
+        """Blocks of what the chip holds for good, and of its weights."""
+        literals, order, d = self._literals, self._order, self._demands
+        held, weights = WeightedSum(d.entry_room if chip == 0 else 0), WeightedSum()
+        literals.add_all(chip, (held, Trigger.MADE, d.nodes.out_room.tolist()))
+        literals.add_all(
+            chip,
+            (held, Trigger.READ, (d.items.room - d.items.weight).tolist()),
+            (weights, Trigger.READ, d.items.weight.tolist()),
+        )
+        if d.exit_room:
+            held.add(order.used(chip), d.exit_room)
+            held.add(order.used(chip + 1), -d.exit_room)
+        for t, forwarded in enumerate((d.tensors.kind & FORWARDED).tolist()):
+            buffers = (Trigger.RECEIVED, self._received[t]), (Trigger.SENT, self._leaving[t])
+            for trigger, room in buffers if forwarded else buffers[::-1]:
+                literals.add(held, trigger, t, chip, room)
+        return held, weights
 
     def _live_sums(self, chip: int) -> list[WeightedSum]:
         """What is live on the chip while each unit runs; at least one sum.
@@ -179,84 +177,44 @@ class MemoryConstraints:
         What is live while a unit of another chip runs is no more than while the chip's own unit
         before it ran, so that the sums need not ask where their unit is.
         """
-        order, d = self._order, self._demands
-        stays: dict[int, Literal] = {}
+        here = [v for v in range(len(self._alive_at)) if self._order.may_be_on(v, chip)]
+        alive = [[t for t in self._alive_at[v] if self._may_stay(t, chip)] for v in here]
         sums: list[WeightedSum] = []
-        here = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
-        alive = [[t for t in self._live[v] if self._may_stay(t, chip)] for v in here]
         for i, tensors in enumerate(alive):
             # What is all live at the next unit too needs no sum of its own.
-            if not tensors or (i + 1 < len(alive) and set(tensors) <= set(alive[i + 1])):
-                continue
-            total = WeightedSum()
-            for t in tensors:
-                if t not in stays:
-                    producer = int(d.tensors.producer[t])
-                    moves = self._moves(t, producer, chip)
-                    stays[t] = order.at_least(f"stays {t} {chip}", moves)
-                total.add(stays[t], int(d.tensors.amount[t, LIVE]))
-            sums.append(total)
+            if tensors and not (i + 1 < len(alive) and set(tensors) <= set(alive[i + 1])):
+                sums.append(total := WeightedSum())
+                for t in tensors:
+                    self._literals.add(total, Trigger.STAYS, t, chip, self._live[t])
         return sums or [WeightedSum()]
 
-    def _moves(self, tensor: int, producer: int, chip: int) -> tuple[Literal, ...]:
-        """Literals of which one holds where the tensor is not made on the chip and kept there."""
-        order, d = self._order, self._demands
-        made = negated(order.since(producer, chip))
-        if d.held.need:
-            return (made, *(order.since(v, chip + 1) for v in (producer, *self._beside(tensor))))
-        if d.tensors.reader_ptr[tensor] < d.tensors.reader_ptr[tensor + 1]:
-            return made, order.needed(tensor, chip + 1)
-        return order.not_on(producer, chip)
-
-    def _beside(self, tensor: int) -> list[int]:
-        """Nodes that must be on the maker's chip for the tensor to stay there."""
-        d = self._demands
-        if d.held.need:
-            return d.held.stay[d.held.stay_ptr[tensor] : d.held.stay_ptr[tensor + 1]].tolist()
-        return d.tensors.readers[
-            d.tensors.reader_ptr[tensor] : d.tensors.reader_ptr[tensor + 1]
-        ].tolist()
-
     def _may_stay(self, tensor: int, chip: int) -> bool:
-        d = self._demands
-        readers = self._beside(tensor)
-        return all(
-            self._order.may_be_on(v, chip) for v in (int(d.tensors.producer[tensor]), *readers)
-        )
+        maker = int(self._demands.tensors.producer[tensor])
+        beside = self._demands.stays_with(tensor)
+        return all(self._order.may_be_on(v, chip) for v in (maker, *beside))
 
     def _largest_weight(self, chip: int) -> cp_model.IntVar:
         """At least the blocks of each weight on the chip."""
-        d = self._demands
-        largest = self._order.model.new_int_var(
-            0, int(d.items.weight.max(initial=0)), f"largest weight {chip}"
-        )
-        for i in range(d.items.busy_s.size):
-            one = WeightedSum()
-            self._items.add(one, i, chip, int(d.items.weight[i]))
+        weight = self._demands.items.weight
+        model = self._order.model
+        largest = model.new_int_var(0, int(weight.max(initial=0)), f"largest weight {chip}")
+        for i, blocks in enumerate(weight.tolist()):
+            self._literals.add(one := WeightedSum(), Trigger.READ, i, chip, blocks)
             if one.most:
-                self._order.model.add(one.expression() <= largest)
+                model.add(one.expression() <= largest)
         return largest
 
     def _most_room(self, chip: int) -> int:
         """An upper limit of what the chip can need, by its windows alone."""
         order, d = self._order, self._demands
-        total = d.entry_room + d.exit_room
         on_chip = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
-        total += sum(int(d.nodes.out_room[v]) for v in on_chip)
-        items = {
-            i
-            for v in on_chip
-            for i in d.nodes.items[d.nodes.item_ptr[v] : d.nodes.item_ptr[v + 1]].tolist()
-        }
-        total += sum(int(d.items.room[i]) for i in sorted(items))
-        for t in range(d.tensors.producer.size):
-            room = int(d.tensors.room[t])
-            crosses = sum(
-                order.may_cross(t, link)
-                for link in (chip - 1, chip)
-                if 0 <= link < order.num_chips - 1
-            )
-            total += crosses * int(d.tensors.amount[t, RECEIVED])
-            if d.tensors.producer[t] >= 0 and order.may_be_on(int(d.tensors.producer[t]), chip):
-                total += int(np.ceil(room * self._problem.limits.activation_packing))
+        items = sorted({i for v in on_chip for i in d.needs(v)})
+        total = d.entry_room + d.exit_room
+        total += int(d.nodes.out_room[on_chip].sum()) + int(d.items.room[items].sum())
+        rooms = np.ceil(d.tensors.room * self._problem.limits.activation_packing).tolist()
+        links = [link for link in (chip - 1, chip) if 0 <= link < order.num_chips - 1]
+        for t, maker in enumerate(d.tensors.producer.tolist()):
+            total += self._received[t] * sum(order.may_cross(t, link) for link in links)
+            if maker >= 0 and order.may_be_on(maker, chip):
+                total += int(rooms[t])
         return total

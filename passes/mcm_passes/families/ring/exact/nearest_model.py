@@ -6,12 +6,12 @@ import numpy as np
 
 from mcm_compiler.mapping import Nearest
 from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.exact.chip_constraints import ChipItems
 from mcm_passes.families.ring.exact.chip_demands import chip_demands
 from mcm_passes.families.ring.exact.chip_windows import chip_windows
 from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.exact.order_literals import OrderLiterals
 from mcm_passes.families.ring.exact.triangle_constraints import MOST_CLAUSES
+from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
 from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.families.ring.solver.cp_sat import RingAuthority
 from mcm_passes.partitioning.rule_graph import rule_graph
@@ -62,8 +62,8 @@ def nearest_partition(
         order = OrderLiterals(graph, demands, windows)
         if memory:
             ticks = order.model.new_int_var(0, TICKS, "period")
-            items = ChipItems(order, demands)
-            MemoryConstraints(order, items, problem, demands, ticks, TICKS / longest_s).add()
+            literals = TriggerLiterals(order, demands)
+            MemoryConstraints(order, literals, problem, demands, ticks, TICKS / longest_s).add()
         authority = RingAuthority(
             graph, problem.routing, None, effort_s, order, most_clauses=MOST_CLAUSES
         )
