@@ -4,45 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from ortools.sat.python import cp_model
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
 from mcm_passes.families.ring.exact.order_literals import (
     Literal,
     OrderLiterals,
     WeightedSum,
     negated,
 )
-from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
+from mcm_passes.families.ring.exact.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
 
 
-def constrain_time(
-    order: OrderLiterals,
-    literals: TriggerLiterals,
-    problem: PartitionProblem,
-    demands: ChipDemands,
-    period: cp_model.IntVar,
-    ticks_per_s: float,
-    least_ticks: int,
-) -> None:
+def constrain_time(model: PeriodModel, least_ticks: int) -> None:
     """No chip, link or host channel takes longer than `period` ticks.
 
     Every summand is rounded down to whole ticks: what the real times allow, the model allows too,
     so that what it proves of the period holds for them.
 
     Args:
-        order: the literals, with the model that the constraints go to.
-        literals: where the demands count.
-        problem: the problem.
-        demands: its demands.
-        period: in ticks.
-        ticks_per_s: the scale.
+        model: what the constraints are added to.
         least_ticks: a lower bound of `period`; constraints that cannot break it are left out.
     """
-    nodes, items, tensors, limits = demands.nodes, demands.items, demands.tensors, problem.limits
+    nodes, items, tensors = model.demands.nodes, model.demands.items, model.demands.tensors
+    limits, literals, ticks_per_s = model.problem.limits, model.literals, model.ticks_per_s
     out_ticks = _floors(nodes.out_bytes * (ticks_per_s / limits.host_bytes_per_s))
     in_ticks = _floors(items.in_bytes * (ticks_per_s / limits.host_bytes_per_s))
     root_ticks = _floors(items.in_bytes * (ticks_per_s / limits.host_root_bytes_per_s))
@@ -50,7 +35,7 @@ def constrain_time(
     # What all chips share; outputs are the same wherever they leave, and in `least_ticks`.
     root = WeightedSum()
     totals: list[WeightedSum] = []
-    for chip, speed in enumerate(problem.chip_speed.tolist()):
+    for chip, speed in enumerate(model.problem.chip_speed.tolist()):
         busy, arriving, leaving, link = (WeightedSum() for _ in range(4))
         scale = ticks_per_s / speed
         literals.add_all(
@@ -72,7 +57,7 @@ def constrain_time(
         totals += [busy, arriving, leaving, link]
     for total in (*totals, root):
         if total.most > least_ticks:
-            order.model.add(total.expression() <= period)
+            model.order.model.add(total.expression() <= model.period)
 
 
 def _floors(values: npt.NDArray[np.floating]) -> list[int]:

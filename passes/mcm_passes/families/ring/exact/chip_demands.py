@@ -44,32 +44,30 @@ class NodeDemands(NamedTuple):
         pinned: `[n]`, chip that the unit must be on, or -1.
         out_bytes: `[n]`, host channel bytes of graph outputs; 0 where only the ends have one.
         out_room: `[n]`, memory of their send buffers in blocks of the alignment.
-        item_ptr: `[n + 1]`, the items of node v are `items[item_ptr[v]:item_ptr[v + 1]]`.
-        items: ascending for each node.
-        made_ptr: `[n + 1]`, CSR of the tensors that each node makes.
-        made: those tensors.
+        items: `[n]` rows of the items that each needs, ascending.
+        made: `[n]` rows of the tensors that each makes.
     """
 
     work_s: Floats
     pinned: Ints
     out_bytes: Longs
     out_room: Longs
-    item_ptr: Longs
-    items: Ints
-    made_ptr: Longs
-    made: Ints
+    items: Rows
+    made: Rows
 
 
 class ItemDemands(NamedTuple):
     """What each of I items demands of every chip with a node that needs it.
 
     Attributes:
+        users: `[I]` rows of the nodes that need it, ascending.
         busy_s: `[I]`, seconds at speed 1.
         room: `[I]`, memory in blocks, weights included.
         weight: `[I]`, blocks of it that are a weight.
         in_bytes: `[I]`, host channel bytes.
     """
 
+    users: Rows
     busy_s: Floats
     room: Longs
     weight: Longs
@@ -81,8 +79,7 @@ class TensorDemands(NamedTuple):
 
     Attributes:
         producer: `[T]`, node that makes the tensor, or -1 for the host.
-        reader_ptr: `[T + 1]`, CSR of the nodes that read it.
-        readers: distinct and ascending for each tensor.
+        readers: `[T]` rows of the nodes that read it, distinct and ascending.
         kind: `[T]`, bits of `ring_routes`: how each travels. None is `SENT_ONCE`: what units read
             beside the host has its send buffers where it crosses a link.
         amount: `[T, 8]`, columns of `tensor_columns`; memory in blocks.
@@ -91,21 +88,11 @@ class TensorDemands(NamedTuple):
     """
 
     producer: Ints
-    reader_ptr: Longs
-    readers: Ints
+    readers: Rows
     kind: Longs
     amount: Longs
     passed_s: Floats
     room: Longs
-
-    @property
-    def size(self) -> int:
-        """T."""
-        return self.producer.size
-
-    def read_by(self, tensor: int) -> list[int]:
-        """The nodes that read a tensor."""
-        return self.readers[self.reader_ptr[tensor] : self.reader_ptr[tensor + 1]].tolist()
 
 
 class HeldTensors(NamedTuple):
@@ -113,17 +100,13 @@ class HeldTensors(NamedTuple):
 
     Attributes:
         need: whether it is; in any order of the nodes. If not, the rest is empty.
-        held_ptr: `[T + 1]`, CSR of the nodes that hold each tensor.
-        held: those nodes.
-        stay_ptr: `[T + 1]`, CSR of the nodes that must be on one chip with its maker for that.
-        stay: those nodes.
+        by: `[T]` rows of the nodes that hold each tensor.
+        beside: `[T]` rows of the nodes that must be on one chip with its maker for that.
     """
 
     need: bool
-    held_ptr: Longs
-    held: Ints
-    stay_ptr: Longs
-    stay: Ints
+    by: Rows
+    beside: Rows
 
 
 class ChipDemands(NamedTuple):
@@ -148,32 +131,16 @@ class ChipDemands(NamedTuple):
     exit_room: int
     host_s: float
 
-    def needs(self, node: int) -> list[int]:
-        """The items that a node needs."""
-        ptr = self.nodes.item_ptr
-        return self.nodes.items[ptr[node] : ptr[node + 1]].tolist()
-
-    def users_of_items(self) -> list[list[int]]:
-        """The nodes that need each item, ascending."""
-        users: list[list[int]] = [[] for _ in range(self.items.room.size)]
-        for v in range(self.nodes.work_s.size):
-            for item in self.needs(v):
-                users[item].append(v)
-        return users
-
     def stays_with(self, tensor: int) -> list[int]:
         """The nodes that must be on its maker's chip for a tensor to stay there."""
-        ptr = self.held.stay_ptr
-        if self.held.need:
-            return self.held.stay[ptr[tensor] : ptr[tensor + 1]].tolist()
-        return self.tensors.read_by(tensor)
+        return (self.held.beside if self.held.need else self.tensors.readers).row(tensor).tolist()
 
     def alive_at(self, tensor: int) -> list[int]:
-        """The nodes that a tensor which stays takes memory beside, while they run."""
-        ptr, maker = self.held.held_ptr, int(self.tensors.producer[tensor])
+        """The nodes during which a tensor that stays takes memory."""
         if self.held.need:
-            return self.held.held[ptr[tensor] : ptr[tensor + 1]].tolist()
-        return list(range(maker, max([maker, *self.tensors.read_by(tensor)]) + 1))
+            return self.held.by.row(tensor).tolist()
+        maker = int(self.tensors.producer[tensor])
+        return list(range(maker, max([maker, *self.tensors.readers.row(tensor).tolist()]) + 1))
 
 
 def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
@@ -191,17 +158,14 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
     producer = problem.tensor_producer[chosen]
     made_by = np.where(producer >= 0, node_of[producer], -1).astype(np.int32)
     made = made_by >= 0
-    made_ptr, made_tensors = _by_node(
-        Rows(starts(made.astype(np.int64)), made_by[made].astype(np.int64)), n
-    )
+    makers = Rows(starts(made.astype(np.int64)), made_by[made].astype(np.int64))
     entering, at_exit = kind & FROM_HOST > 0, kind & COLLECTED > 0
     at_its_chip = (kind & TO_HOST > 0) & ~at_exit
     # What units read as well, and has its buffers once, counts where it crosses.
     sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
     shared = shared_items(problem, table)
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
-    item_ptr, items = _by_node(_nodes(shared.users.chosen(used), node_of), n)
-    readers = read_by.chosen(chosen)
+    users = _nodes(shared.users.chosen(used), node_of)
     host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
     return ChipDemands(
         nodes=NodeDemands(
@@ -209,12 +173,11 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
             pinned=problem.pinned_chip[graph.units],
             out_bytes=_per_node(made_by[at_its_chip], amount[at_its_chip, EXITED], n),
             out_room=_per_node(made_by[sent_here], amount[sent_here, SENT], n),
-            item_ptr=item_ptr,
-            items=items,
-            made_ptr=made_ptr,
-            made=made_tensors,
+            items=_by_node(users, n),
+            made=_by_node(makers, n),
         ),
         items=ItemDemands(
+            users=users,
             busy_s=shared.busy_s[used],
             room=(shared.held + shared.weight)[used] // block,
             weight=shared.weight[used] // block,
@@ -222,8 +185,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
         ),
         tensors=TensorDemands(
             producer=made_by,
-            reader_ptr=readers.ptr,
-            readers=readers.entries.astype(np.int32),
+            readers=read_by.chosen(chosen),
             kind=kind & ~SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
@@ -240,15 +202,14 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
 
 
 def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> HeldTensors:
+    """Who holds the chosen tensors."""
     if problem.memory == "estimate":
-        none, nobody = np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int32)
-        return HeldTensors(False, none, nobody, none, nobody)
+        nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
+        return HeldTensors(False, nobody, nobody)
     rooms = needed_rooms(problem)
-    held = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
-    stay = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
-    return HeldTensors(
-        True, held.ptr, held.entries.astype(np.int32), stay.ptr, stay.entries.astype(np.int32)
-    )
+    by = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
+    beside = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
+    return HeldTensors(True, by, beside)
 
 
 def _nodes(users: Rows, node_of: Longs) -> Rows:
@@ -263,8 +224,8 @@ def _per_node(node: Ints, amount: Longs, num_nodes: int) -> Longs:
     return total
 
 
-def _by_node(users: Rows, num_nodes: int) -> tuple[Longs, Ints]:
-    """CSR of the rows that each node is in."""
+def _by_node(users: Rows, num_nodes: int) -> Rows:
+    """`[n]` rows of the rows that each node is in."""
     order = np.argsort(users.entries, kind="stable")
     ptr = np.searchsorted(users.entries[order], np.arange(num_nodes + 1)).astype(np.int64)
-    return ptr, users.owners[order].astype(np.int32)
+    return Rows(ptr, users.owners[order])

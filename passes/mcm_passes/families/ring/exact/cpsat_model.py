@@ -17,7 +17,7 @@ from mcm_passes.families.ring.exact.chip_windows import ChipWindows
 from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.exact.order_literals import OrderLiterals
 from mcm_passes.families.ring.exact.triangle_constraints import constrain_triangles
-from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
+from mcm_passes.families.ring.exact.trigger_literals import PeriodModel, TriggerLiterals
 from mcm_passes.partitioning.rule_graph import RuleGraph
 
 TICKS = 1 << 24
@@ -100,10 +100,12 @@ class CpSatModel:
         least = int(np.floor(least_s * self._ticks_per_s * (1.0 - 1e-9)))
         self._period = model.new_int_var(min(least, TICKS), TICKS, "period")
         literals = TriggerLiterals(self._order, demands)
-        rest = (self._order, literals, problem, demands, self._period, self._ticks_per_s)
-        constrain_time(*rest, least)
+        parts = PeriodModel(
+            self._order, literals, problem, demands, self._period, self._ticks_per_s
+        )
+        constrain_time(parts, least)
         if memory:
-            MemoryConstraints(*rest).add()
+            MemoryConstraints(parts).add()
         if problem.routing == "strict":
             constrain_triangles(self._order, graph)
         self._compresses = (

@@ -39,9 +39,9 @@ def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
     """What crosses each ideal."""
     tensors = demands.tensors
     read_by = np.zeros((tensors.producer.size, ideals.members.shape[1]), np.uint64)
-    bits = np.uint64(1) << (tensors.readers & 63).astype(np.uint64)
-    rows = np.repeat(np.arange(tensors.producer.size), np.diff(tensors.reader_ptr))
-    np.bitwise_or.at(read_by, (rows, tensors.readers >> 6), bits)
+    readers = tensors.readers.entries
+    bits = np.uint64(1) << (readers & 63).astype(np.uint64)
+    np.bitwise_or.at(read_by, (tensors.readers.owners, readers >> 6), bits)
     crossing = Rows(*_crossing(ideals.members, read_by, tensors))
     crossing_bytes = np.zeros(ideals.count, np.int64)
     np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])

@@ -121,14 +121,14 @@ def _live_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, dying: L
     tensors = d.tensors
     live, peak = 0, 0
     for v in nodes:
-        for e in range(d.nodes.made_ptr[v], d.nodes.made_ptr[v + 1]):
-            t = d.nodes.made[e]
+        for e in range(d.nodes.made.ptr[v], d.nodes.made.ptr[v + 1]):
+            t = d.nodes.made.entries[e]
             leaves = read_beyond(cuts.members, window.end, cuts.read_by, t)
             if leaves or tensors.kind[t] & TO_HOST:
                 continue
             last = v
-            if tensors.reader_ptr[t] < tensors.reader_ptr[t + 1]:
-                last = tensors.readers[tensors.reader_ptr[t + 1] - 1]
+            if tensors.readers.ptr[t] < tensors.readers.ptr[t + 1]:
+                last = tensors.readers.entries[tensors.readers.ptr[t + 1] - 1]
             live += tensors.amount[t, LIVE]
             dying[last] += tensors.amount[t, LIVE]
         peak = max(peak, live)
@@ -142,12 +142,12 @@ def _held_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, held: Lo
     """The most blocks that one node holds of what stays in the window, in any order of nodes."""
     peak = 0
     for v in nodes:
-        for e in range(d.nodes.made_ptr[v], d.nodes.made_ptr[v + 1]):
-            t = d.nodes.made[e]
+        for e in range(d.nodes.made.ptr[v], d.nodes.made.ptr[v + 1]):
+            t = d.nodes.made.entries[e]
             live = d.tensors.amount[t, LIVE]
             if live and _stays(d, cuts, window, t):
-                for h in range(d.held.held_ptr[t], d.held.held_ptr[t + 1]):
-                    held[d.held.held[h]] += live
+                for h in range(d.held.by.ptr[t], d.held.by.ptr[t + 1]):
+                    held[d.held.by.entries[h]] += live
         # All that holds something here was made before or is made by this very node.
         peak = max(peak, int(held[v]))
         held[v] = 0
@@ -157,8 +157,8 @@ def _held_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, held: Lo
 @inlined_njit
 def _stays(d: ChipDemands, cuts: Cuts, window: Window, tensor: int) -> bool:
     """Whether all that a tensor needs beside it is in the window, all its readers among it."""
-    for e in range(d.held.stay_ptr[tensor], d.held.stay_ptr[tensor + 1]):
-        node = int(d.held.stay[e])
+    for e in range(d.held.beside.ptr[tensor], d.held.beside.ptr[tensor + 1]):
+        node = int(d.held.beside.entries[e])
         if not holds(cuts.members, window.end, node) or holds(cuts.members, window.start, node):
             return False
     return True
@@ -218,8 +218,8 @@ def window_cost(
         seconds += d.nodes.work_s[v]
         out_bytes += d.nodes.out_bytes[v]
         room += d.nodes.out_room[v]
-        for e in range(d.nodes.item_ptr[v], d.nodes.item_ptr[v + 1]):
-            item = d.nodes.items[e]
+        for e in range(d.nodes.items.ptr[v], d.nodes.items.ptr[v + 1]):
+            item = d.nodes.items.entries[e]
             if scratch.stamp[item] != mark:
                 scratch.stamp[item] = mark
                 seconds += d.items.busy_s[item]

@@ -36,9 +36,9 @@ def fewest_crossing_bytes(
     vertex = np.full(tensors.producer.size, -1, np.int64)
     vertex[made] = n + np.arange(made.size)
     source, sink = n + made.size, n + made.size + 1
-    rows = np.repeat(np.arange(tensors.producer.size), np.diff(tensors.reader_ptr))
+    rows = tensors.readers.owners
     read = tensors.producer[rows] >= 0
-    reader, tensor = tensors.readers[read].astype(np.int64), vertex[rows[read]]
+    reader, tensor = tensors.readers.entries[read], vertex[rows[read]]
     later = np.repeat(np.arange(n), np.diff(graph.before_ptr))
     from_source, to_sink = np.full(up_to.size, source), np.full(beyond.size, sink)
     tail = np.concatenate([tensors.producer[made], tensor, later, from_source, beyond])

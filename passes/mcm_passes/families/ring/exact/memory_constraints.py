@@ -8,11 +8,9 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.ring_routes import FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
+from mcm_passes.families.ring.exact.order_literals import WeightedSum
+from mcm_passes.families.ring.exact.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.partitioning.rooms import sram_blocks
@@ -29,31 +27,15 @@ class MemoryConstraints:
     rest leaves.
 
     Args:
-        order: the literals, with the model that the constraints go to.
-        literals: where the demands count.
-        problem: the problem.
-        demands: its demands.
-        period: in ticks.
-        ticks_per_s: the scale.
+        model: what the constraints are added to.
     """
 
-    def __init__(
-        self,
-        order: OrderLiterals,
-        literals: TriggerLiterals,
-        problem: PartitionProblem,
-        demands: ChipDemands,
-        period: cp_model.IntVar,
-        ticks_per_s: float,
-    ) -> None:
-        self._order = order
-        self._literals = literals
-        self._problem = problem
-        self._demands = demands
-        self._period = period
-        self._ticks_per_s = ticks_per_s
-        self._packing = Fraction(problem.limits.activation_packing)
-        tensors = demands.tensors
+    def __init__(self, model: PeriodModel) -> None:
+        self._model = model
+        self._order = model.order
+        self._limits = model.problem.limits
+        self._packing = Fraction(self._limits.activation_packing)
+        demands, tensors = model.demands, model.demands.tensors
         self._live: list[int] = tensors.amount[:, LIVE].tolist()
         self._received: list[int] = tensors.amount[:, RECEIVED].tolist()
         # On the chip that makes it what is forwarded may share the send buffers of what it is a
@@ -72,12 +54,12 @@ class MemoryConstraints:
     def add(self) -> None:
         """Adds the constraints of all chips that could overflow."""
         shared = WeightedSum()
-        for chip, sram in enumerate(sram_blocks(self._problem).tolist()):
+        for chip, sram in enumerate(sram_blocks(self._model.problem).tolist()):
             most = self._most_room(chip)
             if most > sram:
                 self._add_chip(chip, sram, most, shared)
-        if self._problem.limits.stream_total_bytes_per_s:
-            shared.add(self._period, -self._packing.denominator * STREAM_TICKS)
+        if self._limits.stream_total_bytes_per_s:
+            shared.add(self._model.period, -self._packing.denominator * STREAM_TICKS)
             self._order.model.add(shared.expression() <= 0)
 
     def _add_chip(self, chip: int, sram: int, most: int, shared: WeightedSum) -> None:
@@ -99,7 +81,7 @@ class MemoryConstraints:
         # Beyond the memory, in parts of a block. Rounding up to whole blocks is what an integer
         # limit does by itself.
         over = WeightedSum(-parts * sram).plus(held_room, parts)
-        if self._problem.streams:
+        if self._model.problem.streams:
             self._add_streaming(chip, over, weight_room, most, shared)
             return
         for live in self._live_sums(chip):
@@ -123,7 +105,7 @@ class MemoryConstraints:
             most: blocks that it can need.
             shared: time of all that is streamed, which the chip's is added to.
         """
-        model, parts, limits = self._order.model, self._packing.denominator, self._problem.limits
+        model, parts, limits = self._order.model, self._packing.denominator, self._limits
         streams = model.new_bool_var(f"streams {chip}")
         largest = self._largest_weight(chip)
         buffers = WeightedSum().plus(largest, parts * limits.stream_buffers)
@@ -140,7 +122,7 @@ class MemoryConstraints:
             model.add(fixed.plus_sum(buffers, 1).expression() <= 0).only_enforce_if(streams)
             total = total.plus_sum(buffers, 1)
             time = WeightedSum().plus_sum(total, self._stream_ticks(limits.stream_bytes_per_s))
-            time = time.plus(self._period, -parts * STREAM_TICKS)
+            time = time.plus(self._model.period, -parts * STREAM_TICKS)
             model.add(time.expression() <= 0).only_enforce_if(streams)
             if streamed is not None:
                 total = total.plus(streamed, -1)
@@ -148,12 +130,12 @@ class MemoryConstraints:
 
     def _stream_ticks(self, bytes_per_s: float) -> int:
         """Time to stream one block, in parts of a tick."""
-        seconds = self._problem.limits.buffer_alignment_bytes / bytes_per_s
-        return math.floor(seconds * self._ticks_per_s * STREAM_TICKS)
+        seconds = self._limits.buffer_alignment_bytes / bytes_per_s
+        return math.floor(seconds * self._model.ticks_per_s * STREAM_TICKS)
 
     def _sums(self, chip: int) -> tuple[WeightedSum, WeightedSum]:
         """Blocks of what the chip holds for good, and of its weights."""
-        literals, order, d = self._literals, self._order, self._demands
+        literals, order, d = self._model.literals, self._order, self._model.demands
         held, weights = WeightedSum(d.entry_room if chip == 0 else 0), WeightedSum()
         literals.add_all(chip, (held, Trigger.MADE, d.nodes.out_room.tolist()))
         literals.add_all(
@@ -185,33 +167,33 @@ class MemoryConstraints:
             if tensors and not (i + 1 < len(alive) and set(tensors) <= set(alive[i + 1])):
                 sums.append(total := WeightedSum())
                 for t in tensors:
-                    self._literals.add(total, Trigger.STAYS, t, chip, self._live[t])
+                    self._model.literals.add(total, Trigger.STAYS, t, chip, self._live[t])
         return sums or [WeightedSum()]
 
     def _may_stay(self, tensor: int, chip: int) -> bool:
-        maker = int(self._demands.tensors.producer[tensor])
-        beside = self._demands.stays_with(tensor)
+        maker = int(self._model.demands.tensors.producer[tensor])
+        beside = self._model.demands.stays_with(tensor)
         return all(self._order.may_be_on(v, chip) for v in (maker, *beside))
 
     def _largest_weight(self, chip: int) -> cp_model.IntVar:
         """At least the blocks of each weight on the chip."""
-        weight = self._demands.items.weight
+        weight = self._model.demands.items.weight
         model = self._order.model
         largest = model.new_int_var(0, int(weight.max(initial=0)), f"largest weight {chip}")
         for i, blocks in enumerate(weight.tolist()):
-            self._literals.add(one := WeightedSum(), Trigger.READ, i, chip, blocks)
+            self._model.literals.add(one := WeightedSum(), Trigger.READ, i, chip, blocks)
             if one.most:
                 model.add(one.expression() <= largest)
         return largest
 
     def _most_room(self, chip: int) -> int:
         """An upper limit of what the chip can need, by its windows alone."""
-        order, d = self._order, self._demands
+        order, d = self._order, self._model.demands
         on_chip = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
-        items = sorted({i for v in on_chip for i in d.needs(v)})
+        items = sorted({i for v in on_chip for i in d.nodes.items.row(v).tolist()})
         total = d.entry_room + d.exit_room
         total += int(d.nodes.out_room[on_chip].sum()) + int(d.items.room[items].sum())
-        rooms = np.ceil(d.tensors.room * self._problem.limits.activation_packing).tolist()
+        rooms = np.ceil(d.tensors.room * self._limits.activation_packing).tolist()
         links = [link for link in (chip - 1, chip) if 0 <= link < order.num_chips - 1]
         for t, maker in enumerate(d.tensors.producer.tolist()):
             total += self._received[t] * sum(order.may_cross(t, link) for link in links)

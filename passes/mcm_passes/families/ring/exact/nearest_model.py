@@ -11,7 +11,7 @@ from mcm_passes.families.ring.exact.chip_windows import chip_windows
 from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.exact.order_literals import OrderLiterals
 from mcm_passes.families.ring.exact.triangle_constraints import MOST_CLAUSES
-from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
+from mcm_passes.families.ring.exact.trigger_literals import PeriodModel, TriggerLiterals
 from mcm_passes.families.ring.fast_model import evaluate
 from mcm_passes.families.ring.solver.cp_sat import RingAuthority
 from mcm_passes.partitioning.rule_graph import rule_graph
@@ -63,7 +63,8 @@ def nearest_partition(
         if memory:
             ticks = order.model.new_int_var(0, TICKS, "period")
             literals = TriggerLiterals(order, demands)
-            MemoryConstraints(order, literals, problem, demands, ticks, TICKS / longest_s).add()
+            model = PeriodModel(order, literals, problem, demands, ticks, TICKS / longest_s)
+            MemoryConstraints(model).add()
         authority = RingAuthority(
             graph, problem.routing, None, effort_s, order, most_clauses=MOST_CLAUSES
         )

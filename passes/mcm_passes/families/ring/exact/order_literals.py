@@ -106,7 +106,10 @@ class OrderLiterals:
             tensors = demands.tensors
             self._producer = tensors.producer.tolist()
             self._collected = (tensors.kind & COLLECTED > 0).tolist()
-            self._readers = [self._last_readers(tensors.read_by(t)) for t in range(tensors.size)]
+            self._readers = [
+                self._last_readers(tensors.readers.row(t).tolist())
+                for t in range(tensors.readers.size)
+            ]
 
     def clause(self, *literals: Literal) -> None:
         """At least one of the literals holds."""

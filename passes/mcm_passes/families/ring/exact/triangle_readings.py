@@ -62,8 +62,8 @@ def _beside_no_dependency(
         u = tensors.producer[t]
         if u < 0:
             continue
-        for r in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
-            v = tensors.readers[r]
+        for r in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+            v = tensors.readers.entries[r]
             if holds(cuts.members, window.end, v):
                 continue
             for k in range(inside.size):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
+from ortools.sat.python import cp_model
+
+from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.ring_routes import COLLECTED, FORWARDED, FROM_HOST
 from mcm_passes.families.ring.exact.chip_demands import ChipDemands
 from mcm_passes.families.ring.exact.order_literals import (
@@ -18,6 +22,27 @@ from mcm_passes.mapping.loads.demand_table import Trigger
 Terms = tuple[tuple[Literal, int], ...]
 """Literals with their signs, whose sum is 1 where a demand counts and else 0. In solutions it may
 be more than that, and never less."""
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodModel:
+    """A model of CP-SAT that asks for the chips of all nodes and for the period.
+
+    Attributes:
+        order: the literals, with the solver's model.
+        literals: where the demands count.
+        problem: the problem.
+        demands: its demands.
+        period: in ticks.
+        ticks_per_s: the scale.
+    """
+
+    order: OrderLiterals
+    literals: TriggerLiterals
+    problem: PartitionProblem
+    demands: ChipDemands
+    period: cp_model.IntVar
+    ticks_per_s: float
 
 
 class TriggerLiterals:
@@ -36,7 +61,6 @@ class TriggerLiterals:
         self._order = order
         self._demands = demands
         self._tensors = demands.tensors
-        self._users = demands.users_of_items()
         # What is asked for more than once is kept.
         self._terms = {
             Trigger.MADE: self._made,
@@ -74,7 +98,11 @@ class TriggerLiterals:
         return (self._order.since(node, chip), 1), (self._order.since(node, chip + 1), -1)
 
     def _read(self, item: int, chip: int) -> Terms:
-        users = [v for v in self._users[item] if self._order.may_be_on(v, chip)]
+        users = [
+            v
+            for v in self._demands.items.users.row(item).tolist()
+            if self._order.may_be_on(v, chip)
+        ]
         if len(users) < 2:
             return self._made(users[0], chip) if users else ()
         return self._unless(f"item {item} {chip}", *(self._order.not_on(v, chip) for v in users))
@@ -89,7 +117,9 @@ class TriggerLiterals:
         if self._tensors.kind[tensor] & FORWARDED:
             return self._crossed(tensor, chip - 1)
         made = self._order.made_since(tensor, chip)
-        here = [v for v in self._tensors.read_by(tensor) if self._order.may_be_on(v, chip)]
+        here = [
+            v for v in self._tensors.readers.row(tensor).tolist() if self._order.may_be_on(v, chip)
+        ]
         if not here or made is True:
             return ()
         absent = [(*self._order.not_on(v, chip), made) for v in here]
