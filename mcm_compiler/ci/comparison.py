@@ -167,12 +167,12 @@ def _op_sentence(now: OpTime, before: OpTime | None) -> str:
 
 
 def _model_reasons(old: Figures, new: Figures) -> list[str]:
-    if old.model_sha256 == new.model_sha256:
+    if old.model.sha256 == new.model.sha256:
         return []
-    if (old.model_ops, old.model_weight_bytes) == (new.model_ops, new.model_weight_bytes):
+    if (old.model.ops, old.model.weight_bytes) == (new.model.ops, new.model.weight_bytes):
         return ["the model's file changed, with as many ops and bytes of weights as before"]
     now, before = (
-        f"{count_text(f.model_ops, 'op')} and {bytes_text(f.model_weight_bytes)} of weights"
+        f"{count_text(f.model.ops, 'op')} and {bytes_text(f.model.weight_bytes)} of weights"
         for f in (new, old)
     )
     return [f"the model changed: it has {now}, {before} before"]

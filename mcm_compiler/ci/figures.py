@@ -31,6 +31,21 @@ class OpTime:
 
 
 @dataclass(frozen=True)
+class ModelFigures:
+    """What a model is told apart by.
+
+    Attributes:
+        sha256: hash of its file.
+        ops: in it.
+        weight_bytes: its weights.
+    """
+
+    sha256: str
+    ops: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
 class Figures:
     """What one report says about speed and about what speed depends on.
 
@@ -39,9 +54,7 @@ class Figures:
         period_s: its inverse.
         lower_bound_s: proven bound on the period, or None.
         gap: distance of the period from the bound, or None.
-        model_sha256: hash of the model.
-        model_ops: its ops.
-        model_weight_bytes: its weights.
+        model: that was compiled.
         target: name of the package.
         target_sha256: hash of its description.
         options: options and models of cost and time that the figures depend on, by name.
@@ -62,9 +75,7 @@ class Figures:
     period_s: float
     lower_bound_s: float | None
     gap: float | None
-    model_sha256: str
-    model_ops: int
-    model_weight_bytes: int
+    model: ModelFigures
     target: str
     target_sha256: str
     options: Mapping[str, str]
@@ -100,9 +111,7 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
         period_s=_positive(report["period_s"], "period_s"),
         lower_bound_s=_number(report["lower_bound_s"]),
         gap=_number(report["gap"]),
-        model_sha256=str(model["sha256"]),
-        model_ops=int(model["ops"]),
-        model_weight_bytes=int(model["weight_bytes"]),
+        model=ModelFigures(str(model["sha256"]), int(model["ops"]), int(model["weight_bytes"])),
         target=str(target["name"]),
         target_sha256=str(target["sha256"]),
         options=_options(report),

@@ -41,50 +41,54 @@ class DecisionArrays(NamedTuple):
     start: Any
 
 
-def item_context(
-    xp: Any,
-    *,
-    margin: Any,
-    gain: Any,
-    conflicts: Any,
-    open_gain: Any,
-    top: Any,
-    fits: Any,
-    decision: Any,
-    against: Any,
-    blocked: Any,
-    progress: Any,
-) -> Any:
-    """`[..., CONTEXT]`: what is seen of an item, in gains of the largest class.
+class ItemAtHand(NamedTuple):
+    """What is known of the item that is decided about next, and of its class.
 
-    Args:
-        xp: `numpy` or `jax.numpy`.
+    Attributes:
         margin: `[...]`, what partitioning it adds now.
         gain: `[...]`, the same but for terms.
         conflicts: `[..., K]`, classes that it conflicts with.
-        open_gain: `[..., K]`, what undecided classes that fit would add, at least 0.
-        top: largest gain of a class.
         fits: `[...]` bool, whether it can be partitioned.
         decision: `[...]`, about its class so far.
         against: `[...]`, partitioned classes that it conflicts with.
         blocked: `[...]` bool.
         progress: `[...]`, share of items before it.
     """
-    lost = conflicts * open_gain / top
+
+    margin: Any
+    gain: Any
+    conflicts: Any
+    fits: Any
+    decision: Any
+    against: Any
+    blocked: Any
+    progress: Any
+
+
+def item_context(xp: Any, item: ItemAtHand, *, open_gain: Any, top: Any) -> Any:
+    """`[..., CONTEXT]`: what is seen of an item, in gains of the largest class.
+
+    Args:
+        xp: `numpy` or `jax.numpy`.
+        item: its arrays are of that kind.
+        open_gain: `[..., K]`, what undecided classes that fit would add, at least 0.
+        top: largest gain of a class.
+    """
+    lost = item.conflicts * open_gain / top
     lost_sum = xp.sum(lost, axis=-1)
     columns = (
-        margin / top,
-        gain / top,
+        item.margin / top,
+        item.gain / top,
         lost_sum,
         xp.max(lost, axis=-1),
         xp.sum(lost > 0, axis=-1) / 4.0,
-        margin / top - lost_sum,
-        fits,
-        decision == PARTITION,
-        decision == REPLICATE,
-        against > 0,
-        blocked,
-        progress,
+        item.margin / top - lost_sum,
+        item.fits,
+        item.decision == PARTITION,
+        item.decision == REPLICATE,
+        item.against > 0,
+        item.blocked,
+        item.progress,
         xp.sum(open_gain, axis=-1) / top / 16.0,
     )
     return xp.stack([xp.asarray(column, xp.float32) for column in columns], axis=-1)

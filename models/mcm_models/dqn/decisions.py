@@ -17,6 +17,7 @@ from mcm_models.dqn.decision_arrays import (
     PARTITION,
     REPLICATE,
     DecisionArrays,
+    ItemAtHand,
     item_context,
 )
 from mcm_models.dqn.environment import Observation
@@ -119,16 +120,18 @@ class DecisionEnvironment:
         )
         context = item_context(
             jnp,
-            margin=here.margin,
-            gain=here.gain,
-            conflicts=params.conflicts[item],
+            ItemAtHand(
+                margin=here.margin,
+                gain=here.gain,
+                conflicts=params.conflicts[item],
+                fits=fits,
+                decision=here.decision,
+                against=here.against,
+                blocked=here.blocked,
+                progress=state.place / self.items,
+            ),
             open_gain=open_gain,
             top=jnp.maximum(jnp.max(jnp.abs(params.gain)), 1e-9),
-            fits=fits,
-            decision=here.decision,
-            against=here.against,
-            blocked=here.blocked,
-            progress=state.place / self.items,
         )
         return Observation(jnp.eye(2, dtype=jnp.float32), context, mask)
 

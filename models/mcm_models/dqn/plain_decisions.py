@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.dqn.decision_arrays import PARTITION, REPLICATE, DecisionArrays, item_context
+from mcm_models.dqn.decision_arrays import (
+    PARTITION,
+    REPLICATE,
+    DecisionArrays,
+    ItemAtHand,
+    item_context,
+)
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.plain_learner import PlainObservation
 
@@ -89,16 +95,18 @@ class PlainDecisions:
         can = (state.decision < 0) & ~arrays.blocked & (state.against == 0)
         context = item_context(
             np,
-            margin=state.margin[:, item],
-            gain=np.full(lanes, arrays.gain[item]),
-            conflicts=arrays.conflicts[item],
+            ItemAtHand(
+                margin=state.margin[:, item],
+                gain=np.full(lanes, arrays.gain[item]),
+                conflicts=arrays.conflicts[item],
+                fits=fits,
+                decision=decision,
+                against=against,
+                blocked=np.full(lanes, arrays.blocked[item]),
+                progress=np.full(lanes, state.place / self.horizon),
+            ),
             open_gain=np.where(can, np.maximum(state.margin, 0.0), 0.0),
             top=max(float(np.abs(arrays.gain).max()), 1e-9),
-            fits=fits,
-            decision=decision,
-            against=against,
-            blocked=np.full(lanes, arrays.blocked[item]),
-            progress=np.full(lanes, state.place / self.horizon),
         )
         candidates = np.tile(np.eye(2, dtype=np.float32), (lanes, 1, 1))
         return PlainObservation(candidates, context, mask)

@@ -54,6 +54,20 @@ class Trained(NamedTuple):
     node_scores: Array
 
 
+class Inputs(NamedTuple):
+    """What the scores of one graph are computed from.
+
+    Attributes:
+        graph: P nodes.
+        mixture: `[K, C]`.
+        prior: `[P, C]`, added to the scores.
+    """
+
+    graph: PaddedGraph
+    mixture: Array
+    prior: Array
+
+
 class Batch(NamedTuple):
     """Rollouts on one graph. R is a multiple of the mini-batches.
 
@@ -92,9 +106,7 @@ def update(
     settings: PpoSettings,
     params: Trained,
     state: Any,
-    graph: PaddedGraph,
-    mixture: Array,
-    prior: Array,
+    inputs: Inputs,
     batch: Batch,
     order: Array,
 ) -> tuple[Trained, Any, UpdateMetrics]:
@@ -105,15 +117,14 @@ def update(
         settings: of PPO.
         params: of the policy that sampled the batch.
         state: of the optimizer.
-        graph: P nodes.
-        mixture: `[K, C]`.
-        prior: `[P, C]`, added to the scores.
+        inputs: of the policy.
         batch: R rollouts.
         order: `[epochs * minibatches, R / minibatches]`, rollouts of each step.
 
     Returns:
         New parameters and state, and what happened.
     """
+    graph = inputs.graph
 
     def log_q(params: Trained, rows: Array | None) -> tuple[Array, Array]:
         """Log-probability of each decision `[R, P]`, and entropy of p, for some rollouts."""
@@ -123,7 +134,7 @@ def update(
             base = base[rows] if base.shape[0] > 1 else base
             choices = None if choices is None else Choices(*(part[rows] for part in choices))
         policy = nnx.merge(definition, params.network)
-        scores = policy(graph, mixture, choices) + prior
+        scores = policy(graph, inputs.mixture, choices) + inputs.prior
         if settings.node_scores:
             scores += settings.node_scores * params.node_scores
         log_p = jax.nn.log_softmax(scores, axis=-1)

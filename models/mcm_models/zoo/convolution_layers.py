@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -13,15 +14,27 @@ Pair = int | tuple[int, int]
 """An extent for height and width; one number stands for both."""
 
 
+class Window(NamedTuple):
+    """Where a kernel is laid on an image.
+
+    Attributes:
+        kernel: its extent.
+        stride: step, the same in both directions.
+        padding: zeros added on each side.
+    """
+
+    kernel: Pair
+    stride: int = 1
+    padding: Pair = 0
+
+
 def convolution(
     scope: Scope,
     image: ir.Value,
     in_channels: int,
     out_channels: int,
-    kernel: Pair,
+    window: Window | int,
     *,
-    stride: int = 1,
-    padding: Pair = 0,
     groups: int = 1,
     bias: bool = False,
     gain: float = 1.0,
@@ -33,15 +46,13 @@ def convolution(
         image: what it reads.
         in_channels: channels read.
         out_channels: channels written.
-        kernel: extent of the kernel.
-        stride: step, the same in both directions.
-        padding: zeros added on each side.
+        window: of the kernel; one number stands for its extent at stride 1 without padding.
         groups: channel groups; `in_channels` of them make it depthwise.
         bias: adds a bias per channel.
         gain: factor on the weights; 1 keeps the variance when a ReLU comes before.
     """
-    kernel_shape = _pair(kernel)
-    pads = _pair(padding)
+    kernel, stride, padding = Window(window) if isinstance(window, int) else window
+    kernel_shape, pads = _pair(kernel), _pair(padding)
     group_channels = in_channels // groups
     fan_in = group_channels * math.prod(kernel_shape)
     extents = [out_channels, group_channels, *kernel_shape]

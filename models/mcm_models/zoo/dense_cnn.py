@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import batch_norm, convolution, pooled_classifier
+from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, pooled_classifier
 from mcm_models.zoo.feature_maps import FeatureMaps, concat, conv_bn_relu, relu
 from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
@@ -74,7 +74,7 @@ def _normalised(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
 
 def _conv(scope: Scope, maps: FeatureMaps, width: int, kernel: int) -> FeatureMaps:
     image = convolution(
-        scope.sub("conv"), maps.value, maps.channels, width, kernel, padding=kernel // 2
+        scope.sub("conv"), maps.value, maps.channels, width, Window(kernel, padding=kernel // 2)
     )
     return FeatureMaps(image, width)
 

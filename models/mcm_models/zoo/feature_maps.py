@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import batch_norm, convolution, max_pool
+from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, max_pool
 from mcm_models.zoo.graph_builder import Scope
 
 _REDUCTION = 4
@@ -55,9 +55,7 @@ def conv_bn(
         maps.value,
         maps.channels,
         width,
-        kernel,
-        stride=stride,
-        padding=kernel // 2,
+        Window(kernel, stride, kernel // 2),
         groups=groups,
         gain=gain,
     )

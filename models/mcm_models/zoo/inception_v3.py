@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_models.zoo.convolution_layers import (
     Pair,
+    Window,
     batch_norm,
     convolution,
     max_pool,
@@ -54,13 +55,7 @@ def _conv(
 ) -> FeatureMaps:
     """Convolution, normalisation and ReLU: `BasicConv2d`."""
     image = convolution(
-        scope.sub("conv"),
-        maps.value,
-        maps.channels,
-        width,
-        kernel,
-        stride=stride,
-        padding=padding,
+        scope.sub("conv"), maps.value, maps.channels, width, Window(kernel, stride, padding)
     )
     image = batch_norm(scope.sub("bn"), image, width, _EPSILON)
     return FeatureMaps(scope.op("Relu", image), width)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import batch_norm, convolution, pooled_classifier
+from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, pooled_classifier
 from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.weights import RELU_GAIN
@@ -93,9 +93,7 @@ def _activated(
         image,
         channels,
         width,
-        kernel,
-        stride=stride,
-        padding=kernel // 2,
+        Window(kernel, stride, kernel // 2),
         groups=channels if depthwise else 1,
         gain=gain,
     )

@@ -8,6 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.zoo.convolution_layers import (
+    Window,
     batch_norm,
     convolution,
     max_pool,
@@ -31,7 +32,7 @@ class ResNet50(ImageClassifier):
     summary: ClassVar[str] = "ResNet-50, 25.6 M parameters: convolutions with residual adds"
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        image = convolution(root.sub("conv1"), image, 3, 64, 7, stride=2, padding=3)
+        image = convolution(root.sub("conv1"), image, 3, 64, Window(7, stride=2, padding=3))
         image = batch_norm(root.sub("bn1"), image, 64)
         image = root.sub("relu").op("Relu", image)
         image = max_pool(root.sub("maxpool"), image, 3, 2, 1)
@@ -49,13 +50,13 @@ def _bottleneck(scope: Scope, image: ir.Value, channels: int, width: int, stride
     relu = scope.sub("relu")
     branch = convolution(scope.sub("conv1"), image, channels, width, 1)
     branch = relu.op("Relu", batch_norm(scope.sub("bn1"), branch, width))
-    branch = convolution(scope.sub("conv2"), branch, width, width, 3, stride=stride, padding=1)
+    branch = convolution(scope.sub("conv2"), branch, width, width, Window(3, stride, padding=1))
     branch = relu.op("Relu", batch_norm(scope.sub("bn2"), branch, width))
     wide = width * _EXPANSION
     branch = convolution(scope.sub("conv3"), branch, width, wide, 1, gain=_BRANCH_GAIN)
     branch = batch_norm(scope.sub("bn3"), branch, wide)
     if channels != wide:
         shortcut = scope.sub("downsample")
-        image = convolution(shortcut.sub("0"), image, channels, wide, 1, stride=stride)
+        image = convolution(shortcut.sub("0"), image, channels, wide, Window(1, stride))
         image = batch_norm(shortcut.sub("1"), image, wide)
     return relu.op("Relu", scope.op("Add", branch, image))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import convolution, linear, max_pool
+from mcm_models.zoo.convolution_layers import Window, convolution, linear, max_pool
 from mcm_models.zoo.cross_entropy import cross_entropy
 from mcm_models.zoo.graph_builder import GraphBuilder, Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
@@ -36,7 +36,7 @@ class Vgg19(ImageClassifier):
         for width, convolutions in _STAGES:
             for _ in range(convolutions):
                 layer = root.sub(f"features.{position}")
-                image = convolution(layer, image, channels, width, 3, padding=1, bias=True)
+                image = convolution(layer, image, channels, width, Window(3, padding=1), bias=True)
                 image = root.sub(f"features.{position + 1}").op("Relu", image)
                 channels = width
                 position += 2

@@ -146,10 +146,13 @@ Change = Callable[[Figures], Figures]
             "option samples is '5', 'none' before",
         ),
         (
-            lambda f: replace(f, model_sha256="0", model_ops=9),
+            lambda f: replace(f, model=replace(f.model, sha256="0", ops=9)),
             "the model changed: it has 9 ops and 32 B of weights, 2 ops and 32 B of weights before",
         ),
-        (lambda f: replace(f, model_sha256="0"), "with as many ops and bytes of weights as before"),
+        (
+            lambda f: replace(f, model=replace(f.model, sha256="0")),
+            "with as many ops and bytes of weights as before",
+        ),
         (lambda f: replace(f, lower_bound_s=200e-6), "no partition can be as fast as before"),
         (lambda f: replace(f, lower_bound_s=100e-6), "is 100 us, 110 us before"),
         (lambda f: replace(f, gap=0.5), "the gap to the lower bound is 50.0 %, 13.6 % before"),

@@ -130,9 +130,11 @@ class PolicyLearner:
             ppo_settings,
             self._params,
             self._state,
-            task.padded,
-            jnp.asarray(knot_mixture(layout.knots, chips)),
-            jnp.asarray(pad_rows(task.prior, nodes)),
+            ppo.Inputs(
+                task.padded,
+                jnp.asarray(knot_mixture(layout.knots, chips)),
+                jnp.asarray(pad_rows(task.prior, nodes)),
+            ),
             ppo.Batch(
                 jnp.asarray(pad_rows(rollouts.actions, nodes, 1)),
                 jnp.asarray(pad_rows(rollouts.log_base, nodes, 1)),

@@ -49,9 +49,11 @@ def one_step(problem, layout, weights, actions, log_base, advantage):
         settings,
         params,
         state,
-        padded,
-        knot_mixture(layout.knots, features.num_chips),
-        np.zeros((nodes, features.num_chips), np.float32),
+        ppo.Inputs(
+            padded,
+            knot_mixture(layout.knots, features.num_chips),
+            np.zeros((nodes, features.num_chips), np.float32),
+        ),
         ppo.Batch(
             pad_rows(actions, nodes, 1),
             pad_rows(log_base, nodes, 1),
