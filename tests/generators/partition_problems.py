@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from hypothesis import strategies as st
 
 from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.target import Forwarding, HostIo, PackageLimits, Routing
 
 
-def make_problem(
-    compute_us,
-    edges,
-    *,
-    chips=3,
-    routing="relay",
-    host_io="any",
-    clonable=(),
-    weights=(),
-    sram=1 << 20,
-    tensor_bytes=100,
-    relay_us=0.5,
-    pins=(),
-    link=1e9,
-    speeds=(),
-    stream=0.0,
-    host_root=0.0,
-    stream_root=0.0,
-    forwarding="engine",
-):
-    """One output tensor per unit; units without producers read a graph input each."""
+@dataclass(frozen=True)
+class Choices:
+    """What `make_problem` fills in where a test does not care; rates are per second."""
+
+    chips: int = 3
+    routing: Routing = "relay"
+    host_io: HostIo = "any"
+    clonable: Sequence[int] = ()
+    weights: Sequence[tuple[int, Sequence[int]]] = ()
+    """Bytes and users of each."""
+    sram: int | tuple[int, ...] = 1 << 20
+    """Bytes of all chips, or of each."""
+    tensor_bytes: int | Callable[[int], int] = 100
+    """Of all tensors, or of each by its index."""
+    relay_us: float = 0.5
+    pins: Sequence[tuple[int, int]] = ()
+    """Units and their chips."""
+    link: float = 1e9
+    speeds: Sequence[float] = ()
+    stream: float = 0.0
+    host_root: float = 0.0
+    stream_root: float = 0.0
+    forwarding: Forwarding = "engine"
+
+    def limits(self) -> PackageLimits:
+        srams = self.sram if isinstance(self.sram, tuple) else (self.sram,) * self.chips
+        return PackageLimits(
+            self.chips,
+            srams,
+            self.link,
+            1e-6,
+            self.host_io,
+            1e9,
+            chip_speed=tuple(self.speeds),
+            stream_bytes_per_s=self.stream,
+            host_total_bytes_per_s=self.host_root,
+            stream_total_bytes_per_s=self.stream_root,
+            forwarding=self.forwarding,
+        )
+
+
+def make_problem(compute_us, edges, **choices):
+    """One output tensor per unit; units without producers read a graph input each.
+
+    `choices` are fields of `Choices`.
+    """
+    chosen = Choices(**choices)
+    weights = chosen.weights
     n = len(compute_us)
     readers: list[set[int]] = [set() for _ in range(n)]
     for u, v in edges:
@@ -48,16 +78,16 @@ def make_problem(
         producer.append(u)
         to_host.append(not consumers[u])
         rows.append(consumers[u])
-    sizes = [tensor_bytes(i) if callable(tensor_bytes) else tensor_bytes for i in range(len(rows))]
+    size = chosen.tensor_bytes
+    sizes = [size(i) if callable(size) else size for i in range(len(rows))]
     pinned = np.full(n, -1, dtype=np.int32)
-    for u, c in pins:
+    for u, c in chosen.pins:
         pinned[u] = c
-    srams = sram if isinstance(sram, tuple) else (sram,) * chips
     return PartitionProblem(
         names=tuple(f"u{u}" for u in range(n)),
         members=tuple((f"u{u}",) for u in range(n)),
         compute_s=np.array(compute_us, dtype=np.float64) * 1e-6,
-        clonable=np.isin(np.arange(n), list(clonable)),
+        clonable=np.isin(np.arange(n), list(chosen.clonable)),
         pinned_chip=pinned,
         tensor_names=tuple(names),
         tensor_bytes=np.array(sizes, dtype=np.int64),
@@ -65,27 +95,15 @@ def make_problem(
         tensor_ptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
         tensor_consumers=np.array([v for r in rows for v in r], dtype=np.int32),
         tensor_to_host=np.array(to_host),
-        relay_s=np.full(len(rows), relay_us * 1e-6),
+        relay_s=np.full(len(rows), chosen.relay_us * 1e-6),
         weight_names=tuple(f"w{i}" for i in range(len(weights))),
         weight_bytes=np.array([size for size, _ in weights], dtype=np.int64),
         weight_ptr=np.concatenate([[0], np.cumsum([len(us) for _, us in weights])]).astype(
             np.int64
         ),
         weight_users=np.array([u for _, us in weights for u in us], dtype=np.int32),
-        limits=PackageLimits(
-            chips,
-            srams,
-            link,
-            1e-6,
-            host_io,
-            1e9,
-            chip_speed=tuple(speeds),
-            stream_bytes_per_s=stream,
-            host_total_bytes_per_s=host_root,
-            stream_total_bytes_per_s=stream_root,
-            forwarding=forwarding,
-        ),
-        routing=routing,
+        limits=chosen.limits(),
+        routing=chosen.routing,
     )
 
 

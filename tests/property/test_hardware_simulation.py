@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -118,79 +118,92 @@ Activity = tuple[object, ...]
 class Reading:
     """A program as activities and arcs `(source, target, seconds, lag)`, read naively."""
 
-    busy: dict[Activity, Fraction]
-    resource: dict[Activity, tuple[int, ...]]
-    arcs: list[tuple[Activity, Activity, Fraction, int]]
-    finals: list[Activity]
+    busy: dict[Activity, Fraction] = field(default_factory=dict)
+    there: dict[Activity, Fraction] = field(default_factory=dict)
+    resource: dict[Activity, tuple[int, ...]] = field(default_factory=dict)
+    arcs: list[tuple[Activity, Activity, Fraction, int]] = field(default_factory=list)
+    finals: list[Activity] = field(default_factory=list)
+    hops: list[list[Activity]] = field(default_factory=list)
+    """Of each transfer."""
+    readers: dict[int, list[Activity]] = field(default_factory=lambda: defaultdict(list))
+    """What frees the buffer of each transfer."""
+
+    def add_hops(self, program: LoweredProgram, spec: RingSpec) -> None:
+        for index, transfer in enumerate(program.transfers):
+            self.hops.append([])
+            for link in walk(transfer, spec):
+                rate, delay = rate_and_delay(link, spec)
+                hop = ("hop", index, len(self.hops[-1]))
+                self.hops[-1].append(hop)
+                self.busy[hop] = Fraction(transfer.size_bytes) / Fraction(rate)
+                self.there[hop] = self.busy[hop] + Fraction(delay)
+                self.resource[hop] = link
+
+    def add_kernels(self, program: LoweredProgram) -> None:
+        for chip in program.chips:
+            kernels = [("kernel", chip.chip, position) for position in range(len(chip.kernels))]
+            for me, kernel in zip(kernels, chip.kernels, strict=True):
+                self.busy[me] = Fraction(kernel.duration_s)
+                self.resource[me] = (chip.chip,)
+                for index in kernel.reads:
+                    came = self.hops[index][-1]
+                    self.arcs.append((came, me, self.there[came], 0))
+                    self.readers[index].append(me)
+                for index in kernel.writes:
+                    departs = self.hops[index][0]
+                    self.arcs.append((me, departs, self.busy[me], 0))
+                    slots = program.transfers[index].slots
+                    self.arcs.append((departs, me, self.busy[departs], slots))
+            self.arcs += [(one, other, self.busy[one], 0) for one, other in pairwise(kernels)]
+
+    def add_ways(self, program: LoweredProgram, spec: RingSpec) -> None:
+        """What goes on: from hop to hop, and from transfer to transfer."""
+        for index, transfer in enumerate(program.transfers):
+            for one, other in pairwise(self.hops[index]):
+                self.go_on(one, other, spec)
+            if transfer.after >= 0:
+                self.go_on(self.hops[transfer.after][-1], self.hops[index][0], spec)
+                self.readers[transfer.after].append(self.hops[index][0])
+
+    def go_on(self, one: Activity, other: Activity, spec: RingSpec) -> None:
+        gap = self.there[one]
+        on_ring = all(min(walked) >= 0 for walked in (self.resource[one], self.resource[other]))
+        if spec.switching == "cut_through" and on_ring:
+            gap -= min(self.busy[one], self.busy[other])
+        self.arcs.append((one, other, gap, 0))
+
+    def add_buffers(self, program: LoweredProgram, spec: RingSpec) -> None:
+        for index, transfer in enumerate(program.transfers):
+            held = spec.forwarding == "router"
+            if transfer.destination == HOST or held:
+                for one, other in pairwise(self.hops[index]):
+                    self.arcs.append((other, one, self.busy[other], transfer.slots))
+            if transfer.destination == HOST:
+                continue
+            arrives = self.hops[index][-1 if held else 0]
+            holder, lag = index, transfer.slots
+            if transfer.reuses >= 0:
+                holder, lag = transfer.reuses, 1 if transfer.reuses >= index else 0
+            readers = self.readers[holder]
+            self.arcs += [(reader, arrives, self.busy[reader], lag) for reader in readers]
+            if not readers:
+                came = self.hops[holder][-1]
+                self.arcs.append((came, arrives, self.there[came], lag))
 
 
 def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
     """The rules in the docstring of `event_graph.py`, one after another."""
-    busy: dict[Activity, Fraction] = {}
-    resource: dict[Activity, tuple[int, ...]] = {}
-    there: dict[Activity, Fraction] = {}
-    arcs: list[tuple[Activity, Activity, Fraction, int]] = []
-    hops: list[list[Activity]] = []
-    for index, transfer in enumerate(program.transfers):
-        hops.append([])
-        for link in walk(transfer, spec):
-            rate, delay = rate_and_delay(link, spec)
-            hop = ("hop", index, len(hops[-1]))
-            hops[-1].append(hop)
-            busy[hop] = Fraction(transfer.size_bytes) / Fraction(rate)
-            there[hop] = busy[hop] + Fraction(delay)
-            resource[hop] = link
-
-    def goes_on(one: Activity, other: Activity) -> None:
-        gap = there[one]
-        on_ring = all(min(walked) >= 0 for walked in (resource[one], resource[other]))
-        if spec.switching == "cut_through" and on_ring:
-            gap -= min(busy[one], busy[other])
-        arcs.append((one, other, gap, 0))
-
-    for path in hops:
-        for one, other in pairwise(path):
-            goes_on(one, other)
-    readers: dict[int, list[Activity]] = defaultdict(list)
-    chips: dict[int, list[Activity]] = {}
-    for chip in program.chips:
-        chips[chip.chip] = []
-        for position, kernel in enumerate(chip.kernels):
-            me = ("kernel", chip.chip, position)
-            chips[chip.chip].append(me)
-            busy[me] = Fraction(kernel.duration_s)
-            resource[me] = (chip.chip,)
-            for index in kernel.reads:
-                arcs.append((hops[index][-1], me, there[hops[index][-1]], 0))
-                readers[index].append(me)
-            for index in kernel.writes:
-                departs = hops[index][0]
-                arcs.append((me, departs, busy[me], 0))
-                arcs.append((departs, me, busy[departs], program.transfers[index].slots))
-    for index, transfer in enumerate(program.transfers):
-        if transfer.after >= 0:
-            goes_on(hops[transfer.after][-1], hops[index][0])
-            readers[transfer.after].append(hops[index][0])
-    for index, transfer in enumerate(program.transfers):
-        held = spec.forwarding == "router"
-        if transfer.destination == HOST or held:
-            for one, other in pairwise(hops[index]):
-                arcs.append((other, one, busy[other], transfer.slots))
-        if transfer.destination == HOST:
-            continue
-        arrives = hops[index][-1 if held else 0]
-        holder, lag = index, transfer.slots
-        if transfer.reuses >= 0:
-            holder, lag = transfer.reuses, 1 if transfer.reuses >= index else 0
-        arcs += [(reader, arrives, busy[reader], lag) for reader in readers[holder]]
-        if not readers[holder]:
-            arcs.append((hops[holder][-1], arrives, there[hops[holder][-1]], lag))
-    for kernels in chips.values():
-        for one, other in pairwise(kernels):
-            arcs.append((one, other, busy[one], 0))
-    serve_naively(busy, resource, arcs)
-    finals = [p[-1] for p, t in zip(hops, program.transfers, strict=True) if t.destination == HOST]
-    return Reading(busy, resource, arcs, finals or [kernels[-1] for kernels in chips.values()])
+    reading = Reading()
+    reading.add_hops(program, spec)
+    reading.add_kernels(program)
+    reading.add_ways(program, spec)
+    reading.add_buffers(program, spec)
+    serve_naively(reading.busy, reading.resource, reading.arcs)
+    paths = zip(reading.hops, program.transfers, strict=True)
+    reading.finals = [path[-1] for path, transfer in paths if transfer.destination == HOST]
+    if not reading.finals:
+        reading.finals = [("kernel", c.chip, len(c.kernels) - 1) for c in program.chips]
+    return reading
 
 
 def walk(transfer: Transfer, spec: RingSpec) -> list[tuple[int, int]]:

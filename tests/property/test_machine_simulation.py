@@ -116,6 +116,13 @@ def programs(draw: st.DrawFn, machine: Machine) -> LoweredProgram:
     return LoweredProgram("drawn", chips, tuple(transfers))
 
 
+Names = list[list[tuple[object, ...]]]
+"""Of the kernels of each chip, or the hops of each transfer."""
+
+Frees = dict[int, list[object]]
+"""What ends the use of each transfer's buffer."""
+
+
 @dataclass
 class Plain:
     """Activities as dictionaries; arcs are `(from, to, seconds, inferences before)`."""
@@ -124,6 +131,7 @@ class Plain:
     there: dict[object, Fraction] = field(default_factory=dict)
     place: dict[object, object] = field(default_factory=dict)
     shared: set[object] = field(default_factory=set)
+    cuts: dict[object, bool] = field(default_factory=dict)
     arcs: list[tuple[object, object, Fraction, int]] = field(default_factory=list)
     finals: list[object] = field(default_factory=list)
     order: list[object] = field(default_factory=list)
@@ -135,15 +143,29 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
         [("hop", t, i) for i in range(len(machine.route(transfer.source, transfer.destination)))]
         for t, transfer in enumerate(program.transfers)
     ]
+    kernels = [
+        [("kernel", chip.chip, i) for i in range(len(chip.kernels))] for chip in program.chips
+    ]
+    add_times(plain, program, machine, kernels, hops)
+    frees: Frees = defaultdict(list)
+    add_kernels(plain, program, kernels, hops, frees)
+    add_ways(plain, program, hops, frees)
+    add_buffers(plain, program, hops, frees)
+    ends = zip(program.transfers, hops, strict=True)
+    plain.finals = [path[-1] for transfer, path in ends if transfer.destination == THE_HOST]
+    plain.finals = plain.finals or [names[-1] for names in kernels]
+    serve([*(k for names in kernels for k in names), *(h for path in hops for h in path)], plain)
+    return plain
+
+
+def add_times(
+    plain: Plain, program: LoweredProgram, machine: Machine, kernels: Names, hops: Names
+) -> None:
     plain.shared = {
         ("channel", channel)
         for channel, ends in enumerate(machine.channel_ends.tolist())
         if BEHIND_THE_HOST in ends
     }
-    cuts: dict[object, bool] = {}
-    kernels = [
-        [("kernel", chip.chip, i) for i in range(len(chip.kernels))] for chip in program.chips
-    ]
     for chip, names in zip(program.chips, kernels, strict=True):
         for kernel, name in zip(chip.kernels, names, strict=True):
             plain.busy[name] = plain.there[name] = Fraction(kernel.duration_s)
@@ -156,15 +178,12 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
             delay = Fraction(float(machine.channel_latency_s[channel]))
             plain.there[hop] = plain.busy[hop] + delay
             plain.place[hop] = ("channel", channel)
-            cuts[hop] = bool(machine.channel_cuts[channel])
+            plain.cuts[hop] = bool(machine.channel_cuts[channel])
 
-    def goes_on(one: object, other: object) -> None:
-        seconds = plain.there[one]
-        if cuts[one] and cuts[other]:
-            seconds -= min(plain.busy[one], plain.busy[other])
-        plain.arcs.append((one, other, seconds, 0))
 
-    frees: dict[int, list[object]] = defaultdict(list)
+def add_kernels(
+    plain: Plain, program: LoweredProgram, kernels: Names, hops: Names, frees: Frees
+) -> None:
     for chip, names in zip(program.chips, kernels, strict=True):
         plain.arcs += [(a, b, plain.busy[a], 0) for a, b in pairwise(names)]
         for kernel, name in zip(chip.kernels, names, strict=True):
@@ -175,15 +194,24 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
                 out, slots = hops[t][0], program.transfers[t].slots
                 plain.arcs.append((name, out, plain.busy[name], 0))
                 plain.arcs.append((out, name, plain.busy[out], slots))
+
+
+def add_ways(plain: Plain, program: LoweredProgram, hops: Names, frees: Frees) -> None:
     for t, transfer in enumerate(program.transfers):
-        for one, other in pairwise(hops[t]):
-            goes_on(one, other)
+        ways = list(pairwise(hops[t]))
         if transfer.after >= 0:
-            goes_on(hops[transfer.after][-1], hops[t][0])
+            ways.append((hops[transfer.after][-1], hops[t][0]))
             frees[transfer.after].append(hops[t][0])
+        for one, other in ways:
+            seconds = plain.there[one]
+            if plain.cuts[one] and plain.cuts[other]:
+                seconds -= min(plain.busy[one], plain.busy[other])
+            plain.arcs.append((one, other, seconds, 0))
+
+
+def add_buffers(plain: Plain, program: LoweredProgram, hops: Names, frees: Frees) -> None:
     for t, transfer in enumerate(program.transfers):
         if transfer.destination == THE_HOST:
-            plain.finals.append(hops[t][-1])
             for one, other in pairwise(hops[t]):
                 plain.arcs.append((other, one, plain.busy[other], transfer.slots))
             continue
@@ -194,9 +222,6 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
         if not frees[room]:
             last = hops[room][-1]
             plain.arcs.append((last, hops[t][0], plain.there[last], before))
-    plain.finals = plain.finals or [names[-1] for names in kernels]
-    serve([*(k for names in kernels for k in names), *(h for path in hops for h in path)], plain)
-    return plain
 
 
 def serve(names: list[object], plain: Plain) -> None:

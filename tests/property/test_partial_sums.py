@@ -6,7 +6,7 @@ at the values that were named, and nowhere else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from mcm_compiler.ir.importer import import_model
-from mcm_compiler.sharding_rules import FactorKind
+from mcm_compiler.sharding_rules import FactorKind, ShardingRule
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.relative_position import relative_bucket
@@ -32,6 +32,13 @@ from mcm_passes.sharding.shard_forms import shard_form
 from mcm_passes.sharding.variables import trainable_variables
 
 Array = np.ndarray[Any, Any]
+
+
+class Cut(NamedTuple):
+    """A factor of an op's rule, and the class that it is divided with."""
+
+    factor: int
+    index: int
 
 
 class Devices:
@@ -85,54 +92,63 @@ class Devices:
                 continue
             rule = self.classes.ruled.rule_of(number[node]).rule
             at = int(self.classes.factor_ptr[number[node]])
-            loops = [
-                factor
+            cuts = [
+                Cut(factor, index)
                 for factor in range(len(rule.factors))
-                if int(self.classes.factor_class[at + factor]) in self.divided
+                if (index := int(self.classes.factor_class[at + factor])) in self.divided
             ]
-            assert len(loops) < 2
-            combiner = "sum"
-            parts = [v for v in node.inputs if v in self.in_parts]
+            assert len(cuts) < 2
+            cut = cuts[0] if cuts else None
             for device in range(self.degree):
-                values = [None if v is None else self.held[device][v] for v in node.inputs]
-                changes: dict[str, Any] = {}
-                weight = 1.0
-                if parts and device and node.op_type in ("Add", "Sub", "Sum"):
-                    values = [
-                        array if value in self.in_parts else np.zeros_like(array)
-                        for value, array in zip(node.inputs, values, strict=True)
-                    ]
-                if loops:
-                    factor = rule.factors[loops[0]]
-                    index = int(self.classes.factor_class[at + loops[0]])
-                    start, stop = self.part(index, device, factor.size)
-                    facts = self.rules.facts(node)
-                    form = shard_form(facts, rule, loops[0], start, stop)
-                    assert form.reads is None
-                    changes = dict(form.attributes)
-                    for operand, made in form.constants.items():
-                        values[operand] = np.array(made, dtype=np.int64)
-                    for operand in form.first_only:
-                        if device:
-                            values[operand] = np.zeros_like(values[operand])
-                    if form.index_offset is not None:
-                        outside = (values[1] < start) | (values[1] >= stop)
-                        values[1] = np.where(outside, 0, values[1] - start)
-                    if factor.reduction == "mean":
-                        weight = (stop - start) / factor.size
-                    if factor.kind is FactorKind.REDUCE:
-                        combiner = factor.reduction
-                results = _evaluate(node, values, changes)
-                if loops and form.index_offset is not None:
-                    results[0] = np.where(outside[..., np.newaxis], 0, results[0])
+                results = self.results(device, node, rule, cut)
                 for value, array in zip(node.outputs, results, strict=True):
-                    self.held[device][value] = array * np.float32(weight) if weight != 1 else array
-            made = bool(loops) and rule.factors[loops[0]].kind is FactorKind.REDUCE
+                    self.held[device][value] = array
+            factor = rule.factors[cut.factor] if cut else None
+            made = factor is not None and factor.kind is FactorKind.REDUCE
+            in_parts = made or any(v in self.in_parts for v in node.inputs if v is not None)
             for value in node.outputs:
-                if made or parts:
+                if in_parts:
                     self.in_parts.add(value)
                 if value in sums:
-                    self.all_reduce(value, combiner)
+                    self.all_reduce(value, factor.reduction if made else "sum")
+
+    def results(
+        self, device: int, node: ir.Node, rule: ShardingRule, cut: Cut | None
+    ) -> list[Array]:
+        """What a device makes of a node, of which it runs its part."""
+        values = self.operands(device, node)
+        if cut is None:
+            return _evaluate(node, values, {})
+        factor = rule.factors[cut.factor]
+        start, stop = self.part(cut.index, device, factor.size)
+        form = shard_form(self.rules.facts(node), rule, cut.factor, start, stop)
+        assert form.reads is None
+        for operand, made in form.constants.items():
+            values[operand] = np.array(made, dtype=np.int64)
+        for operand in form.first_only:
+            if device:
+                values[operand] = np.zeros_like(values[operand])
+        if form.index_offset is not None:
+            outside = (values[1] < start) | (values[1] >= stop)
+            values[1] = np.where(outside, 0, values[1] - start)
+        results = _evaluate(node, values, dict(form.attributes))
+        if form.index_offset is not None:
+            results[0] = np.where(outside[..., np.newaxis], 0, results[0])
+        if factor.reduction == "mean":
+            weight = np.float32((stop - start) / factor.size)
+            results = [array * weight for array in results]
+        return results
+
+    def operands(self, device: int, node: ir.Node) -> list[Array | None]:
+        """What a device holds of them; of what is added to parts, but one device has nothing."""
+        values = [None if v is None else self.held[device][v] for v in node.inputs]
+        parts = any(v in self.in_parts for v in node.inputs if v is not None)
+        if parts and device and node.op_type in ("Add", "Sub", "Sum"):
+            values = [
+                array if value in self.in_parts else np.zeros_like(array)
+                for value, array in zip(node.inputs, values, strict=True)
+            ]
+        return values
 
     def all_reduce(self, value: ir.Value, combiner: str) -> None:
         arrays = [held[value] for held in self.held]

@@ -156,20 +156,19 @@ def test_any_broadcast(shape, data, tool):
     kernel=st.integers(1, 4),
     stride=st.integers(1, 3),
     dilation=st.integers(1, 2),
-    before=st.integers(0, 3),
-    after=st.integers(0, 3),
+    pads=st.tuples(st.integers(0, 3), st.integers(0, 3)),
     operator=st.sampled_from(["Conv", "MaxPool", "AveragePool", "LpPool"]),
     mode=st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "ceil"]),
 )
 @drawn
-def test_any_window(size, kernel, stride, dilation, before, after, operator, mode, tool):
+def test_any_window(size, kernel, stride, dilation, pads, operator, mode, tool):
     extent = (kernel - 1) * dilation + 1
     attributes = {"strides": [stride], "dilations": [dilation]}
     if mode in ("NOTSET", "ceil"):
-        assume(size + before + after >= extent)
-        attributes["pads"] = [before, after]
+        assume(size + sum(pads) >= extent)
+        attributes["pads"] = list(pads)
         if operator != "Conv":
-            assume(max(before, after) < kernel)
+            assume(max(pads) < kernel)
             attributes["ceil_mode"] = int(mode == "ceil")
     else:
         # onnxruntime takes no others.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from mcm_compiler.partition import PartitionProblem
 
@@ -18,56 +19,69 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
         problem: the problem.
         chips: of each unit that is not clonable; others are not looked at.
     """
-    limits = problem.limits
-    ends = limits.host_io == "ends"
+    limits, speed = problem.limits, problem.chip_speed
+    loads = _Loads()
     on = _places(problem, chips)
     last_used = max(c for u, places in enumerate(on) if not problem.clonable[u] for c in places)
-    busy: defaultdict[int, float] = defaultdict(float)
-    link: defaultdict[int, int] = defaultdict(int)
-    host_in: defaultdict[int, int] = defaultdict(int)
-    host_out: defaultdict[int, int] = defaultdict(int)
     for u, places in enumerate(on):
         for c in places:
-            busy[c] += float(problem.compute_s[u])
+            loads.busy[c] += float(problem.compute_s[u])
     for t, maker in enumerate(problem.tensor_producer.tolist()):
-        size, relay_s = int(problem.tensor_bytes[t]), float(problem.relay_s[t])
         readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
         wanted = {c for u in readers.tolist() for c in on[u]}
-        if maker >= 0 and problem.clonable[maker]:
-            continue
         if maker < 0:
-            if not wanted:
-                continue
-            if not ends:
-                for c in wanted:
-                    host_in[c] += size
-                continue
-            host_in[0] += size
+            loads.bring(problem, t, wanted)
+        elif not problem.clonable[maker]:
+            (source,) = on[maker]
+            loads.send(problem, t, source, wanted, last_used)
+    return max(
+        max((s / float(speed[c]) for c, s in loads.busy.items()), default=0.0),
+        max(loads.link.values(), default=0) / limits.link_bytes_per_s,
+        max((*loads.host_in.values(), *loads.host_out.values()), default=0)
+        / limits.host_bytes_per_s,
+        max(sum(loads.host_in.values()), sum(loads.host_out.values()))
+        / (limits.host_total_bytes_per_s or float("inf")),
+    )
+
+
+@dataclass
+class _Loads:
+    """Seconds of chips, and bytes of links and of the host's channels, by chip."""
+
+    busy: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    link: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    host_in: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    host_out: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def bring(self, problem: PartitionProblem, t: int, wanted: set[int]) -> None:
+        """Adds tensor `t`, which comes from the host."""
+        size = int(problem.tensor_bytes[t])
+        if problem.limits.host_io != "ends":
+            for c in wanted:
+                self.host_in[c] += size
+        elif wanted:
+            self.host_in[0] += size
             for c in range(max(wanted)):
-                busy[c] += relay_s
-                link[c] += size
-            continue
-        (source,) = on[maker]
+                self.busy[c] += float(problem.relay_s[t])
+                self.link[c] += size
+
+    def send(
+        self, problem: PartitionProblem, t: int, source: int, wanted: set[int], last_used: int
+    ) -> None:
+        """Adds tensor `t`, which chip `source` makes and the chips `wanted` read."""
+        size, limits = int(problem.tensor_bytes[t]), problem.limits
+        ends, collected = limits.host_io == "ends", bool(problem.tensor_to_host[t])
         far = max(wanted | {source})
-        collected = bool(problem.tensor_to_host[t])
         if collected:
-            host_out[last_used if ends else source] += size
+            self.host_out[last_used if ends else source] += size
             far = max(far, last_used) if ends else far
         for c in range(source, far):
-            link[c] += size
+            self.link[c] += size
         relays = problem.routing == "relay" and limits.forwarding == "engine"
         if relays or (ends and collected):
             stop = far + 1 if ends and collected and far > source else far
             for c in range(source + 1, stop):
-                busy[c] += relay_s
-    speed = problem.chip_speed
-    return max(
-        max((s / float(speed[c]) for c, s in busy.items()), default=0.0),
-        max(link.values(), default=0) / limits.link_bytes_per_s,
-        max((*host_in.values(), *host_out.values()), default=0) / limits.host_bytes_per_s,
-        max(sum(host_in.values()), sum(host_out.values()))
-        / (limits.host_total_bytes_per_s or float("inf")),
-    )
+                self.busy[c] += float(problem.relay_s[t])
 
 
 def _places(problem: PartitionProblem, chips: Sequence[int]) -> list[set[int]]:
