@@ -7,9 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Longs
+from mcm_compiler.partition import Bools, Longs
 from mcm_hardware.chip_spec import STREAM_BUFFERS
-from mcm_hardware.families.ring.batch.dataflow import Dataflow
+from mcm_hardware.families.ring.batch.dataflow import (
+    ROOT_ITEM,
+    ROOT_LEAVES,
+    ROOT_READ_INSIDE,
+    ROOT_VALUE,
+    Dataflow,
+)
 from mcm_hardware.families.ring.batch.problem_tables import ValueTables
 from mcm_hardware.low_memory_order import live_ranges, low_memory_order
 from mcm_hardware.offset_assignment import plan_offsets
@@ -87,8 +93,8 @@ def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
         fixed[flow.arrivals[row, 0]] += slots * room[value]
     for chip in range(len(fixed)):
         for row in range(_begin(flow, chip, 1), flow.ends[chip, 1]):
-            if flow.roots[row, 2] == 1:
-                fixed[chip] += slots * room[flow.roots[row, 1]]
+            if flow.roots[row, ROOT_LEAVES] == 1:
+                fixed[chip] += slots * room[flow.roots[row, ROOT_VALUE]]
         for row in range(_begin(flow, chip, 3), flow.ends[chip, 3]):
             fixed[chip] += room[flow.weights[row, 0]]
     return fixed
@@ -98,6 +104,51 @@ def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
 def _begin(flow: Dataflow, chip: int, table: int) -> int:
     """The first row of a chip."""
     return int(flow.ends[chip - 1, table]) if chip > 0 else 0
+
+
+class _Weights(NamedTuple):
+    """The weights that a chip stores, by their place among its rows of `Dataflow.weights`.
+
+    Attributes:
+        value: `[w]`, of each weight.
+        size: `[w]`, bytes.
+        user_ptr: `[w + 1]`, CSR of the kernels that read each weight; none of what the chip also
+            sends, which stays there.
+        users: those kernels, by their place in the chip's order of execution.
+    """
+
+    value: Longs
+    size: Longs
+    user_ptr: Longs
+    users: Longs
+
+
+@njit(nogil=True, cache=True)
+def _weights_of(
+    values: ValueTables, item_ptr: Longs, flow: Dataflow, position: Longs, chip: int
+) -> _Weights:
+    """The weights of a chip, whose kernels are in order."""
+    begin, end = _begin(flow, chip, 3), flow.ends[chip, 3]
+    load_begin, load_end = _begin(flow, chip, 4), flow.ends[chip, 4]
+    count = end - begin
+    value = flow.weights[begin:end, 0].copy()
+    size = np.empty(count, np.int64)
+    user_ptr = np.zeros(count + 1, np.int64)
+    for weight in range(count):
+        size[weight] = values.room_bytes[value[weight]]
+    for load in range(load_begin, load_end):
+        if flow.weights[flow.loads[load, 1], 1] == 0:
+            user_ptr[flow.loads[load, 1] - begin + 1] += 1
+    for weight in range(count):
+        user_ptr[weight + 1] += user_ptr[weight]
+    users = np.empty(user_ptr[count], np.int64)
+    free = user_ptr[:-1].copy()
+    for load in range(load_begin, load_end):
+        weight = flow.loads[load, 1] - begin
+        if flow.weights[begin + weight, 1] == 0:
+            users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
+            free[weight] += 1
+    return _Weights(value, size, user_ptr, users)
 
 
 @njit(nogil=True, cache=True)
@@ -115,61 +166,76 @@ def _stream(
     Returns:
         The rows, and the bytes that the chip needs less; 0 and 0 where streaming does not help.
     """
-    begin, end = _begin(flow, chip, 3), flow.ends[chip, 3]
-    load_begin, load_end = _begin(flow, chip, 4), flow.ends[chip, 4]
-    count = end - begin
+    weights = _weights_of(values, item_ptr, flow, position, chip)
     num_kernels = item_ptr[chip + 1] - item_ptr[chip]
-    size = np.empty(count, np.int64)
-    user_ptr = np.zeros(count + 1, np.int64)
-    for weight in range(count):
-        size[weight] = values.room_bytes[flow.weights[begin + weight, 0]]
-    for load in range(load_begin, load_end):
-        # What the chip also sends stays there.
-        if flow.weights[flow.loads[load, 1], 1] == 0:
-            user_ptr[flow.loads[load, 1] - begin + 1] += 1
-    for weight in range(count):
-        user_ptr[weight + 1] += user_ptr[weight]
-    users = np.empty(user_ptr[count], np.int64)
-    free = user_ptr[:-1].copy()
-    for load in range(load_begin, load_end):
-        weight = flow.loads[load, 1] - begin
-        if flow.weights[begin + weight, 1] == 0:
-            users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
-            free[weight] += 1
     for buffers in range(STREAM_BUFFERS, 0, -1):
-        chosen, room = choose_streamed(size, user_ptr, users, num_kernels, buffers, excess)
-        saved = -buffers * room
-        in_kernel = np.zeros(num_kernels + 1, np.int64)
-        for weight in range(count):
-            if chosen[weight]:
-                saved += size[weight]
-                for at in range(user_ptr[weight], user_ptr[weight + 1]):
-                    in_kernel[users[at] + 1] += 1
+        chosen, room = choose_streamed(
+            weights.size, weights.user_ptr, weights.users, num_kernels, buffers, excess
+        )
         if not chosen.any():
             continue
-        for kernel in range(num_kernels):
-            in_kernel[kernel + 1] += in_kernel[kernel]
-        turns = np.empty(num_kernels, np.int64)
-        num_turns = 0
-        for kernel in range(num_kernels):
-            if in_kernel[kernel + 1] > in_kernel[kernel]:
-                turns[num_turns] = in_kernel[kernel]
-                num_turns += 1
-        place = in_kernel.copy()
-        for weight in range(count):
-            if not chosen[weight]:
-                continue
-            for at in range(user_ptr[weight], user_ptr[weight + 1]):
-                row = place[users[at]]
-                place[users[at]] += 1
-                streams[row, 0], streams[row, 1] = flow.weights[begin + weight, 0], chip
-                streams[row, 2] = item_ptr[chip] + users[at]
-        for turn in range(num_turns):
-            after = turns[turn + 1] if turn + 1 < num_turns else in_kernel[num_kernels]
-            for row in range(turns[turn], after):
-                streams[row, 3] = turns[(turn - buffers) % num_turns]
-        return int(in_kernel[num_kernels]), saved
+        saved = -buffers * room
+        for weight in range(len(chosen)):
+            if chosen[weight]:
+                saved += weights.size[weight]
+        row_ptr = _rows_by_kernel(weights, chosen, num_kernels)
+        _list_streams(weights, chosen, row_ptr[:-1].copy(), streams)
+        count = row_ptr[num_kernels]
+        for row in range(count):
+            streams[row, 1] = chip
+            streams[row, 2] += item_ptr[chip]
+        _take_turns(row_ptr, buffers, streams)
+        return int(count), saved
     return 0, 0
+
+
+@njit(nogil=True, cache=True)
+def _rows_by_kernel(weights: _Weights, chosen: Bools, num_kernels: int) -> Longs:
+    """`[kernels + 1]`, where the rows of each kernel start that reads streamed weights."""
+    row_ptr = np.zeros(num_kernels + 1, np.int64)
+    for weight in range(len(chosen)):
+        if chosen[weight]:
+            for at in range(weights.user_ptr[weight], weights.user_ptr[weight + 1]):
+                row_ptr[weights.users[at] + 1] += 1
+    for kernel in range(num_kernels):
+        row_ptr[kernel + 1] += row_ptr[kernel]
+    return row_ptr
+
+
+@njit(nogil=True, cache=True)
+def _list_streams(weights: _Weights, chosen: Bools, free: Longs, streams: Longs) -> None:
+    """Fills values and kernels of `streams`; `free` is the next row of each kernel."""
+    for weight in range(len(chosen)):
+        if not chosen[weight]:
+            continue
+        for at in range(weights.user_ptr[weight], weights.user_ptr[weight + 1]):
+            kernel = weights.users[at]
+            row = free[kernel]
+            free[kernel] += 1
+            streams[row, 0], streams[row, 2] = weights.value[weight], kernel
+
+
+@njit(nogil=True, cache=True)
+def _take_turns(row_ptr: Longs, buffers: int, streams: Longs) -> None:
+    """Fills in what had the buffer before; kernels that stream take buffers in turn.
+
+    Args:
+        row_ptr: as from `_rows_by_kernel`.
+        buffers: how many there are; all that one kernel reads is in one of them.
+        streams: changed in place.
+    """
+    num_kernels = len(row_ptr) - 1
+    # The first row of each kernel that streams.
+    turns = np.empty(num_kernels, np.int64)
+    num_turns = 0
+    for kernel in range(num_kernels):
+        if row_ptr[kernel + 1] > row_ptr[kernel]:
+            turns[num_turns] = row_ptr[kernel]
+            num_turns += 1
+    for turn in range(num_turns):
+        after = turns[turn + 1] if turn + 1 < num_turns else row_ptr[num_kernels]
+        for row in range(turns[turn], after):
+            streams[row, 3] = turns[(turn - buffers) % num_turns]
 
 
 @njit(nogil=True, cache=True)
@@ -216,11 +282,12 @@ def _activations(
     free = np.full(end - begin, -1)
     count = 0
     for root in range(begin, end):
-        leaves, inside = flow.roots[root, 2] == 1, flow.roots[root, 3] == 1
+        leaves = flow.roots[root, ROOT_LEAVES] == 1
+        inside = flow.roots[root, ROOT_READ_INSIDE] == 1
         if leaves or (inside and uses[root - begin] == 0):
             continue
-        size[count] = values.room_bytes[flow.roots[root, 1]]
-        writer[count] = flow.roots[root, 0] - first_item
+        size[count] = values.room_bytes[flow.roots[root, ROOT_VALUE]]
+        writer[count] = flow.roots[root, ROOT_ITEM] - first_item
         free[root - begin] = reader_ptr[count]
         reader_ptr[count + 1] = reader_ptr[count] + uses[root - begin]
         count += 1

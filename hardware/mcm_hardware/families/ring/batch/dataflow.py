@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Floats, Longs
 from mcm_hardware.families.ring.batch.placement import EVERYWHERE, NOWHERE, Placement
 from mcm_hardware.families.ring.batch.problem_tables import (
@@ -59,6 +60,10 @@ class Dataflow(NamedTuple):
     weights: Longs
     loads: Longs
     ends: Longs
+
+
+ROOT_ITEM, ROOT_VALUE, ROOT_LEAVES, ROOT_READ_INSIDE = range(4)
+"""Columns of `Dataflow.roots`."""
 
 
 class _Walk(NamedTuple):
@@ -128,7 +133,7 @@ def follow_tensors(tables: ProblemTables, placement: Placement, speed: Floats) -
         np.zeros(8, np.int64),
     )
     for chip in range(num_used):
-        _walk_chip(kernels, ops, values, tables.tensors, placement, flow, walk, chip)
+        _walk_chip(tables, placement, flow, walk, chip)
         _finish_chip(kernels, values, placement, flow, walk, chip, speed[chip])
     _collect_outputs(values, placement, flow, walk)
     counts = walk.counts
@@ -162,82 +167,137 @@ def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]
     return int(reads), int(makes)
 
 
-@njit(nogil=True, cache=True)
+# What is called per op counts no references to arrays: that would take longer than all the rest.
+
+
+@lean_njit
 def _walk_chip(
-    kernels: KernelTables,
-    ops: OpTables,
-    values: ValueTables,
-    tensors: TensorTables,
+    tables: ProblemTables, placement: Placement, flow: Dataflow, walk: _Walk, chip: int
+) -> None:
+    """Walks through the items of a chip."""
+    kernels, ops = tables.kernels, tables.ops
+    for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
+        kernel = placement.items[item]
+        if kernel < 0:
+            _run_relay(tables.tensors, placement, flow, walk, chip, item)
+            continue
+        flow.item_s[item] = kernels.seconds[kernel]
+        for op in range(kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]):
+            _wait_for_operands(tables, placement, flow, walk, chip, item, op)
+            if ops.is_view[op]:
+                if _is_alias(ops, placement, flow, walk, chip, item, op):
+                    continue
+                # Memory that no kernel of this chip writes has no send buffer: it is copied.
+                flow.item_s[item] = max(flow.item_s[item], ops.copy_s[op])
+            _read_memory(ops, flow, walk, chip, item, op)
+            _write_results(ops, placement, flow, walk, chip, item, op)
+
+
+@inlined_njit
+def _run_relay(
+    tensors: TensorTables, placement: Placement, flow: Dataflow, walk: _Walk, chip: int, item: int
+) -> None:
+    """A relay receives a tensor and makes a copy of it that leaves."""
+    tensor = -1 - placement.items[item]
+    value = int(tensors.value[tensor])
+    flow.item_s[item] = tensors.relay_s[tensor]
+    _receive(placement, flow, walk, chip, value)
+    arrival = walk.marks[value, _ARRIVAL]
+    _note(walk.last[2], walk.counts, _FETCHES, flow.fetches, item, arrival)
+    walk.marks[value, _RELAY] = item
+    _add_root(walk.counts, flow.roots, item, value, True)
+
+
+@inlined_njit
+def _wait_for_operands(
+    tables: ProblemTables,
     placement: Placement,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
+    item: int,
+    op: int,
 ) -> None:
-    """Walks through the items of a chip.
-
-    One long function, with its arrays in variables: each array that a call passes is counted as
-    used and as no longer used, and per op that took longer than all the rest.
-    """
-    read_ptr, reads, made_ptr, made = ops.read_ptr, ops.reads, ops.made_ptr, ops.made
-    home, sent, constant = placement.home, placement.sent, values.constant
-    marks, last, counts = walk.marks, walk.last, walk.counts
-    item_s, roots, uses, follows = flow.item_s, flow.roots, flow.uses, flow.follows
-    fetches, loads = flow.fetches, flow.loads
-    for item in range(placement.item_ptr[chip], placement.item_ptr[chip + 1]):
-        kernel = placement.items[item]
-        if kernel < 0:
-            value = int(tensors.value[-1 - kernel])
-            item_s[item] = tensors.relay_s[-1 - kernel]
+    """An op waits for the items of its chip that make its operands; others arrive."""
+    ops, marks = tables.ops, walk.marks
+    for at in range(ops.read_ptr[op], ops.read_ptr[op + 1]):
+        value = int(ops.reads[at])
+        home = placement.home[value]
+        if home in (chip, EVERYWHERE):
+            before = marks[value, _MAKER]
+            if before != item:
+                marks[value, _LEAVING_CHIP] = chip
+                _note(walk.last[0], walk.counts, _FOLLOWS, flow.follows, item, before)
+        elif marks[value, _ARRIVAL_CHIP] != chip and not tables.values.constant[value]:
             _receive(placement, flow, walk, chip, value)
-            _note(last[2], counts, _FETCHES, fetches, item, marks[value, _ARRIVAL])
-            marks[value, _RELAY] = item
-            _add_root(counts, roots, item, value, True)
-            continue
-        item_s[item] = kernels.seconds[kernel]
-        for op in range(kernels.op_ptr[kernel], kernels.op_ptr[kernel + 1]):
-            begin, end = read_ptr[op], read_ptr[op + 1]
-            for at in range(begin, end):
-                value = int(reads[at])
-                if home[value] == chip or home[value] == EVERYWHERE:
-                    before = marks[value, _MAKER]
-                    if before != item:
-                        marks[value, _LEAVING_CHIP] = chip
-                        _note(last[0], counts, _FOLLOWS, follows, item, before)
-                elif marks[value, _ARRIVAL_CHIP] != chip and not constant[value]:
-                    _receive(placement, flow, walk, chip, value)
-            if ops.is_view[op]:
-                view, source = made[made_ptr[op]], _root_of(marks, int(reads[begin]), chip)
-                if marks[source, _MADE_CHIP] == chip or not sent[view]:
-                    marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
-                    marks[view, _MAKER] = item
-                    if sent[view]:
-                        roots[marks[source, _ROW], 2] = 1
-                        marks[view, _WRITER] = roots[marks[source, _ROW], 0]
-                    continue
-                # Memory that no kernel of this chip writes has no send buffer: it is copied.
-                item_s[item] = max(item_s[item], ops.copy_s[op])
-            for at in range(begin, end):
-                root = _root_of(marks, int(reads[at]), chip)
-                if marks[root, _MADE_CHIP] == chip:
-                    row = marks[root, _ROW]
-                    if roots[row, 0] == item:
-                        roots[row, 3] = 1
-                    else:
-                        _note(last[1], counts, _USES, uses, item, row)
-                elif marks[root, _ARRIVAL_CHIP] == chip:
-                    _note(last[2], counts, _FETCHES, fetches, item, marks[root, _ARRIVAL])
-                else:
-                    row = _store(marks, counts, flow.weights, root, chip)
-                    _note(last[3], counts, _LOADS, loads, item, row)
-            for at in range(made_ptr[op], made_ptr[op + 1]):
-                value = int(made[at])
-                marks[value, _MAKER], marks[value, _MADE_CHIP] = item, chip
-                marks[value, _ROW] = _add_root(counts, roots, item, value, sent[value])
-                if sent[value]:
-                    marks[value, _WRITER] = item
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
+def _is_alias(
+    ops: OpTables,
+    placement: Placement,
+    flow: Dataflow,
+    walk: _Walk,
+    chip: int,
+    item: int,
+    op: int,
+) -> bool:
+    """Whether a view is only another name for its source's memory; if so, it is noted as one."""
+    marks, roots = walk.marks, flow.roots
+    view = ops.made[ops.made_ptr[op]]
+    source = _root_of(marks, int(ops.reads[ops.read_ptr[op]]), chip)
+    if marks[source, _MADE_CHIP] != chip and placement.sent[view]:
+        return False
+    marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
+    marks[view, _MAKER] = item
+    if placement.sent[view]:
+        row = marks[source, _ROW]
+        roots[row, ROOT_LEAVES] = 1
+        marks[view, _WRITER] = roots[row, ROOT_ITEM]
+    return True
+
+
+@inlined_njit
+def _read_memory(ops: OpTables, flow: Dataflow, walk: _Walk, chip: int, item: int, op: int) -> None:
+    """Notes the memory that an op reads: of roots on its chip, of arrivals, and of weights."""
+    marks, last, counts, roots = walk.marks, walk.last, walk.counts, flow.roots
+    for at in range(ops.read_ptr[op], ops.read_ptr[op + 1]):
+        root = _root_of(marks, int(ops.reads[at]), chip)
+        if marks[root, _MADE_CHIP] == chip:
+            row = marks[root, _ROW]
+            if roots[row, ROOT_ITEM] == item:
+                roots[row, ROOT_READ_INSIDE] = 1
+            else:
+                _note(last[1], counts, _USES, flow.uses, item, row)
+        elif marks[root, _ARRIVAL_CHIP] == chip:
+            _note(last[2], counts, _FETCHES, flow.fetches, item, marks[root, _ARRIVAL])
+        else:
+            row = _store(marks, counts, flow.weights, root, chip)
+            _note(last[3], counts, _LOADS, flow.loads, item, row)
+
+
+@inlined_njit
+def _write_results(
+    ops: OpTables,
+    placement: Placement,
+    flow: Dataflow,
+    walk: _Walk,
+    chip: int,
+    item: int,
+    op: int,
+) -> None:
+    """Each result of an op is a root."""
+    marks = walk.marks
+    for at in range(ops.made_ptr[op], ops.made_ptr[op + 1]):
+        value = int(ops.made[at])
+        sent = placement.sent[value]
+        marks[value, _MAKER], marks[value, _MADE_CHIP] = item, chip
+        marks[value, _ROW] = _add_root(walk.counts, flow.roots, item, value, sent)
+        if sent:
+            marks[value, _WRITER] = item
+
+
+@inlined_njit
 def _note(last: Longs, counts: Longs, table: int, rows: Longs, item: int, other: int) -> None:
     """Adds `(item, other)` to a table unless it is there already."""
     if last[other] != item:
@@ -246,27 +306,27 @@ def _note(last: Longs, counts: Longs, table: int, rows: Longs, item: int, other:
         rows[row, 0], rows[row, 1] = item, other
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
 def _add_root(counts: Longs, roots: Longs, item: int, value: int, leaves: bool) -> int:
     row = _next(counts, _ROOTS)
-    roots[row, 0], roots[row, 1] = item, value
-    roots[row, 2], roots[row, 3] = leaves, 0
+    roots[row, ROOT_ITEM], roots[row, ROOT_VALUE] = item, value
+    roots[row, ROOT_LEAVES], roots[row, ROOT_READ_INSIDE] = leaves, 0
     return row
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
 def _next(counts: Longs, table: int) -> int:
     row = int(counts[table])
     counts[table] += 1
     return row
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
 def _root_of(marks: Longs, value: int, chip: int) -> int:
     return marks[value, _ROOT] if marks[value, _ROOT_CHIP] == chip else value
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
 def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value: int) -> None:
     """Makes `value` arrive on `chip`: from the relay before, or else from where it is made."""
     marks = walk.marks
@@ -288,7 +348,7 @@ def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value
     flow.wires[wire, 3] += 1
 
 
-@njit(nogil=True, cache=True)
+@inlined_njit
 def _store(marks: Longs, counts: Longs, weights: Longs, weight: int, chip: int) -> int:
     """The row of a weight on a chip, which is made where there is none yet."""
     if marks[weight, _WEIGHT_CHIP] != chip:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit
 from mcm_compiler.partition import Bools, Ints, Longs
 from mcm_compiler.ring_routes import (
     CLONED,
@@ -16,9 +17,9 @@ from mcm_compiler.ring_routes import (
     TO_HOST,
     passing_span,
 )
-from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
+from mcm_hardware.families.ring.batch.problem_tables import ProblemTables, UnitTables
 
-_passing_span = njit(nogil=True, cache=True)(passing_span)
+_passing_span = inlined_njit(passing_span)
 
 NOWHERE = -1
 """Home of what no op on a chip makes: graph inputs and constants."""
@@ -56,18 +57,9 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
     """
     units, values = tables.units, tables.values
     num_used = np.int64(0)
-    num_clonable = np.int64(0)
     for unit in range(len(chip_of)):
         if units.clone_row[unit] < 0:
             num_used = max(num_used, np.int64(chip_of[unit]) + 1)
-        else:
-            num_clonable += 1
-    copies = np.zeros((num_clonable, num_used), np.bool_)
-    for unit in range(len(chip_of) if num_clonable > 0 else 0):
-        row = units.clone_row[unit]
-        if row >= 0:
-            for at in range(units.user_ptr[unit], units.user_ptr[unit + 1]):
-                copies[row, chip_of[units.users[at]]] = True
     home = np.full(len(values.unit), NOWHERE)
     for value in range(len(home)):
         unit = values.unit[value]
@@ -76,7 +68,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
     sent = np.zeros(len(home), np.bool_)
     relays = np.zeros((len(home), 2), np.int64)
     _route(tables, chip_of, int(num_used), home, sent, relays)
-    item_ptr, items = _items(tables, chip_of, copies, relays)
+    item_ptr, items = _items(tables, chip_of, int(num_used), relays)
     return Placement(item_ptr, items, home, sent, relays)
 
 
@@ -107,51 +99,70 @@ def _route(
 
 
 @njit(nogil=True, cache=True)
+def _copies(units: UnitTables, chip_of: Ints, num_used: int) -> Bools:
+    """`[K, P]`, the used chips with a copy of each clonable unit."""
+    num_clonable = np.int64(0)
+    for unit in range(len(chip_of)):
+        num_clonable += units.clone_row[unit] >= 0
+    copies = np.zeros((num_clonable, num_used), np.bool_)
+    for unit in range(len(chip_of) if num_clonable > 0 else 0):
+        row = units.clone_row[unit]
+        if row >= 0:
+            for at in range(units.user_ptr[unit], units.user_ptr[unit + 1]):
+                copies[row, chip_of[units.users[at]]] = True
+    return copies
+
+
+@inlined_njit
+def _chips_of(units: UnitTables, chip_of: Ints, copies: Bools, unit: int, chips: Longs) -> int:
+    """How many chips run a unit; `chips[:count]` are set to them, ascending."""
+    row = units.clone_row[unit]
+    if row < 0:
+        chips[0] = chip_of[unit]
+        return 1
+    count = 0
+    for chip in range(copies.shape[1]):
+        if copies[row, chip]:
+            chips[count] = chip
+            count += 1
+    return count
+
+
+@inlined_njit
+def _list_item(items: Longs, free: Longs, chip: int, item: int) -> None:
+    """Adds an item behind those of a chip; `free` is the next place of each chip."""
+    items[free[chip]] = item
+    free[chip] += 1
+
+
+@njit(nogil=True, cache=True)
 def _items(
-    tables: ProblemTables, chip_of: Ints, copies: Bools, relays: Longs
+    tables: ProblemTables, chip_of: Ints, num_used: int, relays: Longs
 ) -> tuple[Longs, Longs]:
     """Lists what each chip runs: constant ops, relays, and the units in their order."""
     units, kernels, tensors = tables.units, tables.kernels, tables.tensors
-    num_used = copies.shape[1]
+    copies = _copies(units, chip_of, num_used)
+    chips = np.empty(num_used, np.int64)
     item_ptr = np.zeros(num_used + 1, np.int64)
     for unit in range(len(chip_of)):
-        count = units.kernel_ptr[unit + 1] - units.kernel_ptr[unit]
-        row = units.clone_row[unit]
-        if row < 0:
-            item_ptr[chip_of[unit] + 1] += count
-        else:
-            for chip in range(num_used):
-                if copies[row, chip]:
-                    item_ptr[chip + 1] += count
+        for k in range(_chips_of(units, chip_of, copies, unit, chips)):
+            item_ptr[chips[k] + 1] += units.kernel_ptr[unit + 1] - units.kernel_ptr[unit]
     for value in tensors.value:
-        for chip in range(relays[value, 0], relays[value, 1]):
-            item_ptr[chip + 1] += 1
+        item_ptr[relays[value, 0] + 1 : relays[value, 1] + 1] += 1
     for chip in range(num_used):
         item_ptr[chip + 1] += item_ptr[chip]
     free = item_ptr[:-1].copy()
     items = np.empty(item_ptr[num_used], np.int64)
     for early in range(len(kernels.early)):
         # What makes a graph output is not clonable.
-        chip = chip_of[kernels.early_unit[early]]
-        items[free[chip]] = kernels.early[early]
-        free[chip] += 1
+        _list_item(items, free, int(chip_of[kernels.early_unit[early]]), kernels.early[early])
     for tensor in range(len(tensors.value)):
         value = tensors.value[tensor]
         for chip in range(relays[value, 0], relays[value, 1]):
-            items[free[chip]] = -1 - tensor
-            free[chip] += 1
+            _list_item(items, free, chip, -1 - tensor)
     for unit in range(len(chip_of)):
-        row = units.clone_row[unit]
+        count = _chips_of(units, chip_of, copies, unit, chips)
         for kernel in range(units.kernel_ptr[unit], units.kernel_ptr[unit + 1]):
-            if kernels.is_early[kernel]:
-                continue
-            if row < 0:
-                chip = chip_of[unit]
-                items[free[chip]] = kernel
-                free[chip] += 1
-                continue
-            for chip in range(num_used):
-                if copies[row, chip]:
-                    items[free[chip]] = kernel
-                    free[chip] += 1
+            for k in range(0 if kernels.is_early[kernel] else count):
+                _list_item(items, free, chips[k], kernel)
     return item_ptr, items
