@@ -15,70 +15,53 @@ from mcm_compiler.ring_routes import (
     FROM_HOST,
     TO_HOST,
 )
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, count_host, count_tensor
+from mcm_passes.families.ring.loads.ring_kernels import (
+    HELD,
+    HOST_IN,
+    Loads,
+    Placed,
+    count_host,
+    count_tensor,
+)
 from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
-    clone_copies,
-    count_weights,
-    needed_live_bytes,
-    peak_live_bytes,
+    count_copies,
+    live_bytes,
+    own_loads,
 )
-from mcm_passes.mapping.loads.tensor_columns import ENTERED, MADE, RECEIVED
+from mcm_passes.mapping.loads.tensor_columns import ENTERED, RECEIVED
 
 
 @lean_njit
 def _count_tensors(
-    p: ProblemArrays,
-    chip_of: Ints,
-    last_used: int,
-    copies: Bools,
-    stamp: Longs,
-    busy: Floats,
-    totals: Longs,
-    leaves: Bools,
+    p: ProblemArrays, placed: Placed, copies: Bools, stamp: Longs, loads: Loads, leaves: Bools
 ) -> None:
     """Counts all tensors, and marks those that leave the chip that makes them.
 
     `stamp[C]` holds -1.
     """
-    for t in range(p.kind.size):
-        kind = p.kind[t]
+    columns, readers, chip_of = p.columns, p.readers, placed.chip_of
+    for t in range(columns.kind.size):
+        kind = columns.kind[t]
         if kind & CLONED:
-            row = p.clone_row[p.tensor_producer[t]]
-            for c in range(p.num_chips):
-                if copies[row, c]:
-                    totals[HELD, c] += p.amount[t, MADE]
+            count_copies(p, t, copies, loads.totals[HELD])
             continue
-        source = 0 if kind & FROM_HOST else int(chip_of[p.tensor_producer[t]])
-        if kind & FROM_HOST and p.reader_ptr[t] == p.reader_ptr[t + 1]:
+        if kind & FROM_HOST and readers.ptr[t] == readers.ptr[t + 1]:
             continue
         if kind & EVERYWHERE:
-            for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-                c = chip_of[p.readers[e]]
+            # The host sends it to every chip that reads it.
+            for e in range(readers.ptr[t], readers.ptr[t + 1]):
+                c = chip_of[readers.entries[e]]
                 if stamp[c] != t:
                     stamp[c] = t
-                    totals[HOST_IN, c] += p.amount[t, ENTERED]
-                    totals[HELD, c] += p.amount[t, RECEIVED]
+                    loads.totals[HOST_IN, c] += columns.amount[t, ENTERED]
+                    loads.totals[HELD, c] += columns.amount[t, RECEIVED]
             continue
+        source = 0 if kind & FROM_HOST else int(chip_of[p.tensor_producer[t]])
         if kind & (FROM_HOST | TO_HOST):
-            count_host(p.kind, p.amount, t, source, last_used, 1, totals)
+            count_host(columns, t, source, placed.last_used, 1, loads.totals)
         leaves[t] = (kind & TO_HOST) > 0
-        leaves[t] |= count_tensor(
-            p.kind,
-            p.amount,
-            p.passed_s,
-            t,
-            p.reader_ptr,
-            p.readers,
-            chip_of,
-            source,
-            last_used,
-            1,
-            busy,
-            totals,
-            stamp,
-            t,
-        )
+        leaves[t] |= count_tensor(columns, t, readers, placed, source, loads, stamp)
 
 
 class Measured(NamedTuple):
@@ -105,28 +88,14 @@ class Measured(NamedTuple):
 @njit(cache=True)
 def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
-    num_units = p.compute_s.size
-    num_chips = p.num_chips
-    copies = clone_copies(p, chip_of)
-    busy = np.zeros(num_chips)
-    totals = np.zeros((4, num_chips), dtype=np.int64)
-    weights = np.zeros(num_chips, dtype=np.int64)
-    largest = np.zeros(num_chips, dtype=np.int64)
+    own = own_loads(p, chip_of)
+    loads = Loads(own.busy_s, np.zeros((4, p.num_chips), np.int64))
     last_used = 0
-    for u in range(num_units):
-        row = p.clone_row[u]
-        if row >= 0:
-            for c in range(num_chips):
-                if copies[row, c]:
-                    busy[c] += p.compute_s[u]
-        else:
-            busy[chip_of[u]] += p.compute_s[u]
+    for u in range(chip_of.size):
+        if p.clone_row[u] < 0:
             last_used = max(last_used, chip_of[u])
-
-    leaves = np.zeros(p.kind.size, dtype=np.bool_)
-    stamp = np.full(num_chips, -1, dtype=np.int64)
-    _count_tensors(p, chip_of, last_used, copies, stamp, busy, totals, leaves)
-    stamp[:] = -1
-    count_weights(p, chip_of, stamp, weights, largest)
-    peak = needed_live_bytes(p, chip_of) if p.need else peak_live_bytes(p, chip_of, leaves)
-    return Measured(copies, busy, totals, weights, peak, largest)
+    leaves = np.zeros(p.live.size, np.bool_)
+    stamp = np.full(p.num_chips, -1, np.int64)
+    _count_tensors(p, Placed(chip_of, last_used), own.copies, stamp, loads, leaves)
+    peak = live_bytes(p, chip_of, leaves)
+    return Measured(own.copies, own.busy_s, loads.totals, own.weights, peak, own.largest)

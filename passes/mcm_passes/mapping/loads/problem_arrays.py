@@ -7,81 +7,155 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import lean_njit
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.rows import Rows, distinct_rows
 from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
-from mcm_passes.mapping.loads.tensor_columns import LIVE, tensor_columns
+from mcm_passes.mapping.loads.tensor_columns import LIVE, MADE, TensorColumns, tensor_columns
 from mcm_passes.partitioning.rooms import needed_rooms
 
 
 class ProblemArrays(NamedTuple):
     """A partition problem as the compiled code takes it.
 
-    `clone_row[u]` counts the clonable units from 0 and is -1 for all others; the chips of
-    `clone_users[clone_ptr[u]:clone_ptr[u + 1]]` hold unit u. `kind`, `amount` and `passed_s` are
-    `TensorColumns`, and `live` is a column of it, once more for speed. Readers and users of weights
-    are units with a place of their own, who want it themselves or for a copy.
-    `unit_tensors[unit_ptr[u]:unit_ptr[u + 1]]` are the tensors that unit u makes. With `need`,
-    memory is counted as `NeededRooms` has it, whose fields the last four are; else they are empty.
+    Attributes:
+        num_chips: C.
+        compute_s: `[N]`, seconds of each unit at speed 1.
+        clone_row: `[N]`, counts the clonable units from 0; -1 for all others.
+        num_clonable: K, how many there are.
+        clone_users: `[N]` rows of the units whose chips hold each unit.
+        columns: demands of tensors.
+        live: `[T]`, a column of it, once more for speed.
+        tensor_producer: `[T]`, the unit that makes each tensor, or -1 for the host.
+        readers: `[T]` rows of the units with a place of their own that read each tensor, for
+            themselves or for a copy.
+        unit_tensors: `[N]` rows of the tensors that each unit makes.
+        weight_room: `[W]`, bytes of each weight.
+        weight_users: `[W]` rows of units, as those of `readers`.
+        need: whether memory is counted as `NeededRooms` has it.
+        held: `[T]` rows as there; none where memory is counted otherwise.
+        stay: likewise.
     """
 
+    num_chips: int
     compute_s: Floats
     clone_row: Ints
     num_clonable: int
-    clone_ptr: Longs
-    clone_users: Longs
-    kind: Longs
-    amount: Longs
-    passed_s: Floats
+    clone_users: Rows
+    columns: TensorColumns
     live: Longs
     tensor_producer: Ints
-    reader_ptr: Longs
-    readers: Longs
-    unit_ptr: Longs
-    unit_tensors: Longs
+    readers: Rows
+    unit_tensors: Rows
     weight_room: Longs
-    weight_ptr: Longs
-    weight_users: Longs
-    num_chips: int
+    weight_users: Rows
     need: bool
-    held_ptr: Longs
-    held: Ints
-    stay_ptr: Longs
-    stay: Ints
+    held: Rows
+    stay: Rows
+
+
+class OwnLoads(NamedTuple):
+    """What units, copies and weights load on their own chips, whatever connects these.
+
+    Attributes:
+        copies: `[K, C]`, the chips that hold a copy of each clonable unit.
+        busy_s: `[C]`, at speed 1.
+        weights: `[C]`, bytes.
+        largest: `[C]`, bytes of the largest weight.
+    """
+
+    copies: Bools
+    busy_s: Floats
+    weights: Longs
+    largest: Longs
 
 
 @njit(cache=True)
-def clone_copies(p: ProblemArrays, chip_of: Ints) -> Bools:
-    """`[K, C]`, the chips that need a copy of each clonable unit."""
-    copies = np.zeros((p.num_clonable, p.num_chips), dtype=np.bool_)
-    if p.num_clonable:
-        for u in range(p.compute_s.size):
-            if p.clone_row[u] >= 0:
-                for k in range(p.clone_ptr[u], p.clone_ptr[u + 1]):
-                    copies[p.clone_row[u], chip_of[p.clone_users[k]]] = True
-    return copies
+def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
+    """Loads that follow from where units are; entries of `chip_of[N]` are in range."""
+    own = OwnLoads(
+        np.zeros((p.num_clonable, p.num_chips), np.bool_),
+        np.zeros(p.num_chips),
+        np.zeros(p.num_chips, np.int64),
+        np.zeros(p.num_chips, np.int64),
+    )
+    stamp = np.full(p.num_chips, -1, np.int64)
+    _count_units(p, chip_of, own)
+    _count_weights(p, chip_of, stamp, own)
+    return own
+
+
+@lean_njit
+def _count_units(p: ProblemArrays, chip_of: Ints, own: OwnLoads) -> None:
+    """Counts each unit on its chip, or on each chip with a copy."""
+    users = p.clone_users
+    for u in range(p.compute_s.size):
+        row = p.clone_row[u]
+        if row < 0:
+            own.busy_s[chip_of[u]] += p.compute_s[u]
+            continue
+        for e in range(users.ptr[u], users.ptr[u + 1]):
+            c = chip_of[users.entries[e]]
+            if not own.copies[row, c]:
+                own.copies[row, c] = True
+                own.busy_s[c] += p.compute_s[u]
+
+
+@lean_njit
+def _count_weights(p: ProblemArrays, chip_of: Ints, stamp: Longs, own: OwnLoads) -> None:
+    """Counts each weight once on each chip that uses it; `stamp[C]` holds -1."""
+    users = p.weight_users
+    for w in range(p.weight_room.size):
+        for e in range(users.ptr[w], users.ptr[w + 1]):
+            c = chip_of[users.entries[e]]
+            if stamp[c] != w:
+                stamp[c] = w
+                own.weights[c] += p.weight_room[w]
+                own.largest[c] = max(own.largest[c], p.weight_room[w])
+
+
+@inlined_njit
+def count_copies(p: ProblemArrays, t: int, copies: Bools, held: Longs) -> None:
+    """Counts what a tensor that a clonable unit makes takes on each chip with a copy."""
+    row = p.clone_row[p.tensor_producer[t]]
+    for c in range(p.num_chips):
+        if copies[row, c]:
+            held[c] += p.columns.amount[t, MADE]
 
 
 @njit(cache=True)
-def peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
+def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
+    """`[C]`, the most that is live at once of what is made and read on one chip.
+
+    Args:
+        p: the problem.
+        chip_of: `[N]`.
+        leaves: `[T]`, which tensors leave the chip that makes them.
+    """
+    return _needed_live_bytes(p, chip_of) if p.need else _peak_live_bytes(p, chip_of, leaves)
+
+
+@njit(cache=True)
+def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, peak of activations that are made and read on one chip, in unit order."""
     num_units = p.compute_s.size
     live = np.zeros(p.num_chips, dtype=np.int64)
     peak = np.zeros(p.num_chips, dtype=np.int64)
     first_dying = np.full(num_units, -1, dtype=np.int64)
-    next_dying = np.full(p.kind.size, -1, dtype=np.int64)
+    next_dying = np.full(p.live.size, -1, dtype=np.int64)
+    made, readers = p.unit_tensors, p.readers
     for u in range(num_units):
         if p.clone_row[u] >= 0:
             continue
         c = chip_of[u]
-        for k in range(p.unit_ptr[u], p.unit_ptr[u + 1]):
-            t = p.unit_tensors[k]
+        for k in range(made.ptr[u], made.ptr[u + 1]):
+            t = made.entries[k]
             if leaves[t]:
                 continue
             live[c] += p.live[t]
             last = u
-            if p.reader_ptr[t] < p.reader_ptr[t + 1]:
-                last = p.readers[p.reader_ptr[t + 1] - 1]
+            if readers.ptr[t] < readers.ptr[t + 1]:
+                last = readers.entries[readers.ptr[t + 1] - 1]
             next_dying[t] = first_dying[last]
             first_dying[last] = t
         peak[c] = max(peak[c], live[c])
@@ -93,20 +167,21 @@ def peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 
 
 @njit(cache=True)
-def needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
+def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     """`[C]`, the most that one kernel of each chip reads and makes of what stays there."""
     at_once = np.zeros(p.compute_s.size, dtype=np.int64)
-    for t in range(p.kind.size):
+    held, stay = p.held, p.stay
+    for t in range(p.live.size):
         live = p.live[t]
         if live == 0:
             continue
         c = chip_of[p.tensor_producer[t]]
         stays = True
-        for e in range(p.stay_ptr[t], p.stay_ptr[t + 1]):
-            stays = stays and chip_of[p.stay[e]] == c
+        for e in range(stay.ptr[t], stay.ptr[t + 1]):
+            stays = stays and chip_of[stay.entries[e]] == c
         if stays:
-            for e in range(p.held_ptr[t], p.held_ptr[t + 1]):
-                at_once[p.held[e]] += live
+            for e in range(held.ptr[t], held.ptr[t + 1]):
+                at_once[held.entries[e]] += live
     most = np.zeros(p.num_chips, dtype=np.int64)
     for u in range(at_once.size):
         if p.clone_row[u] < 0:
@@ -114,54 +189,28 @@ def needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     return most
 
 
-@lean_njit
-def count_weights(
-    p: ProblemArrays, chip_of: Ints, stamp: Longs, weights: Longs, largest: Longs
-) -> None:
-    """Counts each weight once on each chip that uses it; `stamp[C]` holds -1."""
-    for w in range(p.weight_room.size):
-        for e in range(p.weight_ptr[w], p.weight_ptr[w + 1]):
-            c = chip_of[p.weight_users[e]]
-            if stamp[c] != w:
-                stamp[c] = w
-                weights[c] += p.weight_room[w]
-                largest[c] = max(largest[c], p.weight_room[w])
-
-
 def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
-    order = np.argsort(problem.tensor_producer, kind="stable")
-    made = order[problem.tensor_producer[order] >= 0]
-    counts = np.bincount(problem.tensor_producer[made], minlength=problem.num_units)
-    need = problem.memory == "need"
-    no_rows = (np.zeros(0, np.int64), np.zeros(0, np.int32))
-    rooms = needed_rooms(problem) if need else None
     table = demand_table(problem)
     columns = tensor_columns(table)
+    made = np.flatnonzero(problem.tensor_producer >= 0)
+    clone_row = np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1))
+    rooms = needed_rooms(problem) if problem.memory == "need" else None
+    none = Rows(np.zeros(0, np.int64), np.zeros(0, np.int64))
     return ProblemArrays(
+        num_chips=problem.num_chips,
         compute_s=problem.compute_s,
-        clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1)).astype(
-            np.int32
-        ),
+        clone_row=clone_row.astype(np.int32),
         num_clonable=int(problem.clonable.sum()),
-        clone_ptr=problem.clone_closure.ptr,
-        clone_users=problem.clone_closure.entries,
-        kind=columns.kind,
-        amount=columns.amount,
-        passed_s=columns.passed_s,
+        clone_users=problem.clone_closure,
+        columns=columns,
         live=columns.amount[:, LIVE].copy(),
         tensor_producer=problem.tensor_producer,
-        reader_ptr=problem.placed_readers.ptr,
-        readers=problem.placed_readers.entries,
-        unit_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        unit_tensors=made.astype(np.int64),
+        readers=problem.placed_readers,
+        unit_tensors=distinct_rows(problem.tensor_producer[made], made, problem.num_units),
         weight_room=table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT).astype(np.int64),
-        weight_ptr=problem.placed_weight_users.ptr,
-        weight_users=problem.placed_weight_users.entries,
-        num_chips=problem.num_chips,
-        need=need,
-        held_ptr=rooms.held_ptr if rooms else no_rows[0],
-        held=rooms.held if rooms else no_rows[1],
-        stay_ptr=rooms.stay_ptr if rooms else no_rows[0],
-        stay=rooms.stay if rooms else no_rows[1],
+        weight_users=problem.placed_weight_users,
+        need=rooms is not None,
+        held=Rows(rooms.held_ptr, rooms.held.astype(np.int64)) if rooms else none,
+        stay=Rows(rooms.stay_ptr, rooms.stay.astype(np.int64)) if rooms else none,
     )

@@ -7,17 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.machine import Machine
 from mcm_compiler.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
-    clone_copies,
-    count_weights,
-    needed_live_bytes,
-    peak_live_bytes,
+    count_copies,
+    live_bytes,
+    own_loads,
 )
-from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED, MADE, RECEIVED, SENT
+from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED, RECEIVED, SENT
 
 
 class RouteArrays(NamedTuple):
@@ -81,40 +81,61 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Ma
     A tensor goes from its maker to each device that reads it. Where another such device lies on
     the way, and this route is the one to that and the one on from there, it is sent on from there.
     """
-    count = p.num_chips
-    copies = clone_copies(p, chip_of)
-    busy = np.zeros(count)
-    for u in range(p.compute_s.size):
-        row = p.clone_row[u]
-        if row < 0:
-            busy[chip_of[u]] += p.compute_s[u]
-            continue
-        for c in range(count):
-            if copies[row, c]:
-                busy[c] += p.compute_s[u]
-    crossed = np.zeros(routes.leads_to.size, np.int64)
-    held = np.zeros(count, np.int64)
-    leaves = np.zeros(p.kind.size, np.bool_)
-    stamp = np.full(routes.num_devices, -1, np.int64)
-    lost = _count_tensors(p, routes, chip_of, copies, stamp, crossed, held, leaves)
-    weights = np.zeros(count, np.int64)
-    largest = np.zeros(count, np.int64)
-    stamp[:] = -1
-    count_weights(p, chip_of, stamp, weights, largest)
-    peak = needed_live_bytes(p, chip_of) if p.need else peak_live_bytes(p, chip_of, leaves)
-    return MachineLoads(copies, busy, crossed, held, weights, peak, largest, lost)
+    own = own_loads(p, chip_of)
+    loads = _TensorLoads(
+        np.zeros(routes.leads_to.size, np.int64),
+        np.zeros(p.num_chips, np.int64),
+        np.zeros(p.live.size, np.bool_),
+    )
+    room = _Room(np.full(routes.num_devices, -1, np.int64), np.empty(routes.num_devices, np.int64))
+    lost = _count_tensors(p, routes, chip_of, own.copies, room, loads)
+    peak = live_bytes(p, chip_of, loads.leaves)
+    return MachineLoads(
+        own.copies,
+        own.busy_s,
+        loads.channel_bytes,
+        loads.held,
+        own.weights,
+        peak,
+        own.largest,
+        lost,
+    )
 
 
-@njit(cache=True)
+class _TensorLoads(NamedTuple):
+    """What tensors load.
+
+    Attributes:
+        channel_bytes: `[L]`.
+        held: `[C]`, as in `MachineLoads`.
+        leaves: `[T]`, whether each leaves the device that makes it.
+    """
+
+    channel_bytes: Longs
+    held: Longs
+    leaves: Bools
+
+
+class _Room(NamedTuple):
+    """Room for what is only needed while a tensor is counted.
+
+    Attributes:
+        stamp: `[D]`, the last tensor that each device makes or reads.
+        readers: `[D]`, devices that read the tensor.
+    """
+
+    stamp: Longs
+    readers: Longs
+
+
+@lean_njit
 def _count_tensors(
     p: ProblemArrays,
     routes: RouteArrays,
     chip_of: Ints,
     copies: Bools,
-    stamp: Longs,
-    crossed: Longs,
-    held: Longs,
-    leaves: Bools,
+    room: _Room,
+    loads: _TensorLoads,
 ) -> int:
     """Counts all tensors, and marks those that leave the device that makes them.
 
@@ -122,45 +143,51 @@ def _count_tensors(
         How often a tensor is wanted where no route leads.
     """
     devices, lost = routes.num_devices, 0
-    readers = np.empty(devices, np.int64)
-    for t in range(p.kind.size):
-        kind, producer = p.kind[t], p.tensor_producer[t]
+    amount, crossed, held = p.columns.amount, loads.channel_bytes, loads.held
+    for t in range(p.live.size):
+        kind, producer = p.columns.kind[t], p.tensor_producer[t]
         if kind & CLONED:
-            for c in range(p.num_chips):
-                if copies[p.clone_row[producer], c]:
-                    held[c] += p.amount[t, MADE]
+            count_copies(p, t, copies, held)
             continue
         source = -1 if producer < 0 else int(chip_of[producer])
-        if source >= 0:
-            stamp[source] = t
-        count = 0
-        for e in range(p.reader_ptr[t], p.reader_ptr[t + 1]):
-            c = int(chip_of[p.readers[e]])
-            if stamp[c] != t:
-                stamp[c] = t
-                held[c] += p.amount[t, RECEIVED]
-                readers[count] = c
-                count += 1
+        count = _other_readers(p, chip_of, t, source, room)
+        for i in range(count):
+            held[room.readers[i]] += amount[t, RECEIVED]
         if kind & FROM_HOST:
             for i in range(count):
-                row = devices * devices + readers[i]
-                lost += _cross(routes, row, 0, p.amount[t, ENTERED], crossed)
+                row = devices * devices + room.readers[i]
+                lost += _cross(routes, row, 0, amount[t, ENTERED], crossed)
             continue
         for i in range(count):
-            row = source * devices + readers[i]
-            begin = _sent_on(routes, source, int(readers[i]), stamp, t)
-            lost += _cross(routes, row, begin, p.amount[t, CROSSED], crossed)
+            to = int(room.readers[i])
+            begin = _sent_on(routes, source, to, room.stamp, t)
+            lost += _cross(routes, source * devices + to, begin, amount[t, CROSSED], crossed)
         if count and not kind & SENT_ONCE:
-            held[source] += p.amount[t, SENT]
+            held[source] += amount[t, SENT]
         if kind & TO_HOST:
-            held[source] += p.amount[t, SENT]
+            held[source] += amount[t, SENT]
             row = devices * (devices + 1) + source
-            lost += _cross(routes, row, 0, p.amount[t, EXITED], crossed)
-        leaves[t] = count > 0 or (kind & TO_HOST) > 0
+            lost += _cross(routes, row, 0, amount[t, EXITED], crossed)
+        loads.leaves[t] = count > 0 or (kind & TO_HOST) > 0
     return lost
 
 
-@njit(cache=True)
+@inlined_njit
+def _other_readers(p: ProblemArrays, chip_of: Ints, t: int, source: int, room: _Room) -> int:
+    """How many devices but its maker's read a tensor; they are listed, and all are stamped."""
+    if source >= 0:
+        room.stamp[source] = t
+    count, readers = 0, p.readers
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(chip_of[readers.entries[e]])
+        if room.stamp[c] != t:
+            room.stamp[c] = t
+            room.readers[count] = c
+            count += 1
+    return count
+
+
+@inlined_njit
 def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Longs) -> int:
     """Counts a tensor on the channels of a route, from the `begin`-th on; 1 if there is none."""
     for k in range(routes.begin[row] + begin, routes.end[row]):
@@ -168,14 +195,14 @@ def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Long
     return 1 if routes.begin[row] == routes.end[row] else 0
 
 
-@njit(cache=True)
+@inlined_njit
 def _sent_on(routes: RouteArrays, source: int, to: int, stamp: Longs, mark: int) -> int:
     """Behind how many channels of a route the last device lies that sends the tensor on."""
     devices = routes.num_devices
     row = source * devices + to
     first, end = int(routes.begin[row]), int(routes.end[row])
     for k in range(end - 2, first - 1, -1):
-        via = routes.leads_to[routes.channels[k]]
+        via = int(routes.leads_to[routes.channels[k]])
         if via >= 0 and stamp[via] == mark:
             there, rest = source * devices + via, via * devices + to
             if _leads_on(routes, there, first, k + 1) and _leads_on(routes, rest, k + 1, end):
@@ -183,7 +210,7 @@ def _sent_on(routes: RouteArrays, source: int, to: int, stamp: Longs, mark: int)
     return 0
 
 
-@njit(cache=True)
+@inlined_njit
 def _leads_on(routes: RouteArrays, row: int, begin: int, end: int) -> bool:
     """Whether a row of routes is the part `begin` to `end` of all channels."""
     if routes.end[row] - routes.begin[row] != end - begin:

@@ -8,6 +8,8 @@ is the sum over a row of the chips' own. Property tests hold them together with 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mcm_compiler.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_compiler.ring_routes import (
@@ -18,6 +20,7 @@ from mcm_compiler.ring_routes import (
     TO_HOST,
     passing_span,
 )
+from mcm_compiler.rows import Rows
 from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
     ENTERED,
@@ -25,39 +28,53 @@ from mcm_passes.mapping.loads.tensor_columns import (
     PASSED,
     RECEIVED,
     SENT,
+    TensorColumns,
 )
 
 LINK, HOST_OUT, HOST_IN, HELD = range(4)
-"""Rows of `totals`; a caller may have more behind them."""
+"""Rows of `Loads.totals`; a caller may have more behind them."""
+
+
+class Loads(NamedTuple):
+    """What is loaded on C chips.
+
+    Attributes:
+        busy_s: `[C]`, seconds.
+        totals: rows as above, at least 4 of `[C]`.
+    """
+
+    busy_s: Floats
+    totals: Longs
+
+
+class Placed(NamedTuple):
+    """Where units are.
+
+    Attributes:
+        chip_of: `[N]`.
+        last_used: the last chip with a unit.
+    """
+
+    chip_of: Ints
+    last_used: int
 
 
 _passing_span = inlined_njit(passing_span)
 
 
 def _count_way(
-    kinds: Longs,
-    amount: Longs,
-    passed_s: Floats,
-    t: int,
-    source: int,
-    last: int,
-    sign: int,
-    busy: Floats,
-    totals: Longs | Floats,
+    columns: TensorColumns, t: int, source: int, last: int, sign: int, loads: Loads
 ) -> bool:
     """Counts a tensor on the links and chips from `source` to `last`.
 
     Args:
-        kinds: as in `TensorColumns`, like the next two.
-        amount: likewise.
-        passed_s: likewise.
+        columns: the demands of tensors.
         t: the tensor; none that reaches chips directly from the host, or that clones make.
         source: the chip that its way begins on; the first one for the host's.
         last: the last chip that needs it, or one before where none beyond does. What the host
             collects is needed by the last used chip.
         sign: 1 to count it, -1 to take it off.
-        busy: `[C]`, seconds.
-        totals: rows as above, at least 4 of `[C]`.
+        loads: changed in place.
 
     Returns:
         Whether it leaves its chip without being forwarded, so that the chips that read it are to
@@ -65,7 +82,7 @@ def _count_way(
     """
     if last <= source:
         return False
-    kind = kinds[t]
+    kind, amount, totals = columns.kind[t], columns.amount, loads.totals
     for c in range(source, last):
         totals[LINK, c] += sign * amount[t, CROSSED]
     if not kind & SENT_ONCE:
@@ -77,7 +94,7 @@ def _count_way(
     totals[HELD, last] += sign * amount[t, RECEIVED]
     begin, end = _passing_span(kind, source, last)
     for c in range(begin, end):
-        busy[c] += sign * passed_s[t]
+        loads.busy_s[c] += sign * columns.passed_s[t]
     return False
 
 
@@ -89,76 +106,55 @@ _inlined_way = inlined_njit(_count_way)
 
 @inlined_njit
 def count_tensor(
-    kinds: Longs,
-    amount: Longs,
-    passed_s: Floats,
+    columns: TensorColumns,
     t: int,
-    reader_ptr: Longs,
-    readers: Longs | Ints,
-    chip_of: Ints,
+    readers: Rows,
+    placed: Placed,
     source: int,
-    last_used: int,
-    sign: int,
-    busy: Floats,
-    totals: Longs | Floats,
+    loads: Loads,
     stamp: Longs,
-    mark: int,
 ) -> bool:
     """Counts a tensor on all links and chips, where its readers are known one by one.
 
     Args:
-        kinds: as for `count_way`, like the next three.
-        amount: likewise.
-        passed_s: likewise.
+        columns: as for `count_way`.
         t: likewise.
-        reader_ptr: CSR of the readers of all tensors.
-        readers: those readers.
-        chip_of: their chips.
+        readers: `[T]` rows of the units that read each tensor.
+        placed: where units are.
         source: the chip that its way begins on.
-        last_used: the last chip with a unit.
-        sign: 1 to count it, -1 to take it off.
-        busy: as for `count_way`, like the next.
-        totals: likewise.
-        stamp: `[C]`, holds no `mark` yet.
-        mark: to mark chips with.
+        loads: changed in place.
+        stamp: `[C]`, does not hold `t` yet; changed in place.
 
     Returns:
         Whether it gets to another chip.
     """
-    last = last_used if kinds[t] & COLLECTED else -1
-    for e in range(reader_ptr[t], reader_ptr[t + 1]):
-        last = max(last, int(chip_of[readers[e]]))
-    if _inlined_way(kinds, amount, passed_s, t, source, last, sign, busy, totals):
-        for e in range(reader_ptr[t], reader_ptr[t + 1]):
-            c = int(chip_of[readers[e]])
-            if c > source and stamp[c] != mark:
-                stamp[c] = mark
-                totals[HELD, c] += sign * amount[t, RECEIVED]
+    last = placed.last_used if columns.kind[t] & COLLECTED else -1
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        last = max(last, int(placed.chip_of[readers.entries[e]]))
+    if _inlined_way(columns, t, source, last, 1, loads):
+        for e in range(readers.ptr[t], readers.ptr[t + 1]):
+            c = int(placed.chip_of[readers.entries[e]])
+            if c > source and stamp[c] != t:
+                stamp[c] = t
+                loads.totals[HELD, c] += columns.amount[t, RECEIVED]
     return last > source
 
 
 @inlined_njit
 def count_host(
-    kinds: Longs,
-    amount: Longs,
-    t: int,
-    source: int,
-    last_used: int,
-    sign: int,
-    totals: Longs | Floats,
+    columns: TensorColumns, t: int, source: int, last_used: int, sign: int, totals: Longs
 ) -> None:
     """Counts a tensor where it enters the ring at its first chip, and where the host gets it.
 
     Args:
-        kinds: as for `count_way`, like the next two.
-        amount: likewise.
+        columns: as for `count_way`.
         t: the tensor.
         source: the chip that its way begins on.
         last_used: the last chip with a unit.
         sign: 1 to count it, -1 to take it off.
-        totals: as for `count_way`.
+        totals: as in `Loads`.
     """
-    kind = kinds[t]
+    kind, amount = columns.kind[t], columns.amount
     if kind & FROM_HOST:
         totals[HOST_IN, source] += sign * amount[t, ENTERED]
         totals[HELD, source] += sign * amount[t, RECEIVED]

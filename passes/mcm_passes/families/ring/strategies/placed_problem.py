@@ -9,7 +9,7 @@ import numpy as np
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FROM_HOST
 from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.rows import Entries, distinct_rows
+from mcm_compiler.rows import Entries, Rows, distinct_rows
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import (
     DemandTable,
@@ -18,23 +18,21 @@ from mcm_passes.mapping.loads.demand_table import (
     Trigger,
     demand_table,
 )
-from mcm_passes.mapping.loads.tensor_columns import tensor_columns
+from mcm_passes.mapping.loads.tensor_columns import TensorColumns, tensor_columns
 
 
 class UnitItems(NamedTuple):
     """What each unit needs on its chip once, however many units there need it: `SharedItems`.
 
     Attributes:
-        ptr: `[N + 1]`, CSR of the items of each unit; clonable units have none.
-        items: distinct items of each unit.
+        of_unit: `[N]` rows of distinct items; clonable units have none.
         busy_s: `[I]`, chip seconds.
         held: `[I]`, blocks of buffers.
         weight: `[I]`, blocks of weights.
         host_in: `[I]`, bytes that arrive from the host.
     """
 
-    ptr: Longs
-    items: Ints
+    of_unit: Rows
     busy_s: Floats
     held: Longs
     weight: Longs
@@ -45,30 +43,20 @@ class Travels(NamedTuple):
     """How tensors travel; those that clones make, or that are items, have neither ends nor rows.
 
     Attributes:
-        kind: `[T]`, as in `TensorColumns`, like the next two.
-        amount: `[T, 8]`, bytes, or blocks where they are memory. Each tensor has buffers of its
-            own, at need as well.
-        passed_s: `[T]`.
+        columns: their demands, memory in blocks. Each tensor has buffers of its own, at need as
+            well.
         producer: `[T]`, the unit that makes it, or -1 for the host.
-        reader_ptr: `[T + 1]`, CSR of the units that read it.
-        readers: distinct units of each.
-        made_ptr: `[N + 1]`, CSR of the tensors that each unit makes.
-        made: those tensors.
-        read_ptr: `[N + 1]`, CSR of the tensors that each unit reads.
-        read: those tensors.
+        readers: `[T]` rows of the distinct units that read it.
+        made: `[N]` rows of the tensors that each unit makes.
+        read: `[N]` rows of the tensors that each unit reads.
         collected: tensors that the host wants from the last used chip.
     """
 
-    kind: Longs
-    amount: Longs
-    passed_s: Floats
+    columns: TensorColumns
     producer: Ints
-    reader_ptr: Longs
-    readers: Ints
-    made_ptr: Longs
-    made: Ints
-    read_ptr: Longs
-    read: Ints
+    readers: Rows
+    made: Rows
+    read: Rows
     collected: Longs
 
 
@@ -178,7 +166,7 @@ def _unit_items(problem: PartitionProblem, table: DemandTable) -> UnitItems:
     found = shared_items(problem, table)
     block = problem.limits.buffer_alignment_bytes
     return UnitItems(
-        *_rows(found.users.entries, found.users.owners, problem.num_units),
+        distinct_rows(found.users.entries, found.users.owners, problem.num_units),
         busy_s=found.busy_s,
         held=found.held // block,
         weight=found.weight // block,
@@ -196,20 +184,12 @@ def _travels(problem: PartitionProblem, table: DemandTable) -> Travels:
     tensor, reader = read_by.owners[own], read_by.entries[own]
     makers = np.flatnonzero(travels & (kind & FROM_HOST == 0))
     n = problem.num_units
-    reader_ptr, readers = _rows(tensor, reader, travels.size)
-    made_ptr, made = _rows(problem.tensor_producer[makers], makers, n)
-    read_ptr, read = _rows(reader, tensor, n)
     return Travels(
-        kind=kind,
-        amount=np.where(travels[:, None], columns.amount, 0),
-        passed_s=columns.passed_s,
+        columns=columns._replace(amount=np.where(travels[:, None], columns.amount, 0)),
         producer=problem.tensor_producer,
-        reader_ptr=reader_ptr,
-        readers=readers,
-        made_ptr=made_ptr,
-        made=made,
-        read_ptr=read_ptr,
-        read=read,
+        readers=distinct_rows(tensor, reader, travels.size),
+        made=distinct_rows(problem.tensor_producer[makers], makers, n),
+        read=distinct_rows(reader, tensor, n),
         collected=np.flatnonzero(travels & (kind & COLLECTED > 0)),
     )
 

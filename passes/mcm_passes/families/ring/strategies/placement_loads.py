@@ -98,20 +98,20 @@ def find_peaks(
     """
     room.live[:] = 0
     room.most[:] = 0
-    tensors = p.tensors
+    columns, made, readers = p.tensors.columns, p.tensors.made, p.tensors.readers
     for u in range(s.chip.size):
         c = s.chip[u]
         if c < first or c > last:
             continue
-        for e in range(tensors.made_ptr[u], tensors.made_ptr[u + 1]):
-            t = tensors.made[e]
-            if tensors.kind[t] & TO_HOST or s.last[t] > c:
+        for e in range(made.ptr[u], made.ptr[u + 1]):
+            t = made.entries[e]
+            if columns.kind[t] & TO_HOST or s.last[t] > c:
                 continue
             end = u
-            for k in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
-                end = max(end, tensors.readers[k])
-            room.live[c] += tensors.amount[t, LIVE]
-            room.ends_at[end] += tensors.amount[t, LIVE]
+            for k in range(readers.ptr[t], readers.ptr[t + 1]):
+                end = max(end, readers.entries[k])
+            room.live[c] += columns.amount[t, LIVE]
+            room.ends_at[end] += columns.amount[t, LIVE]
         room.most[c] = max(room.most[c], room.live[c])
         room.live[c] -= room.ends_at[u]
         room.ends_at[u] = 0
@@ -159,10 +159,10 @@ def weigh_memory(
 @inlined_njit
 def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
     """As `streamed_weights`, for a chip that needs so many blocks."""
-    largest = 0
+    largest, items = 0, p.items.of_unit
     for k in range(s.size[c] if p.ring.streams else 0):
         u = s.members[c, k]
-        for e in range(p.items.ptr[u], p.items.ptr[u + 1]):
-            largest = max(largest, int(p.items.weight[p.items.items[e]]))
+        for e in range(items.ptr[u], items.ptr[u + 1]):
+            largest = max(largest, int(p.items.weight[items.entries[e]]))
     weights, ring = int(s.totals[WEIGHT, c]), p.ring
     return streamed_weights(needed, weights, largest, ring.room[c], ring.streams, ring.stream_slots)

@@ -15,7 +15,7 @@ from numba import njit
 from mcm_compiler.lean_kernels import inlined_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, count_host, count_way
+from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, Loads, count_host, count_way
 from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
 from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, LONG, MARK, count_edges
 from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
@@ -61,7 +61,7 @@ class PlacementState(NamedTuple):
 def empty_state(p: PlacedProblem) -> PlacementState:
     """Room for the state of a partition; `fill_state` gives it one."""
     n, chips = p.work_s.size, p.ring.room.size
-    items, tensors = p.items.busy_s.size, p.tensors.kind.size
+    items, tensors = p.items.busy_s.size, p.tensors.producer.size
     return PlacementState(
         chip=np.zeros(n, np.int32),
         members=np.zeros((chips, n), np.int32),
@@ -95,9 +95,9 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
             s.counts[LAST_USED] = max(s.counts[LAST_USED], s.chip[u])
     for u in range(chip_of.size if p.ring.strict else 0):
         count_edges(p.graph, s.chip, u, s.chip[u], 1, False, s.pairs, s.counts)
-    for t in range(p.tensors.kind.size):
+    for t in range(p.tensors.producer.size):
         _find_last(p, s, t)
-        if not p.tensors.kind[t] & (CLONED | EVERYWHERE):
+        if not p.tensors.columns.kind[t] & (CLONED | EVERYWHERE):
             _count_tensor(p, s, t, _source(p, s, t), 1)
 
 
@@ -105,17 +105,33 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
 def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
     """Moves a unit with a place to a chip in range, whether or not the rules allow it."""
     old = int(s.chip[u])
-    tensors = p.tensors
-    for e in range(tensors.made_ptr[u], tensors.made_ptr[u + 1]):
+    made = p.tensors.made
+    for e in range(made.ptr[u], made.ptr[u + 1]):
         for sign in (-1, 1):
-            _count_tensor(p, s, tensors.made[e], old if sign < 0 else to, sign)
+            _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
     for sign in (-1, 1):
         s.chip[u] = old if sign < 0 else to
         _count_unit(p, s, u, sign)
-    for e in range(tensors.read_ptr[u], tensors.read_ptr[u + 1]):
-        t = tensors.read[e]
+    _recount_read(p, s, u, old, to)
+    if p.ring.strict:
+        for sign in (-1, 1):
+            c = old if sign < 0 else to
+            count_edges(p.graph, s.chip, u, c, sign, True, s.pairs, s.counts)
+    last_used = max(int(s.counts[LAST_USED]), to)
+    while s.size[last_used] == 0:
+        last_used -= 1
+    if last_used != s.counts[LAST_USED]:
+        _collect_from(p, s, last_used)
+
+
+@inlined_njit
+def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
+    """Counts anew what a unit reads that goes from one chip to another."""
+    tensors = p.tensors
+    for e in range(tensors.read.ptr[u], tensors.read.ptr[u + 1]):
+        t = tensors.read.entries[e]
         last = s.last[t]
-        forwarded = tensors.kind[t] & FORWARDED != 0
+        forwarded = tensors.columns.kind[t] & FORWARDED != 0
         if forwarded and to <= last and (old < last or s.at_last[t] > 1):
             # The way is the same.
             s.at_last[t] += int(to == last) - int(old == last)
@@ -125,19 +141,14 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
             if sign > 0:
                 _find_last(p, s, t)
             _count_tensor(p, s, t, _source(p, s, t), sign)
-    if p.ring.strict:
-        for sign in (-1, 1):
-            c = old if sign < 0 else to
-            count_edges(p.graph, s.chip, u, c, sign, True, s.pairs, s.counts)
+
+
+@inlined_njit
+def _collect_from(p: PlacedProblem, s: PlacementState, last_used: int) -> None:
+    """Sets the last used chip, to which graph outputs travel where only the ends reach the host."""
     before = int(s.counts[LAST_USED])
-    last_used = max(before, to)
-    while s.size[last_used] == 0:
-        last_used -= 1
-    if last_used == before:
-        return
-    # Graph outputs travel to the last used chip where only the ends reach the host.
-    for k in range(tensors.collected.size):
-        t = tensors.collected[k]
+    for k in range(p.tensors.collected.size):
+        t = p.tensors.collected[k]
         for sign in (-1, 1):
             s.counts[LAST_USED] = before if sign < 0 else last_used
             _count_tensor(p, s, t, _source(p, s, t), sign)
@@ -157,8 +168,8 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
         s.members[c, s.place[u]] = other
         s.place[other] = s.place[u]
     s.busy_s[c] += sign * p.work_s[u]
-    for e in range(items.ptr[u], items.ptr[u + 1]):
-        i = items.items[e]
+    for e in range(items.of_unit.ptr[u], items.of_unit.ptr[u + 1]):
+        i = items.of_unit.entries[e]
         s.copies[i, c] += sign
         if s.copies[i, c] == max(sign, 0):
             s.busy_s[c] += sign * items.busy_s[i]
@@ -176,8 +187,9 @@ def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
 @inlined_njit
 def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
     last, count = -1, 0
-    for e in range(p.tensors.reader_ptr[t], p.tensors.reader_ptr[t + 1]):
-        c = int(s.chip[p.tensors.readers[e]])
+    readers = p.tensors.readers
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(s.chip[readers.entries[e]])
         if c > last:
             last, count = c, 1
         elif c == last:
@@ -188,25 +200,22 @@ def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
 @inlined_njit
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
     """Counts what a tensor takes on its way from a chip to its last reader, or takes it off."""
-    tensors = p.tensors
-    kind, last = tensors.kind[t], int(s.last[t])
+    columns, readers, last = p.tensors.columns, p.tensors.readers, int(s.last[t])
+    kind = columns.kind[t]
     if kind & (FROM_HOST | TO_HOST):
         last_used = s.counts[LAST_USED]
-        count_host(tensors.kind, tensors.amount, t, source, last_used, sign, s.totals)
+        count_host(columns, t, source, last_used, sign, s.totals)
         if kind & COLLECTED:
             last = max(last, last_used)
     elif last <= source:
-        s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
-        s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
+        s.totals[LOCAL, source] += sign * columns.amount[t, LIVE]
+        s.totals[ARRIVED, source] += max(sign, 0) * columns.amount[t, LIVE]
         return
-    charged = count_way(
-        tensors.kind, tensors.amount, tensors.passed_s, t, source, last, sign, s.busy_s, s.totals
-    )
-    if not charged:
+    if not count_way(columns, t, source, last, sign, Loads(s.busy_s, s.totals)):
         return
     s.counts[MARK] += 1
-    for e in range(tensors.reader_ptr[t], tensors.reader_ptr[t + 1]):
-        c = int(s.chip[tensors.readers[e]])
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(s.chip[readers.entries[e]])
         if c > source and s.stamp[c] != s.counts[MARK]:
             s.stamp[c] = s.counts[MARK]
-            s.totals[HELD, c] += sign * tensors.amount[t, RECEIVED]
+            s.totals[HELD, c] += sign * columns.amount[t, RECEIVED]
