@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Ints
-
-_WORD = 64
-"""Chips per word of a bitset."""
+from mcm_compiler.lean_kernels import inlined_njit
+from mcm_compiler.partition import Bools, Ints, Longs
 
 
 @njit(nogil=True, cache=True)
@@ -58,30 +56,33 @@ def breaks_rule(
     for chip in range(highest):
         if not used[chip]:
             return True
-    return strict and _has_triangle(edge_source, edge_target, chip_of, highest + 1)
+    if not strict:
+        return False
+    direct = np.zeros((highest + 1, highest + 1), np.bool_)
+    for edge in range(len(edge_source)):
+        direct[chip_of[edge_source[edge]], chip_of[edge_target[edge]]] = True
+    return has_detours(direct, highest + 1, np.empty_like(direct))
 
 
-@njit(nogil=True, cache=True)
-def _has_triangle(edge_source: Ints, edge_target: Ints, chip_of: Ints, num_chips: int) -> bool:
+@inlined_njit
+def has_detours(direct: Bools | Longs, num_chips: int, longer: Bools) -> bool:
     """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
 
-    Edges go to higher chips only, so one sweep from the last chip down closes reachability.
+    Dependencies go to higher chips only, so one sweep from the last chip down finds all paths.
+
+    Args:
+        direct: `[C, C]`, more than 0 where a chip reads from another, at `[source, target]`.
+        num_chips: chips in use, the first ones.
+        longer: `[C, C]`, room.
     """
-    words = (num_chips + _WORD - 1) // _WORD
-    direct = np.zeros((num_chips, words), np.uint64)
-    one = np.uint64(1)
-    for edge in range(len(edge_source)):
-        source, target = chip_of[edge_source[edge]], chip_of[edge_target[edge]]
-        if source != target:
-            direct[source, target // _WORD] |= one << np.uint64(target % _WORD)
-    reach = np.zeros((num_chips, words), np.uint64)
-    for chip in range(num_chips - 1, -1, -1):
-        for after in range(chip + 1, num_chips):
-            if direct[chip, after // _WORD] >> np.uint64(after % _WORD) & one:
-                for word in range(words):
-                    reach[chip, word] |= reach[after, word]
-        for word in range(words):
-            if reach[chip, word] & direct[chip, word]:
+    longer[:] = False
+    for a in range(num_chips - 1, -1, -1):
+        for b in range(a + 1, num_chips):
+            if direct[a, b] > 0:
+                for c in range(b + 1, num_chips):
+                    if direct[b, c] > 0 or longer[b, c]:
+                        longer[a, c] = True
+        for c in range(a + 1, num_chips):
+            if longer[a, c] and direct[a, c] > 0:
                 return True
-            reach[chip, word] |= direct[chip, word]
     return False

@@ -8,12 +8,11 @@ every chip is one node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.target import Routing
 from mcm_compiler.units import bytes_text
 from mcm_compiler.violation import Violation
@@ -35,12 +34,9 @@ def find_violations(
     *,
     num_chips: int,
     routing: Routing,
-    demand_bytes: Longs | None = None,
-    limit_bytes: Sequence[int] = (),
-    node_bytes: Longs | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """The rules that a placement breaks; empty where it is valid.
+    """The rules that a placement breaks but for memory, which is `overflows`; empty if it is valid.
 
     Takes O(N + E + C^2), but for the few violations that are spelled out.
 
@@ -55,10 +51,6 @@ def find_violations(
         edge_target: `[E]`, the node that each dependency goes to.
         num_chips: chips on the ring.
         routing: the rule for long dependencies.
-        demand_bytes: `[C]`, memory that each chip needs, or None to leave Eq. 5 out.
-        limit_bytes: `[C]`, memory that each chip has; needed with `demand_bytes`.
-        node_bytes: `[N]`, what each node brings to its chip, so that the message about a chip
-            that overflows can name the largest; or None.
         names: `[N]`, for the messages; indices where None.
     """
     found = out_of_range(chip_of, num_chips, names)
@@ -67,9 +59,7 @@ def find_violations(
     found += _backward_edges(chip_of, edge_source, edge_target, names)
     found += _skipped_chips(chip_of, names)
     if routing == "strict" and not found:
-        found += _triangles(chip_of, edge_source, edge_target, num_chips, names)
-    if demand_bytes is not None:
-        found += _overflows(chip_of, demand_bytes, limit_bytes, node_bytes, names)
+        found += _triangles(chip_of, edge_source, edge_target, names)
     return found
 
 
@@ -122,7 +112,7 @@ def find_overflows(
     limits = problem.limits.sram_bytes
     over = bool((demand_bytes > np.array(limits, np.int64)).any())
     node_bytes = _unit_weight_bytes(problem) if over else None
-    return _overflows(chip_of, demand_bytes, limits, node_bytes, problem.names)
+    return overflows(chip_of, demand_bytes, limits, node_bytes, problem.names)
 
 
 def misplaced_pins(problem: PartitionProblem, chip_of: Ints) -> list[Violation]:
@@ -197,14 +187,26 @@ def _skipped_chips(chip_of: Ints, names: Sequence[str] | None) -> list[Violation
     ]
 
 
-def _overflows(
+def overflows(
     chip_of: Ints,
     demand_bytes: Longs,
     limit_bytes: Sequence[int],
-    node_bytes: Longs | None,
-    names: Sequence[str] | None,
+    node_bytes: Longs | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Chips that need more memory than they have (MCM, Eq. 5)."""
+    """Chips that need more memory than they have (MCM, Eq. 5).
+
+    Args:
+        chip_of: `[N]`, chip of each node.
+        demand_bytes: `[C]`, memory that each chip needs.
+        limit_bytes: `[C]`, memory that each chip has.
+        node_bytes: `[N]`, what each node brings to its chip, so that the message about a chip
+            that overflows can name the largest; or None.
+        names: `[N]`, for the messages; indices where None.
+
+    Raises:
+        ValueError: if there are not as many limits as chips.
+    """
     limits = np.array(limit_bytes, np.int64)
     if limits.shape != demand_bytes.shape:
         raise ValueError(f"{limits.size} limits for {demand_bytes.size} chips")
@@ -220,61 +222,47 @@ def _overflows(
             mine = np.flatnonzero((chip_of == c) & (node_bytes > 0))
             order = np.argsort(-node_bytes[mine], kind="stable")[:MAX_CONTRIBUTORS]
             largest = mine[order].tolist()
-        if node_bytes is not None and largest:
             parts = [f"{_name(u, names)} with {bytes_text(int(node_bytes[u]))}" for u in largest]
-            message += f"; the largest there: {', '.join(parts)}"
+            message += f"; the largest there: {', '.join(parts)}" if parts else ""
         found.append(Violation("memory", message, tuple(largest), (c,)))
     return found
 
 
 def _triangles(
-    chip_of: Ints, source: Ints, target: Ints, num_chips: int, names: Sequence[str] | None
+    chip_of: Ints, source: Ints, target: Ints, names: Sequence[str] | None
 ) -> list[Violation]:
     """Direct dependencies between chips beside which a longer path exists (MCM, Eq. 4).
 
-    Reachability over the quotient graph is kept as one integer bitset per chip; chips are in
-    topological order already, so one sweep from the last to the first closes it.
+    Chips are in topological order already, so one sweep from the last to the first finds all longer
+    paths.
     """
-    a, b = chip_of[source].astype(np.int64), chip_of[target].astype(np.int64)
-    between = np.flatnonzero(a != b)
-    pairs, first = np.unique(a[between] * num_chips + b[between], return_index=True)
-    edge_of = dict(zip(pairs.tolist(), between[first].tolist(), strict=True))
-    successors: list[list[int]] = [[] for _ in range(num_chips)]
-    for pair in edge_of:
-        successors[pair // num_chips].append(pair % num_chips)
-
-    def dependency(chip: int, successor: int) -> tuple[int, int]:
-        edge = edge_of[chip * num_chips + successor]
-        return int(source[edge]), int(target[edge])
-
-    reach = [0] * num_chips
+    a, b = chip_of[source], chip_of[target]
+    size = int(chip_of.max(initial=-1)) + 1
+    # Of the edges between two chips the first one is told.
+    edge_of = np.full((size, size), a.size)
+    np.minimum.at(edge_of, (a, b), np.arange(a.size))
+    np.fill_diagonal(edge_of, a.size)
+    direct = edge_of < a.size
+    longer = np.zeros_like(direct)
+    for c in range(size - 1, -1, -1):
+        longer[c] = (direct | longer)[direct[c]].any(axis=0)
     found: list[Violation] = []
-    for c in range(num_chips - 1, -1, -1):
-        beyond = 0
-        for s in successors[c]:
-            beyond |= reach[s]
-        for s in successors[c]:
-            if beyond >> s & 1 and len(found) < MAX_REPORTED:
-                chips = _longer_path(c, s, successors, reach)
-                path = tuple(dependency(*step) for step in pairwise(chips))
-                direct = dependency(c, s)
-                message = _triangle_message(direct, path, chips, names)
-                found.append(Violation("triangle", message, direct, tuple(chips), path))
-        for s in successors[c]:
-            beyond |= 1 << s
-        reach[c] = beyond
+    for c, s in np.argwhere((direct & longer)[::-1])[:MAX_REPORTED].tolist():
+        chips = _longer_path(size - 1 - c, s, direct, longer)
+        steps = [(int(source[e]), int(target[e])) for e in edge_of[chips[:-1], chips[1:]]]
+        e = edge_of[chips[0], s]
+        edge = (int(source[e]), int(target[e]))
+        message = _triangle_message(edge, steps, chips, names)
+        found.append(Violation("triangle", message, edge, tuple(chips), tuple(steps)))
     return found
 
 
-def _longer_path(
-    start: int, end: int, successors: Sequence[Sequence[int]], reach: Sequence[int]
-) -> list[int]:
-    """Chips from `start` to `end` over at least one other; `reach` is closed beyond `start`."""
-    path = [start, next(m for m in successors[start] if reach[m] >> end & 1)]
-    while path[-1] != end:
-        following = successors[path[-1]]
-        path.append(end if end in following else next(m for m in following if reach[m] >> end & 1))
-    return path
+def _longer_path(start: int, end: int, direct: Bools, longer: Bools) -> list[int]:
+    """Chips from `start` to `end` over at least one other, by the lowest ones."""
+    path, reaches = [start], direct[:, end] | longer[:, end]
+    while len(path) == 1 or not direct[path[-1], end]:
+        path.append(int(np.argmax(direct[path[-1]] & reaches)))
+    return [*path, end]
 
 
 def _triangle_message(

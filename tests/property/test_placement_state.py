@@ -20,7 +20,11 @@ from mcm_passes.families.ring.strategies.placement_loads import (
     scratch,
     weigh_memory,
 )
-from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, LONG, has_detours
+from mcm_passes.families.ring.strategies.placement_rules import (
+    LAST_USED,
+    LONG,
+    breaks_triangle_rule,
+)
 from mcm_passes.families.ring.strategies.placement_state import (
     ARRIVED,
     empty_state,
@@ -48,7 +52,7 @@ def busiest(placed, state, room, peak, needed):
 
 @njit
 def detours(state, room):
-    return has_detours(state.pairs, state.counts, room)
+    return breaks_triangle_rule(state.pairs, state.counts, room)
 
 
 def period_of(placed, state):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_rules import MAX_REPORTED, find_violations
+from mcm_compiler.ring_rules import MAX_REPORTED, find_violations, overflows
 
 
 def check(chip_of, edges, routing="strict", **options):
@@ -111,22 +111,17 @@ def test_relays_excuse_triangles_and_nothing_else():
 
 def test_memory_is_checked_where_the_demand_is_known():
     demand = np.array([5, 11, 0, 0])
-    (violation,) = check([0, 1], [(0, 1)], demand_bytes=demand, limit_bytes=(10, 10, 10, 10))
+    (violation,) = overflows(np.array([0, 1]), demand, (10, 10, 10, 10))
     assert (violation.rule, violation.chips, violation.nodes) == ("memory", (1,), ())
     assert violation.message == "chip 1 needs 11 B (11 bytes) and has 10 B, 1 bytes too little"
     with pytest.raises(ValueError, match="2 limits for 4 chips"):
-        check([0, 1], [(0, 1)], demand_bytes=demand, limit_bytes=(10, 10))
+        overflows(np.array([0, 1]), demand, (10, 10))
 
 
 def test_an_overflow_names_its_largest_contributors():
     brought = np.array([900, 100, 0, 400, 300])
-    (violation,) = check(
-        [0, 1, 1, 1, 1],
-        [(0, 1)],
-        demand_bytes=np.array([900, 2048, 0, 0]),
-        limit_bytes=(1024,) * 4,
-        node_bytes=brought,
-        names=["a", "b", "c", "d", "e"],
+    (violation,) = overflows(
+        np.array([0, 1, 1, 1, 1]), np.array([900, 2048, 0, 0]), (1024,) * 4, brought, list("abcde")
     )
     assert violation.nodes == (3, 4, 1)
     assert violation.message == (

@@ -72,14 +72,14 @@ class _Turn(NamedTuple):
         node: the node.
         step: number of the turn in the group.
         begin: the first rollout of the group.
-        count: rollouts of the group.
+        end: one past its last.
         keeps: whether proposed chips are kept where possible; otherwise one is drawn.
     """
 
     node: int
     step: int
     begin: int
-    count: int
+    end: int
     keeps: bool
 
 
@@ -111,7 +111,7 @@ def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollo
         reset_matching(matching, facts, first)
         _set_order(rollouts, group, order)
         for step in range(_first_step(rollouts, n), 2 * n):
-            turn = _Turn(order[step], step, begin, end - begin, step < n)
+            turn = _Turn(order[step], step, begin, end, step < n)
             u = turn.node
             raises, lowers = _decide_relay(facts, rollouts, lanes, matching, trial, turn)
             if not turn.keeps:
@@ -141,7 +141,7 @@ def solve_adjacent(edges: Edges, facts: AdjacentFacts, first: Domains, rollouts:
         safe[:] = False
         _set_order(rollouts, group, order)
         for step in range(_first_step(rollouts, n), 2 * n):
-            turn = _Turn(order[step], step, begin, end - begin, step < n)
+            turn = _Turn(order[step], step, begin, end, step < n)
             u = turn.node
             raises, lowers = _decide_adjacent(facts, rollouts, lanes, safe, turn)
             if raises:
@@ -191,7 +191,7 @@ def _decide_relay(
         turn: the node.
     """
     u, raises, lowers = turn.node, False, False
-    for lane in range(turn.count):
+    for lane in range(turn.end - turn.begin):
         least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
         if least == most:
             if not turn.keeps:
@@ -275,7 +275,7 @@ def _decide_adjacent(
         differing |= lanes.low[u, lane] ^ -lanes.minus_high[u, lane]
     if differing == 0:
         return raises, lowers
-    for lane in range(turn.count):
+    for lane in range(turn.end - turn.begin):
         least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
         if least == most:
             continue

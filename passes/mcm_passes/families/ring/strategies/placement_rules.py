@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcm_compiler.compiled_rules import has_detours
 from mcm_compiler.lean_kernels import inlined_njit
 from mcm_compiler.partition import Bools, Ints, Longs
 from mcm_passes.families.ring.strategies.placed_problem import MoveGraph
@@ -37,25 +38,12 @@ def count_edges(
 
 
 @inlined_njit
-def has_detours(pairs: Longs, counts: Longs, longest: Bools) -> bool:
+def breaks_triangle_rule(pairs: Longs, counts: Longs, longer: Bools) -> bool:
     """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
 
     Args:
         pairs: as in `PlacementState`.
         counts: likewise.
-        longest: `[C, C]`, room.
+        longer: `[C, C]`, room.
     """
-    if not counts[LONG]:
-        return False
-    chips = counts[LAST_USED] + 1
-    longest[:] = False
-    for a in range(chips - 1, -1, -1):
-        for b in range(a + 1, chips):
-            if pairs[a, b] > 0:
-                for c in range(b + 1, chips):
-                    if pairs[b, c] > 0 or longest[b, c]:
-                        longest[a, c] = True
-        for c in range(a + 1, chips):
-            if longest[a, c] and pairs[a, c] > 0:
-                return True
-    return False
+    return bool(counts[LONG]) and has_detours(pairs, counts[LAST_USED] + 1, longer)

@@ -21,7 +21,7 @@ from mcm_passes.families.ring.strategies.placement_loads import (
     scratch,
     weigh_memory,
 )
-from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, has_detours
+from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, breaks_triangle_rule
 from mcm_passes.families.ring.strategies.placement_state import (
     ARRIVED,
     PlacementState,
@@ -257,7 +257,7 @@ def _accepts(
     for c in range(first, min(last, s.counts[LAST_USED]) + 1):
         if s.size[c] == 0:
             return False
-    if p.ring.strict and has_detours(s.pairs, s.counts, walk.reaches):
+    if p.ring.strict and breaks_triangle_rule(s.pairs, s.counts, walk.reaches):
         return False
     score = walk.score[0]
     for c in range(first, last + 1):

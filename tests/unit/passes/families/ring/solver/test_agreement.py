@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_rules import find_violations
+from mcm_compiler.ring_rules import find_violations, overflows
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cp_sat import RingAuthority
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
@@ -48,9 +48,9 @@ def enumerated(graph, routing, memory):
             graph.next_nodes,
             num_chips=CHIPS,
             routing=routing,
-            demand_bytes=demand,
-            limit_bytes=() if memory is None else memory.limit_bytes.tolist(),
         )
+        if demand is not None:
+            broken += overflows(chips, demand, memory.limit_bytes.tolist())
         if not broken:
             found.add(f)
     return found
