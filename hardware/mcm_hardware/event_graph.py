@@ -93,14 +93,19 @@ class _Ends(NamedTuple):
     """What is at both ends of each transfer.
 
     Attributes:
-        writer: `[T]`, kernel that makes the tensor, or -1.
+        maker: `[T]`, activity that its data comes from: the last hop of the transfer that it passes
+            on, or the kernel that makes the tensor, or -1.
         last_reader: `[T]`, last kernel that reads it where it arrives, or -1.
+        holder: `[T]`, the transfer that had its receive buffer before.
+        lag: `[T]`, how many inferences before.
         passed_ptr: `[T + 1]`, CSR of `passed`.
-        passed: transfers that pass it on from there.
+        passed: transfers that pass it on from where it arrives.
     """
 
-    writer: Longs
+    maker: Longs
     last_reader: Longs
+    holder: Longs
+    lag: Longs
     passed_ptr: Longs
     passed: Longs
 
@@ -168,119 +173,87 @@ def _waits(
     program: ProgramArrays, channels: ChannelArrays, activities: _Activities
 ) -> tuple[Waits, Longs]:
     """`waits` and `wait_ptr` of an `EventGraph`."""
-    hop_ptr, resource = activities.hop_ptr, activities.resource
-    ends = _ends(program)
-    room = _most_waits(program, ends, len(resource))
+    ends = _ends(program, activities.hop_ptr)
+    count = len(activities.busy_s)
+    room = len(program.reads) + len(program.writes) + 3 * count + len(program.source)
+    for t in range(len(program.source)):
+        room += ends.passed_ptr[ends.holder[t] + 1] - ends.passed_ptr[ends.holder[t]]
     waits = Waits(
         np.empty(room, np.int64),
         np.empty(room, np.float64),
         np.empty(room, np.int64),
         np.empty(room, np.bool_),
     )
-    ptr = np.empty(len(resource) + 1, np.int64)
+    ptr = np.empty(count + 1, np.int64)
+    w = _kernel_waits(program, activities, waits, ptr)
+    ptr[count] = _hop_waits(program, channels, activities, ends, waits, ptr, w)
+    return waits, ptr
+
+
+@njit(cache=True, nogil=True)
+def _kernel_waits(program: ProgramArrays, activities: _Activities, waits: Waits, ptr: Longs) -> int:
+    """Fills the waits of kernels: for what they read, and for send buffers; returns their end."""
+    hop_ptr, busy, latency = activities.hop_ptr, activities.busy_s, activities.latency_s
     w = variable(0)
     for a in range(len(program.kernel_s)):
         ptr[a] = w
-        w = _kernel_waits(program, activities, a, waits, w)
-    round_s = _rounds(channels, len(program.kernel_s), resource, activities.busy_s)
+        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+            came = int(hop_ptr[program.reads[i] + 1]) - 1
+            w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
+        for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
+            t = int(program.writes[i])
+            out = int(hop_ptr[t])
+            w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _hop_waits(
+    program: ProgramArrays,
+    channels: ChannelArrays,
+    activities: _Activities,
+    ends: _Ends,
+    waits: Waits,
+    ptr: Longs,
+    w: int,
+) -> int:
+    """Fills the waits of hops from `w` on: for data, rounds and buffers; returns their end.
+
+    All of it is one loop: with its steps in functions of their own, numba counts the references
+    of every array in every hop, and takes three times as long.
+    """
+    kernels = len(program.kernel_s)
+    hop_ptr, resource = activities.hop_ptr, activities.resource
+    busy, latency = activities.busy_s, activities.latency_s
+    cuts, round_s = channels.cuts, _rounds(channels, kernels, resource, busy)
     for t in range(len(program.source)):
         to_host = program.destination[t] == HOST
         first, end = int(hop_ptr[t]), int(hop_ptr[t + 1])
         for a in range(first, end):
             ptr[a] = w
-            came = a - 1
-            if a == first:
-                came = -1 if program.after[t] < 0 else int(hop_ptr[program.after[t] + 1]) - 1
-            w = _data_wait(channels.cuts, activities, a, came, int(ends.writer[t]), waits, w)
+            came = a - 1 if a > first else int(ends.maker[t])
+            if came >= 0:
+                whole = float(busy[came])
+                if came >= kernels and cuts[resource[came]] and cuts[resource[a]]:
+                    whole = max(whole - float(busy[a]), 0.0)
+                w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
             if channels.shared[resource[a]]:
                 w = _wait(waits, w, a, float(round_s[resource[a]]), 1, False)
             if (to_host or channels.router_buffers) and a + 1 < end:
                 # Elsewhere the receive buffers bound what is on the way.
-                w = _wait(
-                    waits, w, a + 1, float(activities.busy_s[a + 1]), int(program.slots[t]), True
-                )
-            if not to_host and a == (end - 1 if channels.router_buffers else first):
-                w = _receive_waits(program, activities, ends, t, waits, w)
-    ptr[len(resource)] = w
-    return waits, ptr
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _most_waits(program: ProgramArrays, ends: _Ends, activities: int) -> int:
-    """As many waits as there can be."""
-    most = len(program.reads) + len(program.writes) + 3 * activities + len(program.source)
-    for t in range(len(program.source)):
-        holder = program.reuses[t] if program.reuses[t] >= 0 else t
-        most += ends.passed_ptr[holder + 1] - ends.passed_ptr[holder]
-    return most
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _kernel_waits(
-    program: ProgramArrays, activities: _Activities, a: int, waits: Waits, w: int
-) -> int:
-    """Adds waits of kernel `a` from `w` on: for what it reads and for send buffers.
-
-    Returns:
-        Where the next wait goes, as all that add waits do.
-    """
-    busy, latency = activities.busy_s, activities.latency_s
-    for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
-        came = int(activities.hop_ptr[program.reads[i] + 1]) - 1
-        w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
-    for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
-        t = int(program.writes[i])
-        out = int(activities.hop_ptr[t])
-        w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
-    return w
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _data_wait(
-    cuts: Bools, activities: _Activities, a: int, came: int, writer: int, waits: Waits, w: int
-) -> int:
-    """Adds the wait of hop `a` for its data.
-
-    Args:
-        cuts: as in `ChannelArrays`.
-        activities: of the program.
-        a: a hop.
-        came: the hop that the data comes from, or -1.
-        writer: the kernel that makes it where there is no such hop, or -1.
-        waits: added to.
-        w: where.
-    """
-    busy, resource = activities.busy_s, activities.resource
-    if came >= 0:
-        whole = float(busy[came])
-        if cuts[resource[came]] and cuts[resource[a]]:
-            whole = max(whole - float(busy[a]), 0.0)
-        return _wait(waits, w, came, whole + float(activities.latency_s[came]), 0, False)
-    if writer >= 0:
-        return _wait(waits, w, writer, float(busy[writer]), 0, False)
-    return w
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _receive_waits(
-    program: ProgramArrays, activities: _Activities, ends: _Ends, t: int, waits: Waits, w: int
-) -> int:
-    """Adds the waits of transfer `t` for a free receive buffer."""
-    hop_ptr, busy = activities.hop_ptr, activities.busy_s
-    holder, lag = t, int(program.slots[t])
-    if program.reuses[t] >= 0:
-        holder = int(program.reuses[t])
-        lag = 0 if holder < t else 1
-    last = int(ends.last_reader[holder])
-    if last >= 0:
-        w = _wait(waits, w, last, float(busy[last]), lag, True)
-    begin, end = ends.passed_ptr[holder], ends.passed_ptr[holder + 1]
-    for i in range(begin, end):
-        out = int(hop_ptr[ends.passed[i]])
-        w = _wait(waits, w, out, float(busy[out]), lag, True)
-    if last < 0 and begin == end:
-        came = int(hop_ptr[holder + 1]) - 1
-        w = _wait(waits, w, came, float(busy[came] + activities.latency_s[came]), lag, True)
+                w = _wait(waits, w, a + 1, float(busy[a + 1]), int(program.slots[t]), True)
+            if to_host or a != (end - 1 if channels.router_buffers else first):
+                continue
+            holder, lag = ends.holder[t], int(ends.lag[t])
+            last = int(ends.last_reader[holder])
+            if last >= 0:
+                w = _wait(waits, w, last, float(busy[last]), lag, True)
+            for i in range(ends.passed_ptr[holder], ends.passed_ptr[holder + 1]):
+                out = int(hop_ptr[ends.passed[i]])
+                w = _wait(waits, w, out, float(busy[out]), lag, True)
+            if last < 0 and ends.passed_ptr[holder] == ends.passed_ptr[holder + 1]:
+                came = int(hop_ptr[holder + 1]) - 1
+                w = _wait(waits, w, came, float(busy[came] + latency[came]), lag, True)
     return w
 
 
@@ -304,10 +277,19 @@ def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffe
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _ends(program: ProgramArrays) -> _Ends:
-    writer, last_reader = _kernels_at_ends(program)
+def _ends(program: ProgramArrays, hop_ptr: Longs) -> _Ends:
+    transfers = len(program.source)
+    maker, last_reader = _kernels_at_ends(program)
+    holder, lag = np.arange(transfers), np.empty(transfers, np.int64)
+    for t in range(transfers):
+        if program.after[t] >= 0:
+            maker[t] = hop_ptr[program.after[t] + 1] - 1
+        lag[t] = program.slots[t]
+        if program.reuses[t] >= 0:
+            holder[t] = program.reuses[t]
+            lag[t] = 0 if holder[t] < t else 1
     ptr, passed = _passed_on(program.after)
-    return _Ends(writer, last_reader, ptr, passed)
+    return _Ends(maker, last_reader, holder, lag, ptr, passed)
 
 
 @njit(cache=True, nogil=True, inline="always")

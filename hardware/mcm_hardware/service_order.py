@@ -74,9 +74,19 @@ def ready_order(
         order[count] = a
         count += 1
         for i in range(ptr[a], ptr[a + 1]):
-            size = _end_wait(waiter[i], float(ready[a] + gap[i]), open_waits, ready, heap, size)
-        if a + 1 < num_kernels and resource[a + 1] == resource[a]:
-            size = _end_wait(a + 1, float(ready[a] + busy_s[a]), open_waits, ready, heap, size)
+            b = waiter[i]
+            ready[b] = max(ready[b], ready[a] + gap[i])
+            open_waits[b] -= 1
+            if open_waits[b] == 0:
+                _sift_up(heap, size, b, ready)
+                size += 1
+        b = a + 1
+        if b < num_kernels and resource[b] == resource[a]:
+            ready[b] = max(ready[b], ready[a] + busy_s[a])
+            open_waits[b] -= 1
+            if open_waits[b] == 0:
+                _sift_up(heap, size, b, ready)
+                size += 1
     return order[:count]
 
 
@@ -118,23 +128,6 @@ def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
                 waiter[place], gap[place] = a, waits.seconds[w]
                 ptr[waits.source[w] + 1] += 1
     return ptr, waiter, gap
-
-
-@njit(cache=True, nogil=True)
-def _end_wait(
-    a: int, after: float, open_waits: Longs, ready: Floats, heap: Longs, size: int
-) -> int:
-    """Ends a wait of `a` at time `after`; puts `a` into the heap if it was the last.
-
-    Returns:
-        The size of the heap.
-    """
-    ready[a] = max(ready[a], after)
-    open_waits[a] -= 1
-    if open_waits[a] > 0:
-        return size
-    _sift_up(heap, size, a, ready)
-    return size + 1
 
 
 @njit(cache=True, nogil=True)
