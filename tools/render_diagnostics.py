@@ -5,6 +5,7 @@ Run it after a change of the catalogue: `python tools/render_diagnostics.py`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mcm_compiler.diagnostic_catalog import catalog
@@ -33,9 +34,9 @@ def render() -> str:
     lines = [
         "# Diagnostics",
         "",
-        "Every error, warning and note of the compiler has a code. `mcmc explain CODE` prints the",
-        "same texts. This page is generated from `mcm_compiler/diagnostic_catalog/` by",
-        "`python tools/render_diagnostics.py`.",
+        "Every error, warning and note of the compiler has a code. What each means, an example and",
+        "what to do about it stand below; `mcmc explain CODE` prints the same. This page is generated",
+        "from `mcm_compiler/diagnostic_catalog/` by `python tools/render_diagnostics.py`.",
     ]
     family = ""
     for entry in catalog().values():
@@ -43,9 +44,17 @@ def render() -> str:
         if letter != family:
             family = letter
             lines += ["", f"## {FAMILIES[family]}"]
-        lines += ["", f"### {entry.code}: {escaped(entry.title)}", ""]
-        lines.append(escaped(entry.explanation.strip()))
+        lines += ["", f"### {entry.code}: {_markdown(entry.title)}", ""]
+        lines.append(_markdown(entry.explanation.strip()))
+        lines += ["", f"**Example:** {_markdown(entry.example)}"]
+        lines += ["", f"**What to do:** {_markdown(entry.remedy)}"]
     return "\n".join(lines) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """`text` as it is, but for what stands between backticks, which is code."""
+    pieces = re.split(r"(`[^`]+`)", text)
+    return "".join(piece if piece.startswith("`") else escaped(piece) for piece in pieces)
 
 
 if __name__ == "__main__":

@@ -44,3 +44,4 @@ def command(code: str | None, output_format: str) -> None:
         show_json(dataclasses.asdict(entry))
     else:
         click.echo(f"{entry.code}: {entry.title}\n\n{entry.explanation.strip()}")
+        click.echo(f"\nExample: {entry.example}\n\nWhat to do: {entry.remedy}")

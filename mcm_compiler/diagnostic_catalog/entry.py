@@ -12,9 +12,13 @@ class CatalogEntry:
     Attributes:
         code: `MCM-` and a letter for the family and three digits.
         title: a few words.
-        explanation: what it means, why it is refused, and what to do; plain text, wrapped lines.
+        explanation: what it means and why it is refused; plain text, wrapped lines.
+        example: a command, a file or a message that shows it; wrapped lines.
+        remedy: what to do about it; whole sentences, wrapped lines.
     """
 
     code: str
     title: str
     explanation: str
+    example: str
+    remedy: str

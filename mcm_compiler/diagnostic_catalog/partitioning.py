@@ -12,6 +12,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "leave the group: one that leaves and comes back makes a cycle once the group is\n"
         "one unit. This is a fault of the fusion rule that made the group, not of the\n"
         "model.  Compile without `fuse`, or without the rule, and tell whoever wrote it.",
+        example="a fusion rule of a plug-in joins ops 1 and 3, and op 2 reads the one and\n"
+        "feeds the other",
+        remedy="Compile without `fuse`, and mend the rule.",
     ),
     CatalogEntry(
         "MCM-P002",
@@ -19,6 +22,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "All outputs of the model are graph inputs or constants, so there is no op that a\n"
         "chip would have to run. Often `simplify` has folded a model whose outputs do not\n"
         "depend on its inputs; check that the model is the one you meant.",
+        example="a model whose outputs are its inputs",
+        remedy="Compile the model that you meant, or leave out `simplify` to keep its ops as\n"
+        "they are.",
     ),
     CatalogEntry(
         "MCM-P003",
@@ -30,6 +36,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "the whole. An LSTM, or an Add with a huge table, is not.  Choose a target with\n"
         "more memory per chip, narrow the model's data type, or divide the weight in the\n"
         "model.",
+        example="an LSTM with 80 MiB of weights on chips of 64 MiB",
+        remedy="Choose a target with more memory per chip, a narrower data type, or divide\n"
+        "the weight in the model.",
     ),
     CatalogEntry(
         "MCM-P004",
@@ -38,6 +47,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "more memory than all chips have. No placement can hold them, since weights stay\n"
         "on the chips.  Choose a target with more chips or more memory, or quantize the\n"
         "model.",
+        example="the weights take 5.1 GiB, the 36 chips of 'mcm36' have 2.2 GiB",
+        remedy="Choose a target with more chips or memory, or one that streams weights (spill\n"
+        '= "stream"), or quantize the model.',
     ),
     CatalogEntry(
         "MCM-P010",
@@ -47,6 +59,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "runs; the estimate may be too low for an op that computes much, and then its\n"
         "chip is the real bottleneck.  A cost model of your own can be registered under\n"
         "the entry points `mcm_compiler.cost_models`.",
+        example="'roofline' has no formula for com.acme.Blend: 3 ops costed by bytes moved",
+        remedy="Register a cost model for the op, or measure it and use --cost-model table.",
     ),
     CatalogEntry(
         "MCM-P011",
@@ -56,6 +70,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "of the weights each, and a Concat that puts their outputs together; the result\n"
         "is equal to the bit. This is a note: nothing is wrong.\n"
         "`shard_oversized{fraction=...}` sets how much of a chip one operator may fill.",
+        example="7.5 MiB of weights do not fit a chip of 4.0 MiB: split into 3 pieces along\n"
+        "axis 1",
+        remedy="Nothing has to be done; shard_oversized{fraction=...} sets how much one op\n"
+        "may fill.",
     ),
     CatalogEntry(
         "MCM-P005",
@@ -64,12 +82,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "all of its weights must be in that chip's memory.  Let `shard_oversized` split\n"
         "the op, compile without `fuse` if the ops of a group fit one by one, or choose a\n"
         "target with more memory per chip.",
+        example="a fused group of two Gemm needs 70 MiB of weights on one chip",
+        remedy="Leave shard_oversized in the pipeline, compile without `fuse`, or choose\n"
+        "chips with more memory.",
     ),
     CatalogEntry(
         "MCM-P007",
         "an op is pinned to a chip that does not exist",
         "Chips are numbered from 0 along the ring, and the one that was asked for is not\n"
         "among those of the target.",
+        example="`--pin 'conv1=36'` for chips 0 to 35",
+        remedy="Pin to a chip that exists.",
     ),
     CatalogEntry(
         "MCM-P008",
@@ -80,6 +103,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "none: `dp` cuts several orders of the ops, `cpsat` searches all partitions.  Under\n"
         "`strict` routing a tensor that is read far away leaves few partitions or none.\n"
         "`relay` routing passes such tensors on from chip to chip.",
+        example="`--partitioner greedy --routing strict` on an encoder-decoder: the strategy\n"
+        "found no valid partition",
+        remedy="Take --partitioner cpsat or --routing relay, more chips, or more memory per\nchip.",
     ),
     CatalogEntry(
         "MCM-P009",
@@ -88,6 +114,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "contradicts the lower bound that the strategy claims to have proven. This is a\n"
         "fault of the strategy, not of the model; built-in strategies are tested against\n"
         "it, plug-ins may not be.",
+        example="a plug-in's strategy sends a tensor from chip 3 to chip 2",
+        remedy="Choose another --partitioner, and mend the strategy.",
     ),
     CatalogEntry(
         "MCM-P015",
@@ -99,6 +127,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "between addresses is counted. What is counted is the least that any memory plan\n"
         "needs, so that this is a proof that there is none.  Choose a target with more memory\n"
         "per chip or fewer channel slots, or a smaller batch or sequence.",
+        example="a MatMul whose operands take 90 MiB on chips of 64 MiB",
+        remedy="Choose chips with more memory, fewer channel slots, or a smaller batch or\n"
+        "sequence.",
     ),
     CatalogEntry(
         "MCM-P016",
@@ -108,12 +139,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "needs, without room for gaps, so that this is a proof.\n"
         "Pins take partitions away, and so does `strict` routing. `relay` routing, more chips,\n"
         "or more memory per chip allow more.",
+        example="two pinned ops leave no chip for the op between them",
+        remedy="Take back pins, allow --routing relay, or choose more chips or memory.",
     ),
     CatalogEntry(
         "MCM-P013",
         "more chips asked for than can be used",
         "Every chip that is used runs at least one op (or fused group), and the package has only\n"
         "so many chips. Small models run on fewer chips than the package has without being asked.",
+        example="`--chips 50` for a package of 36 chips",
+        remedy="Ask for fewer chips, or leave --chips out.",
     ),
     CatalogEntry(
         "MCM-P018",
@@ -122,6 +157,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "programs. That takes as many chips as pipelines, chips that are alike, a host that\n"
         "reaches all of them, and no wishes about single chips: pins, assignments and forbidden\n"
         "chips name places of one pipeline.",
+        example="`--replicas 5` on four chips",
+        remedy="Ask for fewer pipelines, or leave --replicas out.",
     ),
     CatalogEntry(
         "MCM-P012",
@@ -130,6 +167,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "chip's model, and ONNX wants its element type there. Ops around a value whose type\n"
         "nothing tells are kept on one chip, so that this is about an output of the graph.\n"
         "Declare its type in the model.",
+        example="the output of a custom op is a graph output without a type",
+        remedy="Declare its type in the model.",
     ),
     CatalogEntry(
         "MCM-P014",
@@ -138,6 +177,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "for what an op of an unknown domain makes, and for what is computed from that, so\n"
         "these ops and their readers share a chip, with all ops on paths between them. A\n"
         "value_info with type and shape lets them be distributed.",
+        example="a custom op whose result has no type, and three ops that read it",
+        remedy="Add a value_info with type and shape to let them be distributed.",
     ),
     CatalogEntry(
         "MCM-P017",
@@ -145,6 +186,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The strategies metis and kahip are baselines that call METIS and KaHIP, which are not\n"
         "part of the compiler's own requirements. Install the extra 'baselines', or take another\n"
         "strategy: mcmc strategies lists them.",
+        example="`--partitioner metis` without pymetis",
+        remedy="pip install 'mcm-compiler[baselines]', or choose another strategy.",
     ),
     CatalogEntry(
         "MCM-P020",
@@ -156,6 +199,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The hint names changes, each of which makes the chip fit as far as its own buffers\n"
         "go: an op in pieces on several chips, fewer tensors that are only passed on, weights\n"
         "that are streamed. Where none suffices alone it names those that help.",
+        example="the memory plan of chip 3 needs 66.1 MiB, and that chip of 'mcm36' has 64.0\nMiB",
+        remedy="Do what the hint lists: split an op, stream weights, another partitioner, or\n"
+        "a smaller batch.",
     ),
     CatalogEntry(
         "MCM-P030",
@@ -164,6 +210,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "allow was planned, which is done for small problems. The message tells what the least\n"
         "demanding one needs. Choose a target with more memory per chip or fewer channel slots,\n"
         "or a smaller batch or sequence.",
+        example="of three ops on two chips all 4 placements were planned, and none fits",
+        remedy="Choose chips with more memory or fewer channel slots, or a smaller batch or\n"
+        "sequence.",
     ),
     CatalogEntry(
         "MCM-P040",
@@ -172,5 +221,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "or move ops to the chip beside. The devices of this target are connected otherwise.\n"
         "Leave the choice of a strategy to the level, or take one that knows all machines; the\n"
         "hint names them. A strategy of a plug-in says so with the attribute any_machine.",
+        example="`--partitioner dp` for a mesh",
+        remedy="Leave --partitioner out, or take one that the hint names, such as stages.",
     ),
 )

@@ -11,6 +11,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Two distributions or files register a component of the same kind under the same name.\n"
         "Which of them would run is left to chance, so neither does. Rename one, or uninstall its\n"
         "distribution.",
+        example="two plug-ins register a pass named clean",
+        remedy="Rename one of them, or uninstall its distribution.",
     ),
     CatalogEntry(
         "MCM-X002",
@@ -18,6 +20,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "A pass requires a fact (a fusion plan, costs, a partition) that no earlier pass of the\n"
         "pipeline provides. The whole pipeline is checked before anything runs. The hint names\n"
         "passes that provide it; mcmc passes --format json lists what each requires and provides.",
+        example="`--passes partition`: pass 'partition' requires 'node_cost'",
+        remedy="Put a pass of the hint before it, such as annotate_cost.",
     ),
     CatalogEntry(
         "MCM-X003",
@@ -25,12 +29,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "A component is registered, but the import of its module fails: its distribution is\n"
         "damaged, or a package that it needs is not installed. Reinstall or remove the\n"
         "distribution.",
+        example="a plug-in's package needs scipy, which is not installed",
+        remedy="Reinstall the distribution with what it needs, or remove it.",
     ),
     CatalogEntry(
         "MCM-X004",
         "plug-in file fails",
         "The file given to --plugin does not exist, is not Python, or raises while it is\n"
         "imported. It is run once; its decorators register its components.",
+        example="`--plugin mine.py` with a syntax error",
+        remedy="Correct the file; it is plain Python and has to run by itself.",
     ),
     CatalogEntry(
         "MCM-X005",
@@ -39,6 +47,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "stand in topological order, and that the pass provided what it declares. A pass that\n"
         "breaks this is named. The fault is the pass's, not the model's; mcmc opt --print-after\n"
         "shows what it did.",
+        example="a pass gives two nodes the name 'a'",
+        remedy="Mend the pass; mcmc opt --print-after NAME shows what it did.",
     ),
     CatalogEntry(
         "MCM-X006",
@@ -46,6 +56,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "A pass raised an exception that is not a diagnostic. The fault is the pass's, not the\n"
         "model's. Run again with the environment variable MCMC_DEBUG=1 to see the stack trace,\n"
         "and report it to whoever provides the pass.",
+        example="pass 'mine' failed: IndexError: list index out of range",
+        remedy="Mend the pass; MCMC_DEBUG=1 shows the stack trace.",
     ),
     CatalogEntry(
         "MCM-X010",
@@ -54,6 +66,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "second time, for example). What was derived from it no longer held, so the passes that\n"
         "make those facts ran again, with the options that the pipeline gives them. The result is\n"
         "right; an order of passes in which nothing has to be made twice saves the time.",
+        example='`--passes "fuse,annotate_cost,parallelize,drop_id,partition,..."`: fuse ran\n'
+        "again after drop_id",
+        remedy="Put the pass that changes the graph earlier to save the time.",
     ),
     CatalogEntry(
         "MCM-X011",
@@ -62,6 +77,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "making another fact anew, and no pass of the pipeline can make it again. The message\n"
         "names the pass after which it fell. A pass that changes the graph and keeps a fact true\n"
         "declares so with preserves; otherwise put a pass that provides the fact between the two.",
+        example="a pass changes the graph between partition and a pass that needs the\npartition",
+        remedy="Put a pass that provides the fact between the two, or declare preserves.",
     ),
     CatalogEntry(
         "MCM-X012",
@@ -69,5 +86,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "A pass of onnx_ir that the pipeline names raised an error; the message holds its reason.\n"
         "CheckerPass and ShapeInferencePass do so for models that they find faulty, and the\n"
         "compiler is more patient than they are. Leave the pass out, or mend the model.",
+        example="`--passes onnx_ir.CheckerPass` of a model with a faulty attribute",
+        remedy="Leave the pass out, or mend what it names.",
     ),
 )

@@ -11,6 +11,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Pipelines, strategies and zoo models are written as name{option=value,...}, and a\n"
         "pipeline is a comma-separated list of them. Values with commas, braces, blanks or quotes\n"
         "go in double quotes. The message gives the column where reading stopped.",
+        example="`--passes \"fuse{max_group=8\"`: expected '}' at column 17",
+        remedy="Correct the text at that column; the form is name{option=value,...}.",
     ),
     CatalogEntry(
         "MCM-U002",
@@ -18,6 +20,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The thing named has no such option, got one twice, lacks a required one, or refuses the\n"
         "value. Options are the fields of its dataclass; mcmc passes, mcmc strategies and mcmc\n"
         "zoo NAME list them with their types and defaults.",
+        example="`--passes \"fuse{max=8}\"`: 'fuse' has no option 'max'",
+        remedy="Take an option of the hint; mcmc passes, strategies and zoo list them.",
     ),
     CatalogEntry(
         "MCM-U003",
@@ -25,18 +29,24 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "No component of that kind is registered under that name. The message lists the known\n"
         "names and the nearest ones. Components come from installed distributions (mcmc passes,\n"
         "mcmc targets, mcmc strategies, mcmc zoo list them) and from --plugin files.",
+        example="`--target mcm63`",
+        remedy="Take a name that the message lists, or give the plug-in's file with --plugin.",
     ),
     CatalogEntry(
         "MCM-U004",
         "option out of range",
         "An option of the compile has a value outside of its range. The message gives the value\n"
         "and the range.",
+        example="`CompileOptions(level=9)`",
+        remedy="Give a value within the range that the message has.",
     ),
     CatalogEntry(
         "MCM-U005",
         "unknown dimension or input",
         "--dim or --shape names a dimension or an input that the model does not have. The message\n"
         "lists those that it has.",
+        example="`--dim bach=1`: did you mean 'batch'?",
+        remedy="Name a dimension or input that the message lists.",
     ),
     CatalogEntry(
         "MCM-U006",
@@ -44,12 +54,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "An output folder is asked for, but no pass of the pipeline writes the chips' models. End\n"
         "--passes with split,lower,simulate,emit,verify, or use mcmc opt to run passes without an\n"
         "output folder.",
+        example="`mcmc compile model.onnx --passes simplify,fuse -o out`",
+        remedy="End the pipeline with split,lower,simulate,emit,verify, or use mcmc opt.",
     ),
     CatalogEntry(
         "MCM-U007",
         "old spelling",
         "An option is spelled as in an earlier release. It still works, and the hint has what to\n"
         "write from now on; the next release does not know the old spelling any more.",
+        example="an option spelled as in the last release",
+        remedy="Write what the hint says.",
     ),
     CatalogEntry(
         "MCM-U008",
@@ -57,6 +71,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The file given with -O cannot be opened, or is not TOML. A level is a few keys: strategy\n"
         "(required), effort_s, most_evaluations, unit_evaluations, further, judged_pipelines,\n"
         "summary; mcmc strategies lists those of each level.",
+        example="`-O patient.toml` of a file without the key strategy",
+        remedy="Write the keys of docs/explanation/partitioning.md, at least strategy.",
     ),
     CatalogEntry(
         "MCM-U020",
@@ -64,24 +80,32 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The file given to --input is missing, is no .npz archive, is damaged, or holds Python\n"
         "objects, which are never loaded because loading them runs code. Write it with\n"
         "numpy.savez(path, name=array); names are those of the model's inputs.",
+        example="`--input data.pickle`",
+        remedy="Write the arrays with numpy.savez(path, name=array).",
     ),
     CatalogEntry(
         "MCM-U021",
         "output file exists",
         "A verb that writes a single file does not replace one that is there. Choose another\n"
         "name, or give --force. A folder is never replaced by a file.",
+        example="`mcmc zoo bert-tiny -o model.onnx` a second time",
+        remedy="Choose another name, or give --force.",
     ),
     CatalogEntry(
         "MCM-U022",
         "output is not an array",
         "The model has an output that is a sequence or a map. An .npz file holds arrays only; run\n"
         "without -o to see what the output is.",
+        example="`mcmc run out --input x.npz -o y.npz` of a model that returns a sequence",
+        remedy="Leave out -o to see types and shapes of all outputs.",
     ),
     CatalogEntry(
         "MCM-U023",
         "unknown diagnostic code",
         "The catalogue has no such code. mcmc explain without a code lists all. Codes of plug-ins\n"
         "have a prefix of their own and are documented by the plug-in.",
+        example="`mcmc explain MCM-P999`",
+        remedy="Take a code that `mcmc explain` lists; a plug-in documents its own.",
     ),
     CatalogEntry(
         "MCM-U030",
@@ -90,6 +114,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "about speed. For one model name its report.json or its output folder; for many models\n"
         "name the folder that an earlier compile of them wrote with -o. Where program.json lies\n"
         "beside the report it is read as well, for the time of every op.",
+        example="`--baseline old` where old has no report.json",
+        remedy="Name a report.json or its folder; for many models the folder that was -o\nthen.",
     ),
     CatalogEntry(
         "MCM-U031",
@@ -98,36 +124,50 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "baseline, by more than --max-regression allows, so that the command exits with 1. The\n"
         "message gives both rates and the likeliest cause; notes with the code MCM-U032 give\n"
         "what else differs. Undo the change, allow it, or make the new output the baseline.",
+        example="throughput fell by 48.8 %, from 37,830 inferences/s to 19,367 inferences/s,\n"
+        "where 3.0 % is allowed",
+        remedy="Undo the change, allow it with --max-regression, or make the new report the\n"
+        "baseline.",
     ),
     CatalogEntry(
         "MCM-U032",
         "difference from the baseline",
         "A note beside MCM-U031: something else that differs between the compile and its\n"
         "baseline, such as an option, the time of an op, the bottleneck, or a version.",
+        example="the bottleneck is chip 0 with 207 us, chip 0 with 106 us before",
+        remedy="Read it beside MCM-U031; nothing else has to be done.",
     ),
     CatalogEntry(
         "MCM-U033",
         "throughput rose above the baseline",
         "A note: the model runs faster than in the baseline. Make the new output the baseline,\n"
         "so that the gain is guarded from now on.",
+        example="throughput rose by 12.0 %",
+        remedy="Make the new output the baseline, so that the gain is guarded.",
     ),
     CatalogEntry(
         "MCM-U034",
         "folder without models",
         "A folder was given to compile, but no file at any depth ends in .onnx. Names that begin\n"
         "with a dot and output folders of mcmc compile are passed over.",
+        example="`mcmc compile exports/` where the files end in .pb",
+        remedy="Name a folder with *.onnx files.",
     ),
     CatalogEntry(
         "MCM-U035",
         "model missing from the baseline",
         "A note: the baseline has no report for this model, which is probably new. It counts as\n"
         "passed. If it was renamed or moved, its earlier report is under the old name.",
+        example="a model was added since the baseline was made",
+        remedy="Nothing has to be done; it is compared once this build is the baseline.",
     ),
     CatalogEntry(
         "MCM-U036",
         "output folder of a single model",
         "Many models get a folder each below -o, but -o is the output of a single model already,\n"
         "and mcmc check vouches for every file in it. Choose another folder.",
+        example="`mcmc compile a.onnx b.onnx -o out`, and out is the folder of a.onnx alone",
+        remedy="Choose another folder with -o, or remove this one.",
     ),
     CatalogEntry(
         "MCM-U037",
@@ -135,12 +175,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "With --jobs every model is compiled in another process, and that of this model ended\n"
         "without an answer: the system killed it, mostly for lack of memory, or a library\n"
         "crashed. The other models are not affected. Compile the model alone, or use fewer jobs.",
+        example="the process that compiled the model was killed by signal 9",
+        remedy="Use fewer --jobs after signal 9; else compile the model alone.",
     ),
     CatalogEntry(
         "MCM-U038",
         "no throughput to compare",
         "A baseline was given, but the pipeline of this compile does not simulate the result.\n"
         "Add simulate to --passes.",
+        example="`--baseline old --passes simplify,...,emit` without simulate",
+        remedy="Add simulate to --passes, or leave --baseline out.",
     ),
     CatalogEntry(
         "MCM-U040",
@@ -150,6 +194,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "doing. Nothing half-written is left. Passes that run the model can be left out with\n"
         "--passes; a model without the op that crashes compiles. MCMC_SUPERVISE=0 does the work\n"
         "in the first process, for a debugger.",
+        example="a kernel of onnxruntime crashes on a shape",
+        remedy="Leave verify out of --passes, or compile the model without that op.",
     ),
     CatalogEntry(
         "MCM-U050",
@@ -157,6 +203,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The name of an output stands for a link, a device, a pipe, a socket or a folder. Nothing\n"
         "is written through it, and it is not replaced, with --force neither. For results on\n"
         "standard output there is --format json.",
+        example="`-o /dev/stdout`",
+        remedy="Name a new or a regular file; --format json prints results.",
     ),
     CatalogEntry(
         "MCM-U051",
@@ -165,6 +213,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "each reason, and the command ends with exit code 3 if there is no other error. The\n"
         "output folder is written all the same. Add verify to --passes, give data that the model\n"
         "runs on, or leave --strict out where the reason is acceptable.",
+        example="`--strict` for a model whose outputs are random",
+        remedy="Add verify to --passes, give data with --input, or leave --strict out.",
     ),
     CatalogEntry(
         "MCM-U052",
@@ -172,6 +222,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Standard output or standard error is closed, its reader has gone away, or its disk is\n"
         "full. The command stops at once with exit code 1, because nobody would see what it\n"
         "found. Send what is not wanted to /dev/null instead of closing it.",
+        example="`mcmc report out | head -1` where the reader has gone away",
+        remedy="Send what is not wanted to /dev/null.",
     ),
     CatalogEntry(
         "MCM-U099",
@@ -179,5 +231,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"
         "Run again with the environment variable MCMC_DEBUG=1 to see the stack trace, and report\n"
         "it together with the model or the smallest model that shows it.",
+        example="internal error: KeyError: 'x'",
+        remedy="Run again with MCMC_DEBUG=1, and report the stack trace with the model.",
     ),
 )

@@ -1,9 +1,9 @@
 """Tutorials and how-to pages do what they say: their files are written, their commands run.
 
-On these pages a block with a title, such as `python title="x.py"`, is a file. In a block `console` a
-line that begins with `$ ` is a command, which ends with status 0; lines below it are among those that
-it prints, in that order, and `...` stands for any that are left out. All of a page happens in one
-folder that is empty at first, with nothing but what a wheel brings.
+On these pages a block with a title, such as `python title="x.py"`, is a file. In a block `console`
+a line that begins with `$ ` is a command, which ends with status 0; lines below it are among those
+that it prints, in that order, and `...` stands for any that are left out. All of a page happens in
+one folder that is empty at first, with nothing but what a wheel brings.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import click
 import pytest
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.diagnostic_catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -91,6 +92,14 @@ def test_options_of_all_commands_exist(page: Path) -> None:
         if title is None and language in ("", "sh", "console"):
             for line in text.replace("\\\n", " ").splitlines():
                 unknown += _unknown_options(line)
+    assert unknown == []
+
+
+def test_options_in_the_catalogue_of_diagnostics_exist() -> None:
+    unknown: list[str] = []
+    for entry in catalog().values():
+        for code in re.findall(r"`([^`]+)`", f"{entry.example} {entry.remedy}"):
+            unknown += _unknown_options(code.replace("\n", " "))
     assert unknown == []
 
 

@@ -43,6 +43,11 @@ def test_entries_explain_themselves() -> None:
         assert entry.title
         assert not entry.title.endswith(".")
         assert len(entry.explanation) > len(entry.title)
+        assert entry.example.strip() != ""
+        assert entry.remedy[0].isupper() or entry.remedy.startswith(("pip ", "`"))
+        assert entry.remedy.endswith(".")
+        for text in (entry.explanation, entry.example, entry.remedy):
+            assert max(map(len, text.splitlines())) <= 100
 
 
 def test_a_code_defined_twice_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

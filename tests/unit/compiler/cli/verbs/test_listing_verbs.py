@@ -206,7 +206,10 @@ def test_zoo_faults(tmp_path: Path) -> None:
 def test_explain_a_code() -> None:
     entry = catalog()["MCM-A001"]
     text = _invoke("explain", "mcm-a001").stdout
-    assert text == f"MCM-A001: {entry.title}\n\n{entry.explanation}\n"
+    assert text == (
+        f"MCM-A001: {entry.title}\n\n{entry.explanation}\n"
+        f"\nExample: {entry.example}\n\nWhat to do: {entry.remedy}\n"
+    )
     data = json.loads(_invoke("explain", "MCM-A001", "--format", "json").stdout)
     assert data["title"] == entry.title
 
