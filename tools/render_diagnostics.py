@@ -35,7 +35,7 @@ def render() -> str:
         "# Diagnostics",
         "",
         "Every error, warning and note of the compiler has a code. What each means, an example and",
-        "what to do about it stand below; `mcmc explain CODE` prints the same. This page is generated",
+        "what to do about it stand below; `mcmc explain CODE` prints the same. This page is made",
         "from `mcm_compiler/diagnostic_catalog/` by `python tools/render_diagnostics.py`.",
     ]
     family = ""

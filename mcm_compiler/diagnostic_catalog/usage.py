@@ -104,7 +104,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "unknown diagnostic code",
         "The catalogue has no such code. mcmc explain without a code lists all. Codes of plug-ins\n"
         "have a prefix of their own and are documented by the plug-in.",
-        example="`mcmc explain MCM-P999`",
+        example="`mcmc explain P003`",
         remedy="Take a code that `mcmc explain` lists; a plug-in documents its own.",
     ),
     CatalogEntry(

@@ -71,6 +71,12 @@ def test_the_schemas_are_those_of_the_records() -> None:
         jsonschema.Draft202012Validator.check_schema(json.loads(page))
 
 
+def test_the_page_of_commands_is_that_of_the_command_line() -> None:
+    script = runpy.run_path(str(ROOT / "tools" / "render_commands.py"))
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert page == script["render"](), "run: python tools/render_commands.py"
+
+
 def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:
     script = runpy.run_path(str(ROOT / "tools" / "reproduce" / "shared_host.py"))
     data = json.loads(script["DATA"].read_text(encoding="utf-8"))

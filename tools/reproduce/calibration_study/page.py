@@ -56,7 +56,7 @@ Correlations above 0.99 have a physical cause here, which the judge's own figure
 
 What separates the two is elsewhere. On convolutional models with small inner dimensions single
 kernels take up to twice their analytic time, because of
-[what the cycle model adds](../how-to/writing-a-target.md#how-the-numbers-are-used). Latency is the
+[what the cycle model adds](../explanation/simulator.md#how-the-numbers-are-used). Latency is the
 judge's alone, and so is whether a memory plan exists.
 
 ## Why partitions are rejected

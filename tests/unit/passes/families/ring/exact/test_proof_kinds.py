@@ -65,7 +65,7 @@ def test_every_kind_of_proof_has_a_check():
 
 
 def test_every_kind_of_proof_is_documented():
-    text = (ROOT / "docs" / "explanation" / "partitioning.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "proofs.md").read_text("utf-8")
     table = text[text.index("| proof |") :]
     rows = re.findall(r"^\| `(\w+)` \|", table[: table.index("\n\n")], re.MULTILINE)
     assert set(rows) == claimed_kinds()
