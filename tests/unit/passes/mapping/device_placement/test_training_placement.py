@@ -15,7 +15,8 @@ from mcm_passes.problem_files.device_loads import device_loads
 from mcm_passes.problem_files.device_placement import DevicePlacement
 from mcm_passes.problem_files.training_order import listed_along
 from tests.generators.placement_examples import PUBLISHED, example, node
-from tests.oracles.training_oracle import least_load, training_graph
+from tests.generators.training_graphs import training_graph
+from tests.oracles.training_oracle import least_load
 
 TRAINING = PUBLISHED / "training"
 ANSWERS = json.loads((TRAINING / "published_answers.json").read_text(encoding="utf-8"))
