@@ -50,6 +50,7 @@ lint: $(READY)
 	ruff format --check .
 	pyright
 	lint-imports
+	python tools/check_tests_mirror.py
 
 walls: $(READY)
 	python tools/without_ring.py
