@@ -15,7 +15,7 @@ from mcm_hardware.families.ring.builtin_targets import mcm36
 
 ROOT = Path(__file__).parents[5]
 DOCUMENT = (ROOT / "docs" / "how-to" / "writing-a-target.md").read_text(encoding="utf-8")
-EXAMPLE = DOCUMENT.split("```toml\n")[2].partition("```")[0]
+EXAMPLE = DOCUMENT.partition('```toml title="my-package.toml"\n')[2].partition("```")[0]
 
 
 def _invoke(*args: str) -> Any:

@@ -1,0 +1,45 @@
+"""What the site has besides the pages: the API, and files of the repository that pages link to."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mcm_compiler
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def hooks() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "tools" / "docs_hooks.py"))
+
+
+def test_all_that_is_exported_is_on_one_of_the_pages(hooks: dict[str, Any]) -> None:
+    directives = (hooks["face"]() + "\n" + hooks["contracts"]()).splitlines()
+    listed = {line.rpartition(".")[2] for line in directives if line.startswith(":::")}
+    assert set(mcm_compiler.__all__) - listed == {"__version__"}
+
+
+def test_of_classes_with_one_name_the_contract_is_listed(hooks: dict[str, Any]) -> None:
+    directives = [line for line in hooks["contracts"]().splitlines() if line.startswith(":::")]
+    assert len(directives) == sum(map(len, hooks["CONTRACTS"].values()))
+    homes = {line.rpartition(".")[2]: line.rpartition(".")[0] for line in directives}
+    assert homes["Outcome"] == homes["PartitionStrategy"]
+
+
+def test_every_module_is_listed_with_its_subject(hooks: dict[str, Any]) -> None:
+    rows = [line for line in hooks["module_list"]().splitlines() if line.startswith("| `")]
+    assert len(rows) > 500
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_links_out_of_the_documents_become_links_within_the_site(hooks: dict[str, Any]) -> None:
+    text = "[a](../../tools/lock.py) [b](../reference/api.md#x) [c](../../CONTRIBUTING.md)"
+    assert hooks["_relinked"]("how-to/recipes.md", text) == (
+        "[a](../sources/tools/lock.py.md) [b](../reference/api.md#x) [c](../contributing.md)"
+    )
+    assert hooks["_relinked"]("how-to/recipes.md", "[d](no.md)") == "[d](no.md)"
