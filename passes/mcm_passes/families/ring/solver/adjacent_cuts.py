@@ -15,6 +15,7 @@ from numba import njit
 
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.solver.random_stream import uniform
+from mcm_passes.families.ring.solver.staircase import log_sum, pick
 from mcm_passes.partitioning.rule_graph import RuleGraph
 
 Words = npt.NDArray[np.uint64]
@@ -41,7 +42,6 @@ def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     return reach
 
 
-@njit(cache=True, nogil=True)
 def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints:
     """Independent draws from the distribution over partitions into runs that `reach` admits.
 
@@ -54,43 +54,9 @@ def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints
     Returns:
         `[count, n]`, chips by position.
     """
-    n, chips = log_p.shape
-    latest, ends, prefix = _forward(log_p, reach)
-    drawn = np.empty((count, n), np.int32)
-    high = _NEVER
-    for k in range(chips):
-        high = max(high, ends[k, n])
-    for b in range(count):
-        total = 0.0
-        for k in range(chips):
-            total += np.exp(ends[k, n] - high)
-        point = uniform(streams, b) * total
-        chip = 0
-        for k in range(chips):
-            if ends[k, n] != _NEVER:
-                chip = k
-                point -= np.exp(ends[k, n] - high)
-                if point < 0.0:
-                    break
-        j = n
-        while chip > 0:
-            # The cut before this run, by the share of its prefix weight.
-            goal = prefix[chip, latest[j]] + np.log(max(1.0 - uniform(streams, b), 1e-300))
-            low, top = 1, latest[j]
-            while low < top:
-                middle = (low + top) // 2
-                if prefix[chip, middle] >= goal:
-                    top = middle
-                else:
-                    low = middle + 1
-            drawn[b, low:j] = chip
-            j = low
-            chip -= 1
-        drawn[b, :j] = 0
-    return drawn
+    return _drawn(*_forward(_sums(log_p), _latest(reach)), _latest(reach), count, streams)
 
 
-@njit(cache=True, nogil=True)
 def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     """Marginals of the distribution that `sample_cuts` draws from (forward-backward).
 
@@ -105,24 +71,69 @@ def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
         `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
         where that is less than what rounding leaves of sums.
     """
-    n, chips = log_p.shape
     sums = _sums(log_p)
-    ends = _forward(log_p, reach)[1]
+    return _marginals(sums, _forward(sums, _latest(reach))[0], reach)
+
+
+def _sums(log_p: Floats) -> Floats:
+    """`[C, n + 1]`, sums of the first nodes on each chip."""
+    return np.cumsum(np.pad(log_p.T, ((0, 0), (1, 0))), axis=1)
+
+
+def _latest(reach: Longs) -> Longs:
+    """`[n + 1]`, the last cut that may come right before each cut; 0 where none but the first."""
+    cuts = np.arange(reach.size)
+    return np.minimum(np.searchsorted(reach[1:], cuts, "right"), np.maximum(cuts - 1, 0))
+
+
+@njit(cache=True, nogil=True)
+def _forward(sums: Floats, latest: Longs) -> tuple[Floats, Floats]:
+    """Log-weights of all ways to end run k at each cut, and of all ways to begin it.
+
+    Both are `[C, n + 1]`; the latter is summed over cuts 1 to i.
+    """
+    ends, begins = np.full(sums.shape, _NEVER), np.full(sums.shape, _NEVER)
+    ends[0, 1:] = sums[0, 1:]
+    for k in range(1, sums.shape[0]):
+        for i in range(1, sums.shape[1] - 1):
+            begins[k, i] = log_sum(begins[k, i - 1], ends[k - 1, i] - sums[k, i])
+        for j in range(1, sums.shape[1]):
+            ends[k, j] = begins[k, latest[j]] + sums[k, j]
+    return ends, begins
+
+
+@njit(cache=True, nogil=True)
+def _drawn(ends: Floats, begins: Floats, latest: Longs, count: int, streams: Words) -> Ints:
+    """`[count, n]`, draws from the last cut to the first, by search among the sums over cuts."""
+    n = latest.size - 1
+    drawn = np.empty((count, n), np.int32)
+    last = ends[:, n].copy()
+    for b in range(count):
+        j = n
+        for chip in range(pick(last, last.size, streams, b), 0, -1):
+            share = np.log(max(1.0 - uniform(streams, b), 1e-300))
+            among = begins[chip, 1 : latest[j]]
+            start = 1 + np.searchsorted(among, begins[chip, latest[j]] + share)
+            drawn[b, start:j] = chip
+            j = start
+        drawn[b, :j] = 0
+    return drawn
+
+
+@njit(cache=True, nogil=True)
+def _marginals(sums: Floats, ends: Floats, reach: Longs) -> Floats:
+    """`[n, C]`, logarithms of the marginals, by what precedes and what follows each run."""
+    chips, n = sums.shape[0], sums.shape[1] - 1
     # Log-weight of all ways to go on where run k ends at each cut.
     rest = np.full((chips, n + 1), _NEVER)
     rest[:, n] = 0.0
-    suffix = np.empty(n + 2)
+    suffix = np.full(n + 2, _NEVER)
     for k in range(chips - 2, -1, -1):
-        suffix[n + 1] = _NEVER
         for j in range(n, 0, -1):
-            value = rest[k + 1, j] + sums[k + 1, j]
-            high, low = max(suffix[j + 1], value), min(suffix[j + 1], value)
-            suffix[j] = high if low == _NEVER else high + np.log1p(np.exp(low - high))
+            suffix[j] = log_sum(suffix[j + 1], rest[k + 1, j] + sums[k + 1, j])
         for j in range(1, n):
             rest[k, j] = suffix[max(reach[j], j + 1)] - sums[k + 1, j]
-    high = _NEVER
-    for k in range(chips):
-        high = max(high, ends[k, n])
+    high = ends[:, n].max()
     total = 0.0
     for k in range(chips):
         total += np.exp(ends[k, n] - high)
@@ -132,59 +143,8 @@ def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
         on = 1.0 if k == 0 else 0.0
         for i in range(n):
             if i > 0:
-                if k > 0:
-                    on += np.exp(ends[k - 1, i] + rest[k - 1, i] - total)
+                on += np.exp(ends[k - 1, i] + rest[k - 1, i] - total) if k > 0 else 0.0
                 on -= np.exp(ends[k, i] + rest[k, i] - total)
             if on > _ROUNDING:
                 marginals[i, k] = np.log(on)
     return marginals
-
-
-@njit(cache=True, nogil=True)
-def _sums(log_p: Floats) -> Floats:
-    """`[C, n + 1]`, sums of the first nodes on each chip."""
-    n, chips = log_p.shape
-    sums = np.zeros((chips, n + 1))
-    for i in range(n):
-        for k in range(chips):
-            sums[k, i + 1] = sums[k, i] + log_p[i, k]
-    return sums
-
-
-@njit(cache=True, nogil=True)
-def _latest(reach: Longs) -> Longs:
-    """`[n + 1]`, the last cut that may come right before each cut."""
-    n = reach.size - 1
-    latest = np.zeros(n + 1, np.int64)
-    i = 0
-    for j in range(1, n + 1):
-        while i + 1 < j and reach[i + 1] <= j:
-            i += 1
-        latest[j] = i
-    return latest
-
-
-@njit(cache=True, nogil=True)
-def _forward(log_p: Floats, reach: Longs) -> tuple[Longs, Floats, Floats]:
-    """Latest cuts, and log-weights of all ways to end run k at each cut.
-
-    The last is `[C, n + 1]`: for each chip the log of the summed weights of `ends[k - 1, i]` less
-    the sum up to i on chip k, over cuts 1 to i.
-    """
-    n, chips = log_p.shape
-    sums, latest = _sums(log_p), _latest(reach)
-    ends = np.full((chips, n + 1), _NEVER)
-    prefix = np.full((chips, n + 1), _NEVER)
-    ends[0, 1:] = sums[0, 1:]
-    for k in range(1, chips):
-        running = _NEVER
-        for i in range(1, n):
-            value = ends[k - 1, i] - sums[k, i]
-            if value != _NEVER:
-                high, low = max(running, value), min(running, value)
-                running = high if low == _NEVER else high + np.log1p(np.exp(low - high))
-            prefix[k, i] = running
-        for j in range(1, n + 1):
-            if latest[j] > 0 and prefix[k, latest[j]] != _NEVER:
-                ends[k, j] = prefix[k, latest[j]] + sums[k, j]
-    return latest, ends, prefix
