@@ -274,17 +274,22 @@ def _resident_weights(
                 order[queued] = node
                 queued += 1
                 node = after[node]
-        node = order[done]
+        ready = _made_ready(ptr, neighbours, missing, order[done])
         done += 1
-        ready = neighbours[ptr[node] : ptr[node + 1]].copy()
-        count = 0
-        for k in range(ready.size):
-            missing[ready[k]] -= 1
-            if missing[ready[k]] == 0:
-                ready[count] = ready[k]
-                count += 1
-        ready = ready[:count]
     return order
+
+
+@njit(cache=True)
+def _made_ready(ptr: Longs, neighbours: Longs, missing: Longs, node: int) -> Longs:
+    """The neighbours of a unit that wait for none but it; `missing` counts it as done."""
+    ready = neighbours[ptr[node] : ptr[node + 1]].copy()
+    count = 0
+    for k in range(ready.size):
+        missing[ready[k]] -= 1
+        if missing[ready[k]] == 0:
+            ready[count] = ready[k]
+            count += 1
+    return ready[:count]
 
 
 @njit(cache=True)

@@ -65,53 +65,72 @@ def crosses_at_least(
     sinks = {v for v, (low, _) in windows.items() if low > link}
     if not sources or not sinks:
         return False
-    capacity: dict[tuple[int, int], float] = {}
-    near: dict[int, list[int]] = {}
-
-    def connect(a: int, b: int, size: float) -> None:
-        for x, y, room in ((a, b, size), (b, a, 0.0)):
-            if (x, y) not in capacity:
-                capacity[x, y] = 0.0
-                near.setdefault(x, []).append(y)
-            capacity[x, y] += room
-
-    for t, u in enumerate(problem.tensor_producer.tolist()):
-        if u < 0 or problem.clonable[u]:
-            continue
-        tensor = problem.num_units + t
-        connect(u, tensor, float(problem.tensor_bytes[t]))
-        readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-        for v in readers.tolist():
-            connect(tensor, v, math.inf)
-            connect(v, u, math.inf)
+    network = _Network(problem)
     flow = 0.0
     while flow < least:
-        came_from = dict.fromkeys(sources, -1)
-        queue = deque(sources)
-        end = -1
-        while queue and end < 0:
-            x = queue.popleft()
-            for y in near.get(x, []):
-                if y not in came_from and capacity[x, y] > 0.0:
-                    came_from[y] = x
-                    queue.append(y)
-                    if y in sinks:
-                        end = y
-                        break
-        if end < 0:
+        steps = network.path(sources, sinks)
+        if not steps:
             return False
-        path = [end]
-        while came_from[path[-1]] >= 0:
-            path.append(came_from[path[-1]])
-        steps = list(zip(path[1:], path, strict=False))
-        pushed = min(capacity[step] for step in steps)
+        pushed = network.push(steps)
         if math.isinf(pushed):
             return True
-        for x, y in steps:
-            capacity[x, y] -= pushed
-            capacity[y, x] += pushed
         flow += pushed
     return True
+
+
+class _Network:
+    """Units and tensors as nodes; what a tensor passes on to other units is at most its size."""
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        self._capacity: dict[tuple[int, int], float] = {}
+        self._near: dict[int, list[int]] = {}
+        for t, u in enumerate(problem.tensor_producer.tolist()):
+            if u < 0 or problem.clonable[u]:
+                continue
+            tensor = problem.num_units + t
+            self._connect(u, tensor, float(problem.tensor_bytes[t]))
+            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+            for v in readers.tolist():
+                self._connect(tensor, v, math.inf)
+                self._connect(v, u, math.inf)
+
+    def _connect(self, a: int, b: int, size: float) -> None:
+        for x, y, room in ((a, b, size), (b, a, 0.0)):
+            if (x, y) not in self._capacity:
+                self._capacity[x, y] = 0.0
+                self._near.setdefault(x, []).append(y)
+            self._capacity[x, y] += room
+
+    def path(self, sources: list[int], sinks: set[int]) -> list[tuple[int, int]]:
+        """The arcs of a shortest path with room, from its end on; empty where there is none."""
+        came_from = dict.fromkeys(sources, -1)
+        queue = deque(sources)
+        while queue:
+            x = queue.popleft()
+            for y in self._near.get(x, []):
+                if y in came_from or self._capacity[x, y] <= 0.0:
+                    continue
+                came_from[y] = x
+                queue.append(y)
+                if y in sinks:
+                    return _arcs_to(y, came_from)
+        return []
+
+    def push(self, steps: list[tuple[int, int]]) -> float:
+        """Fills a path with what its arcs have room for; infinite where they have no end."""
+        pushed = min(self._capacity[step] for step in steps)
+        if not math.isinf(pushed):
+            for x, y in steps:
+                self._capacity[x, y] -= pushed
+                self._capacity[y, x] += pushed
+        return pushed
+
+
+def _arcs_to(end: int, came_from: dict[int, int]) -> list[tuple[int, int]]:
+    path = [end]
+    while came_from[path[-1]] >= 0:
+        path.append(came_from[path[-1]])
+    return list(zip(path[1:], path, strict=False))
 
 
 def _fill(

@@ -7,6 +7,7 @@ the roomiest rest is as good as the best, and where the two meet is found by bis
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,6 +16,18 @@ from numpy.typing import NDArray
 from mcm_models.pipelines.kernels import Ints, memory_bytes
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+
+
+class _Rests(NamedTuple):
+    """What is left of pipelines behind a cut, for all cuts.
+
+    Attributes:
+        row: `[parts + 1]`, bytes of the fullest device behind each cut.
+        tree: see `_minimum_tree`.
+    """
+
+    row: Floats
+    tree: Ints
 
 
 def least_memory(problem: PipelineProblem) -> float:
@@ -54,18 +67,18 @@ def _roomiest(
             if left > 1 and not allowed[b]:
                 continue
             row = least[k + 1, :, b]
-            tree = _minimum_tree(row)
+            rests = _Rests(row, _minimum_tree(row))
             for i in range(k, 1 if k == 0 else parts - left + 1):
                 from_part = parts if left == 1 else max(i + 1, weighted[i])
                 to_part = parts - left + 1
                 if from_part > to_part or weighted[i] > to_part:
                     continue
                 for a in range(k, 1 if k == 0 else b):
-                    j = _meeting(t, row, tree, i, a, b, left, from_part, to_part)
+                    j = _meeting(t, rests, i, a, b, left, from_part, to_part)
                     for end in (j - 1, j):
                         if end < from_part:
                             continue
-                        best = _smallest(row, tree, from_part, end)
+                        best = _smallest(rests, from_part, end)
                         held = max(memory_bytes(t, i, best, a, b, left), row[best])
                         if held < least[k, i, a]:
                             least[k, i, a] = held
@@ -80,8 +93,7 @@ def _roomiest(
 @njit(cache=True)
 def _meeting(
     t: PipelineTables,
-    row: Floats,
-    tree: Ints,
+    rests: _Rests,
     i: int,
     a: int,
     b: int,
@@ -93,7 +105,7 @@ def _meeting(
     low, high = from_part, to_part
     while low < high:
         middle = (low + high) // 2
-        rest = row[_smallest(row, tree, from_part, middle)]
+        rest = rests.row[_smallest(rests, from_part, middle)]
         if memory_bytes(t, i, middle, a, b, left) >= rest:
             high = middle
         else:
@@ -114,8 +126,9 @@ def _minimum_tree(row: Floats) -> Ints:
 
 
 @njit(cache=True)
-def _smallest(row: Floats, tree: Ints, first: int, last: int) -> int:
+def _smallest(rests: _Rests, first: int, last: int) -> int:
     """Where `row` is least from `first` to `last`."""
+    row, tree = rests.row, rests.tree
     size = len(row)
     low, high, best = first + size, last + size + 1, first
     while low < high:

@@ -26,9 +26,17 @@ from numpy.typing import NDArray
 
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
-from mcm_passes.pipelining.cut_intervals import CutIntervals, stage_bound, transfer_bound
+from mcm_passes.pipelining.cut_intervals import (
+    CutIntervals,
+    StageBound,
+    stage_bound,
+    transfer_bound,
+)
 
 Ints = NDArray[np.int64]
+
+Numbers = tuple[float, float, float, float]
+"""What lies before a state, or behind it: both slots, and two sums of seconds."""
 
 
 class StageStates(NamedTuple):
@@ -67,6 +75,18 @@ class StageLabels(NamedTuple):
     links: Ints
 
 
+class _Front(NamedTuple):
+    """Room for the labels of one state, none of which is as good as another.
+
+    Attributes:
+        values: as in `StageLabels`.
+        links: as there.
+    """
+
+    values: Floats
+    links: Ints
+
+
 @njit(cache=True)
 def bounds_before(t: PipelineTables, g: CutIntervals, s: StageStates, limit: float) -> Floats:
     """`[n, 4]`: slot forward (or of both ways), slot backward, ahead and settled of each state.
@@ -85,7 +105,7 @@ def bounds_before(t: PipelineTables, g: CutIntervals, s: StageStates, limit: flo
         if x == np.inf or k == stages - 1:
             continue
         rest = s.behind[e]
-        if _least(repeats, x, y, ahead, settled, rest[0], rest[1], rest[2], rest[3]) > limit:
+        if _least(repeats, (x, y, ahead, settled), (rest[0], rest[1], rest[2], rest[3])) > limit:
             found[e] = np.inf
             continue
         j = -1
@@ -112,7 +132,7 @@ def bounds_before(t: PipelineTables, g: CutIntervals, s: StageStates, limit: flo
             arrives = ahead + stage.forward + over
             done = max(settled, ahead + stage.reduction) + passed
             rest = s.behind[n]
-            if _least(repeats, u, v, arrives, done, rest[0], rest[1], rest[2], rest[3]) > limit:
+            if _least(repeats, (u, v, arrives, done), (rest[0], rest[1], rest[2], rest[3])) > limit:
                 continue
             found[n, 0] = min(found[n, 0], u)
             found[n, 1] = min(found[n, 1], v)
@@ -138,64 +158,105 @@ def labels_behind(
     repeats = t.micro_batches - 1.0
     stages = (len(s.begin) - 1) // devices
     values, links = np.empty((1 << 12, 4)), np.empty((1 << 12, 2), np.int64)
-    front, front_links = np.empty((1 << 8, 4)), np.empty((1 << 8, 2), np.int64)
+    front = _Front(np.empty((1 << 8, 4)), np.empty((1 << 8, 2), np.int64))
     used = 0
     count, start = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for e in range(size - 1, -1, -1):
         x0, y0, ahead, settled = before[e]
         if x0 == np.inf:
             continue
-        k, a, i, b = s.stage[e], s.first[e], s.interval[e], s.end[e]
+        come = (x0, y0, ahead, settled)
         filled = 0
-        if k == stages - 1:
-            stage = stage_bound(t, g, i, last, a, b, 1)
+        if s.stage[e] == stages - 1:
+            stage = stage_bound(t, g, s.interval[e], last, s.first[e], s.end[e], 1)
             if stage.fits and stage.valid:
-                x, y, both = stage.forward, stage.backward, stage.forward + stage.backward
-                if t.gpipe == 0.0:
-                    x, y = both, 0.0
-                ending = both + stage.reduction
-                if _least(repeats, x0, y0, ahead, settled, x, y, both, ending) <= limit:
-                    filled = _offer(front, front_links, 0, (x, y, both, ending), (-1, -1))
+                label = _label_of_last(t, stage)
+                if _least(repeats, come, label) <= limit:
+                    filled = _offer(front.values, front.links, 0, label, (-1, -1))
         else:
-            j = -1
-            stage = stage_bound(t, g, i, i, a, b, stages - k)
-            for n in range(
-                _first_from(s, devices, k + 1, b, i), s.begin[(k + 1) * devices + b + 1]
-            ):
-                if s.interval[n] != j:
-                    j = s.interval[n]
-                    stage = stage_bound(t, g, i, j, a, b, stages - k)
-                    if not stage.fits:
-                        break
-                    if repeats * (stage.forward + stage.backward) > limit:
-                        break
-                if count[n] == 0 or not stage.valid:
-                    continue
-                over = transfer_bound(t, g, j, a, b, s.end[n])
-                back = over * t.both_ways
-                passed = stage.forward + stage.backward + over + back
-                if t.gpipe > 0.0:
-                    u, v = max(stage.forward, over), max(stage.backward, back)
-                else:
-                    u, v = max(stage.forward + stage.backward, over + back), 0.0
-                for m in range(start[n], start[n] + count[n]):
-                    x, y = max(u, values[m, 0]), max(v, values[m, 1])
-                    total = passed + values[m, 2]
-                    ending = max(total + stage.reduction, stage.forward + over + values[m, 3])
-                    if _least(repeats, x0, y0, ahead, settled, x, y, total, ending) > limit:
-                        continue
-                    if filled == len(front):
-                        front, front_links = _grown(front, front_links)
-                    # A slot that lies below the least one before the state is hidden by it.
-                    label = (max(x, x0), max(y, y0), total, ending)
-                    filled = _offer(front, front_links, filled, label, (n, m))
+            known = StageLabels(count, start, values, links)
+            filled, front = _labels_through(t, g, s, known, e, come, limit, front)
         while used + filled > len(values):
             values, links = _grown(values, links)
-        values[used : used + filled] = front[:filled]
-        links[used : used + filled] = front_links[:filled]
+        values[used : used + filled] = front.values[:filled]
+        links[used : used + filled] = front.links[:filled]
         count[e], start[e] = filled, used
         used += filled
     return StageLabels(count, start, values[:used], links[:used])
+
+
+@njit(cache=True)
+def _label_of_last(t: PipelineTables, stage: StageBound) -> Numbers:
+    """The label of a last stage."""
+    x, y, both = stage.forward, stage.backward, stage.forward + stage.backward
+    if t.gpipe == 0.0:
+        x, y = both, 0.0
+    return x, y, both, both + stage.reduction
+
+
+@njit(cache=True)
+def _labels_through(
+    t: PipelineTables,
+    g: CutIntervals,
+    s: StageStates,
+    known: StageLabels,
+    e: int,
+    come: Numbers,
+    limit: float,
+    front: _Front,
+) -> tuple[int, _Front]:
+    """The labels of a state that go on through those of the next stage.
+
+    Args:
+        t: the tables.
+        g: the intervals.
+        s: the states.
+        known: labels of the states of later stages.
+        e: the state.
+        come: what lies before it, see `bounds_before`.
+        limit: seconds.
+        front: to be filled.
+
+    Returns:
+        How many labels there are, and the front with them, which may have grown.
+    """
+    devices = t.speed.shape[0] - 1
+    repeats = t.micro_batches - 1.0
+    stages = (len(s.begin) - 1) // devices
+    k, a, i, b = s.stage[e], s.first[e], s.interval[e], s.end[e]
+    values, links = front.values, front.links
+    filled = 0
+    j = -1
+    stage = stage_bound(t, g, i, i, a, b, stages - k)
+    for n in range(_first_from(s, devices, k + 1, b, i), s.begin[(k + 1) * devices + b + 1]):
+        if s.interval[n] != j:
+            j = s.interval[n]
+            stage = stage_bound(t, g, i, j, a, b, stages - k)
+            if not stage.fits:
+                break
+            if repeats * (stage.forward + stage.backward) > limit:
+                break
+        if known.size[n] == 0 or not stage.valid:
+            continue
+        over = transfer_bound(t, g, j, a, b, s.end[n])
+        back = over * t.both_ways
+        passed = stage.forward + stage.backward + over + back
+        if t.gpipe > 0.0:
+            u, v = max(stage.forward, over), max(stage.backward, back)
+        else:
+            u, v = max(stage.forward + stage.backward, over + back), 0.0
+        for m in range(known.start[n], known.start[n] + known.size[n]):
+            x, y = max(u, known.values[m, 0]), max(v, known.values[m, 1])
+            total = passed + known.values[m, 2]
+            ending = max(total + stage.reduction, stage.forward + over + known.values[m, 3])
+            if _least(repeats, come, (x, y, total, ending)) > limit:
+                continue
+            if filled == len(values):
+                values, links = _grown(values, links)
+            # A slot that lies below the least one before the state is hidden by it.
+            label = (max(x, come[0]), max(y, come[1]), total, ending)
+            filled = _offer(values, links, filled, label, (n, m))
+    return filled, _Front(values, links)
 
 
 @njit(cache=True)
@@ -224,18 +285,16 @@ def least_behind(labels: StageLabels) -> Floats:
 
 
 @njit(cache=True, inline="always")
-def _least(
-    repeats: float,
-    x0: float,
-    y0: float,
-    ahead: float,
-    settled: float,
-    x: float,
-    y: float,
-    total: float,
-    ending: float,
-) -> float:
-    """The bound of the module, of what lies before a state and what lies behind."""
+def _least(repeats: float, before: Numbers, behind: Numbers) -> float:
+    """The bound of the module, of what lies before a state and what lies behind.
+
+    Args:
+        repeats: M - 1.
+        before: both slots, ahead and settled.
+        behind: both slots, sum and ending.
+    """
+    x0, y0, ahead, settled = before
+    x, y, total, ending = behind
     return repeats * (max(x0, x) + max(y0, y)) + max(ahead + ending, settled + total)
 
 
@@ -257,7 +316,7 @@ def _offer(
     front: Floats,
     links: Ints,
     size: int,
-    label: tuple[float, float, float, float],
+    label: Numbers,
     link: tuple[int, int],
 ) -> int:
     """Adds a label to a front unless one of it is as good; drops those that it is as good as."""

@@ -11,6 +11,32 @@ from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.partitioning.rule_graph import Words
 
 
+class Ideals(NamedTuple):
+    """I ideals of G groups.
+
+    Attributes:
+        members: `[I, words]`, bitsets, by `IdealWork.least`.
+        first: the empty ideal.
+        last: the full one.
+    """
+
+    members: Words
+    first: int
+    last: int
+
+
+class GroupPaths(NamedTuple):
+    """Between which groups there are paths.
+
+    Attributes:
+        ancestors: `[G, words]`, bitsets.
+        descendants: `[G, words]`, bitsets.
+    """
+
+    ancestors: Words
+    descendants: Words
+
+
 class IdealWork(NamedTuple):
     """Sums over each of I ideals.
 
@@ -117,15 +143,12 @@ def split_outputs(members: Words, producer: Ints, readers: Words) -> tuple[Longs
 
 @njit(cache=True)
 def best_chains(
-    members: Words,
+    ideals: Ideals,
     work: IdealWork,
     outputs: SplitOutputs,
     passed: PassedGroups,
+    paths: GroupPaths,
     limits: ChainLimits,
-    ancestors: Words,
-    descendants: Words,
-    first: int,
-    last: int,
     ceiling: float,
 ) -> tuple[Floats, Ints]:
     """`[A + 1, P + 1, I]` each: the least period of so many devices up to an ideal, and the step.
@@ -133,17 +156,15 @@ def best_chains(
     A step is twice the ideal before, plus 1 for a CPU. Periods above `ceiling` are infinite.
 
     Args:
-        members: `[I, words]`, bitsets of the ideals, by `work.least`.
+        ideals: which a chain goes along.
         work: sums over them.
         outputs: what they split.
         passed: what no device may hold the ends of alone.
+        paths: between the groups.
         limits: what a chain has to keep.
-        ancestors: `[G, words]`, bitsets.
-        descendants: `[G, words]`, bitsets.
-        first: the empty ideal.
-        last: the full one.
         ceiling: most that a device may take.
     """
+    members, first, last = ideals
     count = members.shape[0]
     shape = (limits.accelerators + 1, limits.cpus + 1, count)
     best = np.full(shape, np.inf)
@@ -170,11 +191,12 @@ def best_chains(
                     if a < limits.accelerators and period < best[a + 1, p, j]:
                         most = min(ceiling, best[a + 1, p, j])
                         load = _load(members, work, outputs, limits, i, j, most)
-                        if limits.between and load < most:
-                            arrived = outputs.split_ptr[i], outputs.split_ptr[i + 1]
-                            for e in range(*arrived):
-                                if _beside(members, outputs, ancestors, descendants, i, j, e):
-                                    load = np.inf
+                        if (
+                            limits.between
+                            and load < most
+                            and _lies_beside(members, outputs, paths, i, j)
+                        ):
+                            load = np.inf
                         better = load <= ceiling and max(load, period) < best[a + 1, p, j]
                         if better and _whole(members, passed, i, j):
                             best[a + 1, p, j] = max(load, period)
@@ -274,14 +296,17 @@ def _splits(members: Words, outputs: SplitOutputs, ideal: int, t: int) -> bool:
 
 
 @njit(cache=True)
+def _lies_beside(members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int) -> bool:
+    """Whether the device lies on a path beside an output of ideal i that passes it."""
+    for e in range(outputs.split_ptr[i], outputs.split_ptr[i + 1]):
+        if _beside(members, outputs, paths, i, j, e):
+            return True
+    return False
+
+
+@njit(cache=True)
 def _beside(
-    members: Words,
-    outputs: SplitOutputs,
-    ancestors: Words,
-    descendants: Words,
-    i: int,
-    j: int,
-    e: int,
+    members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int, e: int
 ) -> bool:
     """Whether the device lies on a path beside the split output e of ideal i that passes it."""
     t = outputs.split[e]
@@ -295,6 +320,7 @@ def _beside(
             if beyond >> np.uint64(bit) & np.uint64(1):
                 v = (k << 6) + bit
                 for w in range(words):
-                    if members[j, w] & ~members[i, w] & descendants[u, w] & ancestors[v, w]:
+                    between = paths.descendants[u, w] & paths.ancestors[v, w]
+                    if members[j, w] & ~members[i, w] & between:
                         return True
     return False

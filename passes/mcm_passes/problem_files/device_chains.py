@@ -18,6 +18,8 @@ from mcm_compiler.placement import PlacementProblem
 from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
 from mcm_passes.problem_files.device_chain_kernels import (
     ChainLimits,
+    GroupPaths,
+    Ideals,
     IdealWork,
     PassedGroups,
     SplitOutputs,
@@ -133,15 +135,12 @@ class ChainSearch:
             reading == "between",
         )
         best, came_from = best_chains(
-            self._members,
+            Ideals(self._members, self._first, self._last),
             self._work,
             self._outputs,
             self._passed,
+            GroupPaths(self._before, self._behind),
             limits,
-            self._before,
-            self._behind,
-            self._first,
-            self._last,
             ceiling * (1.0 + SLACK),
         )
         last = best[:, :, self._last]

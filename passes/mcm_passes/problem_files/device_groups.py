@@ -130,13 +130,17 @@ def _components(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[v])
                 if low[v] == number[v]:
-                    while True:
-                        w = stack.pop()
-                        label[w] = labels
-                        if w == v:
-                            break
+                    label[_taken_down_to(stack, v)] = labels
                     labels += 1
     return label[group_of]
+
+
+def _taken_down_to(stack: list[int], last: int) -> list[int]:
+    """Takes everything off a stack down to `last`, and gives it."""
+    taken = [stack.pop()]
+    while taken[-1] != last:
+        taken.append(stack.pop())
+    return taken
 
 
 def _join_idle(problem: PlacementProblem, group_of: Pairs) -> Pairs | None:

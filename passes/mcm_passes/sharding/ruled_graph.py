@@ -112,83 +112,106 @@ def ruled_graph(
         patterns: dimensions that ops together need whole: value, dim, one of the ops, and what
             they do.
     """
-    values: dict[ir.Value, int] = {}
-    extents: list[int] = []
-    dim_ptr: list[int] = [0]
-
-    def number(value: ir.Value) -> int:
-        shape = value.shape
-        if shape is not None:
-            extents.extend([d if type(d) is int else UNKNOWN_EXTENT for d in shape.dims])
-        dim_ptr.append(len(extents))
-        values[value] = index = len(values)
-        return index
-
+    rows = _Rows()
     for value in graph.inputs:
-        number(value)
+        rows.number(value)
     # Walking the graph takes longer than walking a list.
     in_order = ruled if len(ruled) == len(graph) else _all_nodes(graph, ruled)
-    rule_numbers: dict[int, int] = {}
-    templates: list[RuleTemplate] = []
-    nodes: list[ir.Node] = []
-    node_rule: list[int] = []
-    slot_ptr: list[int] = [0]
-    slot_value: list[int] = []
-    stuck: list[tuple[ir.Value, int, ir.Node, str, Block]] = []
     for node, rule in in_order:
-        makes_any_part = node.op_type in _SELF_MADE and _is_self_made(node)
-        if rule is None or makes_any_part or node.op_type in WITH_BODIES:
-            touched = node.outputs if makes_any_part else _touched(node)
-            for value in touched:
-                if value not in values:
-                    number(value)
-                if not makes_any_part:
-                    stuck.append((value, -1, node, node.op_type, Block.UNKNOWN))
-            continue
-        # Rules live as long as `ruled`, and hashing one by its content would take longer.
-        index = rule_numbers.get(id(rule))
-        if index is None:
-            rule_numbers[id(rule)] = index = len(templates)
-            templates.append(rule_template(rule))
-        nodes.append(node)
-        node_rule.append(index)
-        for side, dims in ((node.inputs, rule.inputs), (node.outputs, rule.outputs)):
-            for value in side:
-                if value is None:
-                    slot_value.append(-1)
-                    continue
-                known = values.get(value)
-                slot_value.append(number(value) if known is None else known)
-            missing = len(dims) - len(side)
-            if missing > 0:
-                slot_value += [-1] * missing
-            elif missing < 0:
-                del slot_value[missing:]
-                stuck += [
-                    (value, -1, node, node.op_type, Block.UNKNOWN)
-                    for value in side[missing:]
-                    if value is not None
-                ]
-        slot_ptr.append(len(slot_value))
+        if node.op_type in _SELF_MADE and _is_self_made(node):
+            for value in node.outputs:
+                rows.known(value)
+        elif rule is None or node.op_type in WITH_BODIES:
+            rows.keep_whole(node)
+        else:
+            rows.take(node, rule)
     for value in graph.initializers.values():
-        if value not in values:
-            number(value)
-    stuck += [(*pattern, Block.NORMALISED) for pattern in patterns]
-    dims, why, by = _stuck_arrays(values, dim_ptr, stuck)
+        rows.known(value)
+    rows.stuck += [(*pattern, Block.NORMALISED) for pattern in patterns]
+    dims, why, by = _stuck_arrays(rows.values, rows.dim_ptr, rows.stuck)
     return RuledGraph(
-        values=tuple(values),
-        value_index=values,
-        dim_ptr=np.array(dim_ptr, dtype=np.int32),
-        extents=np.array(extents, dtype=np.int64),
-        nodes=tuple(nodes),
-        node_rule=np.array(node_rule, dtype=np.int32),
-        slot_ptr=np.array(slot_ptr, dtype=np.int32),
-        slot_value=np.array(slot_value, dtype=np.int32),
-        rules=template_table(templates),
+        values=tuple(rows.values),
+        value_index=rows.values,
+        dim_ptr=np.array(rows.dim_ptr, dtype=np.int32),
+        extents=np.array(rows.extents, dtype=np.int64),
+        nodes=tuple(rows.nodes),
+        node_rule=np.array(rows.node_rule, dtype=np.int32),
+        slot_ptr=np.array(rows.slot_ptr, dtype=np.int32),
+        slot_value=np.array(rows.slot_value, dtype=np.int32),
+        rules=template_table(rows.templates),
         stuck_dims=dims,
         stuck_why=why,
         stuck_by=by,
     )
+
+
+class _Rows:
+    """The rows of a `RuledGraph` as they grow; attributes of one name are the same.
+
+    Attributes:
+        values: number of each value.
+        templates: the distinct rules.
+        stuck: value, dim (-1 for all), op, what it does, and why the dim stays whole.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[ir.Value, int] = {}
+        self.extents: list[int] = []
+        self.dim_ptr: list[int] = [0]
+        self.templates: list[RuleTemplate] = []
+        self.nodes: list[ir.Node] = []
+        self.node_rule: list[int] = []
+        self.slot_ptr: list[int] = [0]
+        self.slot_value: list[int] = []
+        self.stuck: list[tuple[ir.Value, int, ir.Node, str, Block]] = []
+        self._rule_numbers: dict[int, int] = {}
+
+    def number(self, value: ir.Value) -> int:
+        """Gives a value its number and its dimensions a place."""
+        shape = value.shape
+        if shape is not None:
+            self.extents.extend([d if type(d) is int else UNKNOWN_EXTENT for d in shape.dims])
+        self.dim_ptr.append(len(self.extents))
+        self.values[value] = index = len(self.values)
+        return index
+
+    def known(self, value: ir.Value) -> int:
+        """The number of a value, which gets one if it has none."""
+        index = self.values.get(value)
+        return self.number(value) if index is None else index
+
+    def keep_whole(self, node: ir.Node) -> None:
+        """Adds what an op without a rule touches, which stays whole."""
+        for value in _touched(node):
+            self.known(value)
+            self.stuck.append((value, -1, node, node.op_type, Block.UNKNOWN))
+
+    def take(self, node: ir.Node, rule: ShardingRule) -> None:
+        """Adds an op with its rule."""
+        # Rules live as long as `ruled`, and hashing one by its content would take longer.
+        index = self._rule_numbers.get(id(rule))
+        if index is None:
+            self._rule_numbers[id(rule)] = index = len(self.templates)
+            self.templates.append(rule_template(rule))
+        self.nodes.append(node)
+        self.node_rule.append(index)
+        self._fill_slots(node, node.inputs, len(rule.inputs))
+        self._fill_slots(node, node.outputs, len(rule.outputs))
+        self.slot_ptr.append(len(self.slot_value))
+
+    def _fill_slots(self, node: ir.Node, side: Sequence[ir.Value | None], slots: int) -> None:
+        """Puts operands or results into the slots of a rule; those without one stay whole."""
+        self.slot_value += [-1 if value is None else self.known(value) for value in side]
+        missing = slots - len(side)
+        if missing > 0:
+            self.slot_value += [-1] * missing
+        elif missing < 0:
+            del self.slot_value[missing:]
+            self.stuck += [
+                (value, -1, node, node.op_type, Block.UNKNOWN)
+                for value in side[missing:]
+                if value is not None
+            ]
 
 
 def _all_nodes(
