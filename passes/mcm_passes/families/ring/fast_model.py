@@ -18,8 +18,8 @@ from mcm_compiler.ring_rules import find_partition_violations
 from mcm_compiler.violation import Violation
 from mcm_passes.families.ring import fast_kernels
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.mapping.loads.device_memory import device_memory
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
-from mcm_passes.partitioning.rooms import aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +97,13 @@ class FastModel:
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
         result = fast_kernels.measure(self._arrays, inside)
-        copies, weights, largest = result.copies, result.weights, result.largest
+        copies, weights = result.copies, result.weights
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.
         placed[problem.clonable] = copies.argmax(axis=1)
-        packed = np.ceil(result.peak * limits.activation_packing).astype(np.int64)
-        memory = weights + result.totals[HELD] + aligned(packed, limits.buffer_alignment_bytes)
-        streamed = np.zeros_like(memory)
-        if problem.streams:
-            over = memory - np.array(limits.sram_bytes, np.int64)
-            buffers = limits.stream_buffers * largest
-            streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
-            memory += np.where(over > 0, buffers - streamed, 0)
+        memory, streamed = device_memory(
+            problem, result.totals[HELD], weights, result.largest, result.peak
+        )
         stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
         busy = result.busy_s / self._speed
         link_busy = result.totals[LINK, :-1] / limits.link_bytes_per_s

@@ -14,9 +14,9 @@ from mcm_compiler.machine import Machine
 from mcm_compiler.machine_rules import find_placement_violations
 from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.violation import Violation
+from mcm_passes.mapping.loads.device_memory import device_memory
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from mcm_passes.mapping.machine.load_kernels import MachineLoads, loads_on_machine, route_arrays
-from mcm_passes.partitioning.rooms import aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,23 +78,19 @@ class MachineModel:
             chip_of: `[N]`. Out-of-range entries make the evaluation invalid, not an error.
         """
         problem: PartitionProblem = self._problem
-        limits, machine = problem.limits, self._machine
+        machine = self._machine
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
         found = self.loads(inside)
         placed = inside.copy()
         placed[problem.clonable] = found.copies.argmax(axis=1)
-        packed = np.ceil(found.peak * limits.activation_packing).astype(np.int64)
-        memory = found.weights + found.held + aligned(packed, limits.buffer_alignment_bytes)
+        memory, streamed = device_memory(
+            problem, found.held, found.weights, found.largest, found.peak
+        )
         crossed = found.channel_bytes.astype(np.float64)
-        if problem.streams:
-            over = memory - np.array(limits.sram_bytes, np.int64)
-            buffers = limits.stream_buffers * found.largest
-            streamed = np.where(over > 0, np.minimum(over + buffers, found.weights), 0)
-            memory += np.where(over > 0, buffers - streamed, 0)
-            first = machine.num_devices * (machine.num_devices + 2)
-            for c in np.flatnonzero(streamed).tolist():
-                np.add.at(crossed, machine.routes.row(first + c), float(streamed[c]))
+        first = machine.num_devices * (machine.num_devices + 2)
+        for c in np.flatnonzero(streamed).tolist():
+            np.add.at(crossed, machine.routes.row(first + c), float(streamed[c]))
         busy = found.busy_s / problem.chip_speed
         channel_busy = crossed / machine.channel_bytes_per_s
         checked = placed if in_range else chip_of

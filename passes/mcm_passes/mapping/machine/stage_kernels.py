@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mcm_compiler.lean_kernels import inlined_njit
 from mcm_compiler.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
@@ -120,95 +121,160 @@ def cost_of(
     return cost, np.inf if missing > 0 or found.lost > 0 else period_s, busiest
 
 
+class Task(NamedTuple):
+    """What a search is about.
+
+    Attributes:
+        problem: the problem.
+        routes: of the machine.
+        package: what limits a placement.
+        graph: dependencies.
+    """
+
+    problem: ProblemArrays
+    routes: RouteArrays
+    package: Package
+    graph: Graph
+
+
+class Standing(NamedTuple):
+    """A placement by stages; its arrays change in place.
+
+    Attributes:
+        stage_of: `[N]`, stage of each unit.
+        device_of: `[C]`, device of each stage.
+        score: `[3]`, its cost, its period, and its busiest resource, see `cost_of`.
+    """
+
+    stage_of: Longs
+    device_of: Longs
+    score: Floats
+
+
+COST, PERIOD, BUSIEST = range(3)
+"""Places of `Standing.score`."""
+
+
+class _Moved(NamedTuple):
+    """Units that a move took to another stage.
+
+    Attributes:
+        units: `[N]`, the first of which are those that moved.
+        came_from: `[N]`, their stages before.
+    """
+
+    units: Longs
+    came_from: Longs
+
+
 @njit(cache=True)
 def search_stages(
-    p: ProblemArrays,
-    routes: RouteArrays,
-    package: Package,
-    graph: Graph,
-    stage_of: Longs,
-    device_of: Longs,
-    best_of: Longs,
-    best_devices: Longs,
-    best: Floats,
-    current: Floats,
-    draws: Floats,
-    worse: Floats,
+    task: Task, current: Standing, best: Standing, draws: Floats, worse: Floats
 ) -> int:
     """Tries a move for each row of `draws`, and keeps those that are better, or a little worse.
 
     Args:
-        p: the problem.
-        routes: of the machine.
-        package: what limits a placement.
-        graph: dependencies.
-        stage_of: `[N]`, changed in place.
-        device_of: `[C]`, device of each stage; changed in place.
-        best_of: `[N]`, stages of the best placement so far; changed in place.
-        best_devices: `[C]`, its devices; changed in place.
-        best: `[2]`, its cost and period; changed in place.
-        current: `[2]`, cost and busiest resource of the present placement; changed in place.
+        task: what the search is about.
+        current: the present placement; changed in place.
+        best: the best placement so far; changed in place.
         draws: `[M, 5]`, random numbers from 0 to 1.
         worse: `[M]`, how much worse a move may be, as a share.
 
     Returns:
         Placements that were evaluated.
     """
+    # Taken apart once: each time compiled code counts references to all arrays.
+    problem, routes, package, graph = task
     evaluations = 0
-    chip_of = placement(stage_of, device_of)
-    stages = device_of.size
-    moved = np.empty(stage_of.size, np.int64)
-    came_from = np.empty(stage_of.size, np.int64)
+    chip_of = placement(current.stage_of, current.device_of)
+    stages = current.device_of.size
+    room = _Moved(np.empty(chip_of.size, np.int64), np.empty(chip_of.size, np.int64))
     for i in range(draws.shape[0]):
-        kind, first, second, third, fourth = draws[i]
+        kind, first, second = draws[i, 0], draws[i, 1], draws[i, 2]
         a, b = int(first * stages), int(second * stages)
         count = 0
         if kind < UNIT_MOVES:
-            u = _pick_unit(graph, chip_of, int(current[1]), first, third)
-            push = fourth < PUSHES and graph.pinned[u] < 0
-            new = _pick_stage(graph, stage_of, u, stages, device_of, second, push)
-            if new == stage_of[u]:
-                continue
-            count = _move(graph, stage_of, u, new, moved, came_from)
-            for k in range(count):
-                chip_of[moved[k]] = device_of[new]
-        elif kind < SWAPS:
-            if a == b:
-                continue
-            _swap_devices(graph, stage_of, device_of, a, b, chip_of)
-        else:
-            if a + 1 < stages:
-                _change_numbers(graph, stage_of, device_of, a)
+            count = _move_units(graph, current, chip_of, draws[i], room)
+        elif kind < SWAPS and a != b:
+            _swap_devices(graph, current, a, b, chip_of)
+        elif kind >= SWAPS and a + 1 < stages:
+            _change_numbers(graph, current.stage_of, current.device_of, a)
+        if count == 0 and (a == b or not UNIT_MOVES <= kind < SWAPS):
+            # No unit is on another device.
             continue
-        cost, period_s, busiest = cost_of(p, routes, package, chip_of)
-        missing = _misplaced(graph, chip_of)
-        cost *= 1.0 + missing
         evaluations += 1
-        if cost <= current[0] * (1.0 + worse[i]):
-            current[0], current[1] = cost, busiest
-            if missing == 0 and (period_s < best[1] or (period_s == best[1] and cost < best[0])):
-                best[0], best[1] = cost, period_s
-                best_of[:] = stage_of
-                best_devices[:] = device_of
-        elif count:
+        found = cost_of(problem, routes, package, chip_of)
+        if _is_taken(found, _misplaced(graph, chip_of), current, best, worse[i]):
+            continue
+        if count:
             for k in range(count):
-                stage_of[moved[k]] = came_from[k]
-                chip_of[moved[k]] = device_of[came_from[k]]
+                u, back = room.units[k], room.came_from[k]
+                current.stage_of[u], chip_of[u] = back, current.device_of[back]
         else:
-            _swap_devices(graph, stage_of, device_of, a, b, chip_of)
+            _swap_devices(graph, current, a, b, chip_of)
     return evaluations
 
 
 @njit(cache=True)
-def _swap_devices(
-    graph: Graph, stage_of: Longs, device_of: Longs, a: int, b: int, chip_of: Ints
-) -> None:
+def _is_taken(
+    found: tuple[float, float, int],
+    missing: int,
+    current: Standing,
+    best: Standing,
+    worse: float,
+) -> bool:
+    """Whether a placement is better than the present one, or by no more than a share worse.
+
+    Args:
+        found: what `cost_of` says of it.
+        missing: units that are not where the user wants them.
+        current: the placement, with the score of the one before; with its own where it is taken.
+        best: the best placement so far; becomes this one where that is better.
+        worse: the share.
+    """
+    cost, period_s, busiest = found
+    cost *= 1.0 + missing
+    if cost > current.score[COST] * (1.0 + worse):
+        return False
+    score = best.score
+    current.score[COST], current.score[BUSIEST] = cost, busiest
+    if missing == 0 and (
+        period_s < score[PERIOD] or (period_s == score[PERIOD] and cost < score[COST])
+    ):
+        score[COST], score[PERIOD] = cost, period_s
+        best.stage_of[:] = current.stage_of
+        best.device_of[:] = current.device_of
+    return True
+
+
+@inlined_njit
+def _move_units(graph: Graph, current: Standing, chip_of: Ints, draw: Floats, moved: _Moved) -> int:
+    """Moves a unit, and what stands in its way, to another stage.
+
+    Returns:
+        How many units moved; `moved` tells which.
+    """
+    stage_of, device_of = current.stage_of, current.device_of
+    u = _pick_unit(graph, chip_of, int(current.score[BUSIEST]), draw[1], draw[3])
+    push = draw[4] < PUSHES and graph.pinned[u] < 0
+    new = _pick_stage(graph, current, u, draw[2], push)
+    if new == stage_of[u]:
+        return 0
+    count = _move(graph, stage_of, u, new, moved.units, moved.came_from)
+    for k in range(count):
+        chip_of[moved.units[k]] = device_of[new]
+    return count
+
+
+@inlined_njit
+def _swap_devices(graph: Graph, current: Standing, a: int, b: int, chip_of: Ints) -> None:
+    stage_of, device_of = current.stage_of, current.device_of
     device_of[a], device_of[b] = device_of[b], device_of[a]
     for u in graph.units:
         chip_of[u] = device_of[stage_of[u]]
 
 
-@njit(cache=True)
+@inlined_njit
 def _move(graph: Graph, stage_of: Longs, u: int, new: int, moved: Longs, came_from: Longs) -> int:
     """Moves a unit to a stage, and with it all that depend on it, or it on, and stand before that.
 
@@ -242,7 +308,7 @@ def placement(stage_of: Longs, device_of: Longs) -> Ints:
     return chip_of
 
 
-@njit(cache=True)
+@inlined_njit
 def _misplaced(graph: Graph, chip_of: Ints) -> int:
     """Units that are not where the user wants them."""
     count = 0
@@ -252,7 +318,7 @@ def _misplaced(graph: Graph, chip_of: Ints) -> int:
     return count
 
 
-@njit(cache=True)
+@inlined_njit
 def _pick_unit(graph: Graph, chip_of: Ints, busiest: int, first: float, third: float) -> int:
     """A unit, often one of the busiest device."""
     count = graph.units.size
@@ -267,21 +333,14 @@ def _pick_unit(graph: Graph, chip_of: Ints, busiest: int, first: float, third: f
     return u
 
 
-@njit(cache=True)
-def _pick_stage(
-    graph: Graph,
-    stage_of: Longs,
-    u: int,
-    stages: int,
-    device_of: Longs,
-    second: float,
-    push: bool,
-) -> int:
+@inlined_njit
+def _pick_stage(graph: Graph, current: Standing, u: int, second: float, push: bool) -> int:
     """A stage that the unit may move to, its own if there is no other.
 
     Without `push` it stays between those that it depends on and those that depend on it.
     """
-    low, high = 0, stages - 1
+    stage_of, device_of = current.stage_of, current.device_of
+    low, high = 0, device_of.size - 1
     for k in range(graph.before_ptr[u], 0 if push else graph.before_ptr[u + 1]):
         low = max(low, int(stage_of[graph.before[k]]))
     for k in range(graph.after_ptr[u], 0 if push else graph.after_ptr[u + 1]):
@@ -297,7 +356,7 @@ def _pick_stage(
     return low + min(int((second - NEAR) / (1.0 - NEAR) * (high - low + 1)), high - low)
 
 
-@njit(cache=True)
+@inlined_njit
 def _change_numbers(graph: Graph, stage_of: Longs, device_of: Longs, a: int) -> None:
     """Lets stages `a` and `a + 1` change numbers, where nothing leads from one to the other."""
     for e in range(graph.source.size):

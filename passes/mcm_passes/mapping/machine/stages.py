@@ -13,8 +13,13 @@ from mcm_compiler.rows import distinct_rows
 from mcm_passes.mapping.machine.device_order import walk_over_devices
 from mcm_passes.mapping.machine.evaluation import MachineModel, machine_model
 from mcm_passes.mapping.machine.stage_kernels import (
+    BUSIEST,
+    COST,
+    PERIOD,
     Graph,
     Package,
+    Standing,
+    Task,
     cost_of,
     cut_order,
     placement,
@@ -134,8 +139,7 @@ class _Run:
         before = distinct_rows(target, source, count)
         after = distinct_rows(source, target, count)
         self._problem = problem
-        self._arrays, self._routes = model.arrays, model.routes
-        self._graph = Graph(
+        graph = Graph(
             units=np.flatnonzero(~problem.clonable),
             source=source.astype(np.int64),
             target=target.astype(np.int64),
@@ -145,7 +149,7 @@ class _Run:
             after=after.entries.astype(np.int64),
             pinned=problem.pinned_chip.astype(np.int64),
         )
-        self._package = Package(
+        package = Package(
             speed=problem.chip_speed,
             memory_bytes=np.array(limits.sram_bytes, np.int64),
             bytes_per_s=np.array(problem.machine.channel_bytes_per_s),
@@ -155,66 +159,56 @@ class _Run:
             stream_buffers=limits.stream_buffers,
         )
         self._devices = walk_over_devices(problem.machine, problem.num_chips)
-        self._stage_of: Longs = np.zeros(count, np.int64)
-        self._device_of: Longs = self._devices.copy()
-        self._best: Floats = np.full(2, np.inf)
-        self._current: Floats = np.full(2, np.inf)
-        self._best_of: Longs = np.zeros(count, np.int64)
-        self._best_devices: Longs = self._devices.copy()
+        self._task = Task(model.arrays, model.routes, package, graph)
+        self._current, self._best = (
+            Standing(np.zeros(count, np.int64), self._devices.copy(), np.full(3, np.inf))
+            for _ in range(2)
+        )
         self.rounds = 0
 
     @property
     def placement(self) -> Ints:
         """`[N]`, the best placement since `begin`."""
-        return placement(self._best_of, self._best_devices)
+        return placement(self._best.stage_of, self._best.device_of)
 
     @property
     def period_s(self) -> float:
         """Of the best placement since `begin`; infinite where none fits."""
-        return float(self._best[1])
+        return float(self._best.score[PERIOD])
 
     @property
     def least(self) -> tuple[float, float]:
         """Period and cost of the best placement since `begin`."""
-        return float(self._best[1]), float(self._best[0])
+        return float(self._best.score[PERIOD]), float(self._best.score[COST])
 
     def begin(self, order: Order) -> None:
         """Stands at the best cut of an order, on devices beside each other."""
-        self._device_of = self._devices.copy()
-        self._stage_of[:] = 0
-        self._stage_of[order.units] = _stages_along(self._problem, order)
-        self._best_of[:], self._best_devices[:] = self._stage_of, self._device_of
-        self._best[:] = np.inf
+        best = self._best
+        best.device_of[:] = self._devices
+        best.stage_of[:] = 0
+        best.stage_of[order.units] = _stages_along(self._problem, order)
         self.rounds = 0
         chip_of = self.placement
-        cost, period_s, _ = cost_of(self._arrays, self._routes, self._package, chip_of)
+        cost, period_s, _ = self._cost(chip_of)
         pinned = self._problem.pinned_chip
         misplaced = int(((pinned >= 0) & (pinned != chip_of)).sum())
-        self._best[:] = cost * (1.0 + misplaced), np.inf if misplaced else period_s
+        best.score[COST] = cost * (1.0 + misplaced)
+        best.score[PERIOD] = np.inf if misplaced else period_s
 
     def return_to_best(self) -> None:
         """Goes back to the best placement, for another round."""
-        self._stage_of[:], self._device_of[:] = self._best_of, self._best_devices
-        cost, _, busiest = cost_of(self._arrays, self._routes, self._package, self.placement)
-        self._current[:] = max(cost, float(self._best[0])), busiest
+        current, best = self._current, self._best
+        current.stage_of[:], current.device_of[:] = best.stage_of, best.device_of
+        cost, _, busiest = self._cost(self.placement)
+        current.score[COST], current.score[BUSIEST] = max(cost, float(best.score[COST])), busiest
         self.rounds += 1
 
     def step(self, draws: Floats, worse: Floats) -> int:
         """Tries moves; see `search_stages`."""
-        return search_stages(
-            self._arrays,
-            self._routes,
-            self._package,
-            self._graph,
-            self._stage_of,
-            self._device_of,
-            self._best_of,
-            self._best_devices,
-            self._best,
-            self._current,
-            draws,
-            worse,
-        )
+        return search_stages(self._task, self._current, self._best, draws, worse)
+
+    def _cost(self, chip_of: Ints) -> tuple[float, float, int]:
+        return cost_of(self._task.problem, self._task.routes, self._task.package, chip_of)
 
 
 def _stages_along(problem: PartitionProblem, order: Order) -> Longs:

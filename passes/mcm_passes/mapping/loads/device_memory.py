@@ -1,0 +1,46 @@
+"""From what is held on devices to the memory that they need and the weights that they stream."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mcm_compiler.partition import Longs, PartitionProblem
+from mcm_passes.partitioning.rooms import aligned
+
+
+class DeviceMemory(NamedTuple):
+    """Memory of C devices.
+
+    Attributes:
+        needed: `[C]`, bytes; where weights are streamed, with buffers in place of these.
+        streamed: `[C]`, bytes of weights that come from off-package memory for every inference.
+    """
+
+    needed: Longs
+    streamed: Longs
+
+
+def device_memory(
+    problem: PartitionProblem, held: Longs, weights: Longs, largest: Longs, peak: Longs
+) -> DeviceMemory:
+    """What devices need, of which what does not fit is streamed as far as there are weights.
+
+    Args:
+        problem: its limits say what devices have, and what the peak takes beside for gaps.
+        held: `[C]`, bytes of buffers that are taken for good.
+        weights: `[C]`, bytes of all weights.
+        largest: `[C]`, bytes of the largest weight.
+        peak: `[C]`, most bytes that are live at once.
+    """
+    limits = problem.limits
+    packed = np.ceil(peak * limits.activation_packing).astype(np.int64)
+    needed = weights + held + aligned(packed, limits.buffer_alignment_bytes)
+    if not problem.streams:
+        return DeviceMemory(needed, np.zeros_like(needed))
+    over = needed - np.array(limits.sram_bytes, np.int64)
+    # Streamed weights pass through buffers that hold the largest each.
+    buffers = limits.stream_buffers * largest
+    streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
+    return DeviceMemory(needed + np.where(over > 0, buffers - streamed, 0), streamed)
