@@ -1,0 +1,1 @@
+"""One chip: its numbers, and the time of a kernel on it."""

@@ -1,0 +1,1 @@
+"""Small kernels that the rest compiles into its own."""

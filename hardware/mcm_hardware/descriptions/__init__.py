@@ -1,0 +1,1 @@
+"""Descriptions of packages in TOML: keys, reading, suggestions."""

@@ -1,0 +1,1 @@
+"""The ring as a machine: its numbers, routes and simulator."""

@@ -1,0 +1,1 @@
+"""What a chip holds and when: order, lifetimes, offsets, streamed weights."""

@@ -1,0 +1,1 @@
+"""A package of chips on any machine: lowering, transfers, simulation."""

@@ -1,0 +1,1 @@
+"""Shapes and stored widths of values."""

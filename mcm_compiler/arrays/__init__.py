@@ -1,0 +1,1 @@
+"""Arrays that all packages share: ragged rows, seeded randomness, lean kernels."""

@@ -1,0 +1,1 @@
+"""An output folder proven anew: files, structure, figures, certificate and outputs."""

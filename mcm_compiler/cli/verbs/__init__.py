@@ -1,0 +1,1 @@
+"""The verbs of `mcmc`, one a module."""

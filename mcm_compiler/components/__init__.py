@@ -1,0 +1,1 @@
+"""Components by name: targets and cost models, found, loaded and checked."""

@@ -1,0 +1,1 @@
+"""What the parts promise each other: records and protocols, without machinery."""

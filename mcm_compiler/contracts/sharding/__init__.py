@@ -1,0 +1,1 @@
+"""How operators divide over devices: rules, notation, specifications and whole plans."""

@@ -1,0 +1,1 @@
+"""Running models in onnxruntime on seeded or given inputs."""

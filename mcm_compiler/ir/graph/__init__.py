@@ -1,0 +1,1 @@
+"""Facts about a graph in memory: annotations, constants, dimensions, structure, limits."""

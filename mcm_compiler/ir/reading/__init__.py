@@ -1,0 +1,1 @@
+"""From a file to a checked model: versions, external data, functions, schemas."""

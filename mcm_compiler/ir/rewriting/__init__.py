@@ -1,0 +1,1 @@
+"""Graphs to graphs and files: names, copies, splits, writing and printing."""

@@ -1,0 +1,1 @@
+"""The pass manager: order, facts that passes derive and keep, and stock passes."""

@@ -1,0 +1,1 @@
+"""Processes and files that end well: staging, children under limits, signals."""

@@ -1,0 +1,1 @@
+"""What a compile found out, and what it has not proven."""

@@ -1,0 +1,1 @@
+"""Layers and helpers that the networks of the zoo share."""

@@ -1,0 +1,1 @@
+"""Moves of single units with loads kept up to date."""

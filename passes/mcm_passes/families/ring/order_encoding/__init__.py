@@ -1,0 +1,1 @@
+"""The ring's problem as a CP-SAT model in the order encoding."""

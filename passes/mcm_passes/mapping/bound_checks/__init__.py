@@ -1,0 +1,1 @@
+"""Independent checks of the bounds in a certificate."""

@@ -1,0 +1,1 @@
+"""Lower bounds of the period, and what cannot be placed at all."""

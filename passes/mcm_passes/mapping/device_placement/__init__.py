@@ -1,0 +1,1 @@
+"""Placing single operators on devices: chains, groups, loads, training."""

@@ -1,0 +1,1 @@
+"""What users ask of a placement: pinned ops and given assignments."""

@@ -1,0 +1,1 @@
+"""The partitioning problem: units, orders, the graph of rules, held memory."""

@@ -1,0 +1,1 @@
+"""What every search shares: candidates, budgets, strategies by name."""

@@ -1,0 +1,1 @@
+"""From a problem to a proven result: levels, bounds, planned memory, legalisation."""

@@ -1,1 +1,0 @@
-"""Putting a whole package to work: pipelines side by side."""

@@ -1,0 +1,1 @@
+"""Operators divided over devices: rules, decisions, pipelines and whole plans."""

@@ -1,0 +1,1 @@
+"""Dimensions that divide together: factors, linkage groups, partial values."""

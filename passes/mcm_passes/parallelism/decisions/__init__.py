@@ -1,0 +1,1 @@
+"""The choice of one division per linkage group: problem, objective, searches."""

@@ -1,0 +1,1 @@
+"""Operators that no single device holds, divided until they fit."""

@@ -1,0 +1,1 @@
+"""Whole plans by Auto-MAP: search, annotation, application."""

@@ -1,0 +1,1 @@
+"""Copies of the whole pipeline side by side."""

@@ -1,0 +1,1 @@
+"""How each operator divides: templates and the table of rules."""

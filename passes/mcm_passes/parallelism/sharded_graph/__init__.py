@@ -1,0 +1,1 @@
+"""The graph of the divided model, written with standard operators."""

@@ -1,1 +1,0 @@
-"""Partitioning: the problem, the fast model, strategies, bounds, and legalisation."""

@@ -1,0 +1,1 @@
+"""The passes, in the order of the road from an imported model to a checked folder."""

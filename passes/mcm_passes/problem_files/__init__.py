@@ -1,1 +1,0 @@
-"""Placement problems from files, and assignments from users."""

@@ -1,0 +1,1 @@
+"""Graphs made simpler: simplification and fusion."""

@@ -1,1 +1,0 @@
-"""Splitting operators over chips."""

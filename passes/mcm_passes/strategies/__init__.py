@@ -1,1 +1,0 @@
-"""Strategies of partitioning that search: one a file, all anytime."""
