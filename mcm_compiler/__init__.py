@@ -8,14 +8,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from mcm_compiler.hermetic import keep_to_itself
+from mcm_compiler.processes.hermetic import keep_to_itself
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult, compile_model, load_target
-    from mcm_compiler.cost_choice import CostBasis, CostModelMaker
+    from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
     from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.options import CompileOptions
-    from mcm_compiler.passes import Pass, PassContext
+    from mcm_compiler.pipeline.passes import Pass, PassContext
     from mcm_compiler.registry import (
         register_cost_model,
         register_level,
@@ -70,11 +70,11 @@ _HOME = {
     "CompileError": "diagnostics",
     "CompileOptions": "options",
     "CompileResult": "api",
-    "CostBasis": "cost_choice",
-    "CostModelMaker": "cost_choice",
+    "CostBasis": "components.cost_choice",
+    "CostModelMaker": "components.cost_choice",
     "Diagnostic": "diagnostics",
-    "Pass": "passes",
-    "PassContext": "passes",
+    "Pass": "pipeline.passes",
+    "PassContext": "pipeline.passes",
     "compile_model": "api",
     "load_target": "api",
     "register_cost_model": "registry",

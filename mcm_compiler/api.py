@@ -8,35 +8,36 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler import zoo
-from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.compile_result import CompileResult
-from mcm_compiler.cost_choice import with_cost_model
-from mcm_compiler.cost_files import user_files
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.components.target_loading import load_target, with_described_costs, without_chips
+from mcm_compiler.contracts import zoo
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
+from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.importer import import_model, import_onnx
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.last_words import doing
-from mcm_compiler.levels import load_level
-from mcm_compiler.npz_inputs import GivenInputs, read_npz
+from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.pass_manager import PassManager
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.replication import REPLICATION
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
-from mcm_compiler.simulation import SIMULATION
-from mcm_compiler.staging import StagingFolder, staging
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import load_target, with_described_costs, without_chips
-from mcm_compiler.verification import EMITTED, VERIFICATION
-from mcm_compiler.zoo import build_zoo_model
+from mcm_compiler.results.compile_result import CompileResult
+from mcm_compiler.text import json_text
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.interruption import end_at_once
+from mcm_compiler.processes.interruption import end_at_once
 
 
 def main() -> None:

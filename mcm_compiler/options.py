@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast, get_args
 
+from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.target import Routing
 
 DEFAULT_PIPELINE = (
     "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit,verify"
@@ -27,12 +27,12 @@ class CompileOptions:
     Attributes:
         passes: pipeline text, such as `simplify,fuse{max_group=8},...`.
         level: effort of the search for a partition: number or name of a level, or the path of a
-            description; see `mcm_compiler.levels`.
+            description; see `mcm_compiler.contracts.levels`.
         partitioner: partition strategy, such as `dp` or `dp{orders=4}`; `auto` for that of the
             level.
         cost_model: cost model by its registered name, such as `table{file=times.csv}`; None for the
             target's own, or what its description names.
-        routing: see `mcm_compiler.target.Routing`.
+        routing: see `mcm_compiler.contracts.target.Routing`.
         chips: use only the first so many chips of the package; None for all of them.
         replicas: pipelines side by side, each on an equal share of the chips; None for as many as
             are fastest, or one where pins, an assignment or forbidden chips name places.

@@ -4,8 +4,9 @@
 
 Takes half a minute. Each case is inferred without its declared output shapes, as it is and with
 its small integer and Boolean inputs as constants. OUT.json gets the versions, the number of cases,
-and for each op type the cases that contradict, with both shapes; `mcm_compiler.ir.fixed_shapes`
-names the ops. The committed file is tests/data/inferred_shapes.json.
+and for each op type the cases that contradict, with both shapes;
+`mcm_compiler.ir.shapes.fixed_shapes` names the ops. The committed file is
+tests/data/inferred_shapes.json.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@
     python tools/count_definitions.py --revision REVISION
 
 What a tensor, a weight or a clone loads is defined in `mcm_passes/mapping/loads` and, for clones,
-in `mcm_compiler/clone_closure.py`. The definitions listed below are all others that find out such
-a thing for themselves, then or now, in the files that knew it before there was such a place; what
-is listed and gone counts as nothing. Statements are counted, so that comments, docstrings and the
-breaking of lines change nothing. Independent checkers are not listed: they stay apart on purpose.
+in `mcm_compiler/arrays/clone_closure.py`. The definitions listed below are all others that find out
+such a thing for themselves, then or now, in the files that knew it before there was such a place;
+what is listed and gone counts as nothing. Statements are counted, so that comments, docstrings and
+the breaking of lines change nothing. Independent checkers are not listed: they stay apart on
+purpose.
 
 With `--revision` the same definitions are counted as they stood there.
 """
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/families/ring/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
-    f"{PASSES}/families/ring/fast_kernels.py": ("",),
+    f"{PASSES}/families/ring/analytic/fast_kernels.py": ("",),
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
@@ -35,26 +36,26 @@ LOADS: dict[str, tuple[str, ...]] = {
         "StrictWindows._grown",
         "StrictWindows._live",
     ),
-    f"{PASSES}/partitioning/legalization.py": (
+    f"{PASSES}/mapping/solving/legalization.py": (
         "_Legalizer.__init__",
         "_Legalizer._plan_relays",
         "_Legalizer._last_chip",
         "_Legalizer._relay",
     ),
-    f"{PASSES}/families/ring/exact/chip_demands.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/chip_demands.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_windows.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_cuts.py": ("",),
-    f"{PASSES}/families/ring/exact/trigger_literals.py": ("",),
-    f"{PASSES}/families/ring/exact/chip_constraints.py": (
+    f"{PASSES}/families/ring/order_encoding/trigger_literals.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/chip_constraints.py": (
         "ChipItems",
         "constrain_time",
         "_relayed",
     ),
-    f"{PASSES}/families/ring/exact/memory_constraints.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/memory_constraints.py": ("",),
     f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
-    f"{PASSES}/families/ring/strategies/placed_problem.py": ("",),
-    f"{PASSES}/families/ring/strategies/placement_state.py": ("",),
-    f"{PASSES}/families/ring/strategies/placement_loads.py": (
+    f"{PASSES}/families/ring/moves/placed_problem.py": ("",),
+    f"{PASSES}/families/ring/moves/placement_state.py": ("",),
+    f"{PASSES}/families/ring/moves/placement_loads.py": (
         "_streamed",
         "_peak",
         "loads_of_state",
@@ -66,21 +67,21 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/strategies/delta_kernels.py": ("Travels", "place", "_find_last", "_count", "shift"),
     f"{PASSES}/strategies/unit_items.py": ("",),
     f"{PASSES}/strategies/refinement.py": ("_travels",),
-    f"{PASSES}/families/ring/strategies/chip_window.py": ("chip_window", "_read_by_clones"),
+    f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window", "_read_by_clones"),
     f"{BATCH}/placement.py": ("place", "_find_copies", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""
 
 RULES: dict[str, tuple[str, ...]] = {
-    "mcm_compiler/ring_rules.py": ("",),
-    f"{PASSES}/families/ring/period_kernels.py": ("",),
+    "mcm_compiler/placements/ring_rules.py": ("",),
+    f"{PASSES}/families/ring/analytic/period_kernels.py": ("",),
     f"{BATCH}/rule_check.py": ("",),
-    "mcm_compiler/compiled_rules.py": ("",),
+    "mcm_compiler/placements/compiled_rules.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_windows.py": ("arrivals_end", "beside_no_dependency"),
     f"{PASSES}/families/ring/exact/triangle_readings.py": ("",),
-    f"{PASSES}/families/ring/exact/triangle_constraints.py": ("",),
-    f"{PASSES}/families/ring/strategies/placement_loads.py": ("_detours",),
-    f"{PASSES}/families/ring/strategies/placement_rules.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/triangle_constraints.py": ("",),
+    f"{PASSES}/families/ring/moves/placement_loads.py": ("_detours",),
+    f"{PASSES}/families/ring/moves/placement_rules.py": ("",),
     f"{PASSES}/families/ring/solver/constraint_solver.py": ("",),
     f"{PASSES}/families/ring/solver/adjacent_cuts.py": ("",),
     f"{PASSES}/families/ring/solver/adjacent_domains.py": ("",),
@@ -88,12 +89,12 @@ RULES: dict[str, tuple[str, ...]] = {
 
 PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
-    "mcm_compiler/ring_routes.py",
+    "mcm_compiler/placements/ring_routes.py",
     f"{PASSES}/families/ring/loads/ring_kernels.py",
     f"{PASSES}/families/ring/loads/shared_items.py",
     f"{PASSES}/families/ring/loads/chip_memory.py",
     f"{PASSES}/families/ring/loads/reference.py",
-    "mcm_compiler/clone_closure.py",
+    "mcm_compiler/arrays/clone_closure.py",
 )
 
 

@@ -31,11 +31,11 @@ from folder_mutations.verdicts import is_equivalent, refusal, whole_check
 
 from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.manifest import read_manifest
-from mcm_compiler.artifact.user_model import read_user_model
-from mcm_compiler.ir.writer import write_model
+from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.versions import versions
-from mcm_compiler.target_loading import load_target
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "tools" / "data" / "folder_mutations.json"

@@ -24,7 +24,7 @@ from typing import Any
 import onnx
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.structure_step import prove_folder
+from mcm_compiler.checking.structure_step import prove_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import ZOO

@@ -33,22 +33,22 @@ import numpy as np
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import Budget, Ints, Partition, PartitionProblem
+from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.levels import load_level
-from mcm_compiler.partition import Budget, Ints, Partition, PartitionProblem
-from mcm_compiler.randomness import seeded_generator
-from mcm_compiler.target import Routing
-from mcm_compiler.target_loading import load_target
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.planned_memory import solve_with_plans
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.lazy_judge import LazyJudge
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.lazy_judge import LazyJudge
+from mcm_passes.mapping.solving.planned_memory import solve_with_plans
+from mcm_passes.mapping.solving.solve import solve
 
 DATA = Path(__file__).resolve().parent / "data" / "partitions.json"
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"

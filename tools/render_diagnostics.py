@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.report.markdown import escaped
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "diagnostics.md"

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from mcm_compiler.certificate.files import CertificateHead
-from mcm_compiler.parallel_plan import PlanFile
-from mcm_compiler.program import LoweredProgram
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
 

@@ -14,10 +14,10 @@ from sharding_examples.example import Example
 from sharding_examples.parts import DividedOp
 from sharding_examples.tables import FAMILIES as EXAMPLES
 
-from mcm_compiler.sharding_rules import FactorKind, ShardingRule
-from mcm_passes.sharding.rule_table import RegisteredRule, RuleTable
-from mcm_passes.sharding.rules import FAMILIES, ONNX_RULES
-from mcm_passes.sharding.rules.undivided import REASONS
+from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
+from mcm_passes.parallelism.rules.operators import FAMILIES, ONNX_RULES
+from mcm_passes.parallelism.rules.operators.undivided import REASONS
+from mcm_passes.parallelism.rules.rule_table import RegisteredRule, RuleTable
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sharding-rules.md"
 
@@ -79,7 +79,7 @@ the operands. Faulty notation is refused with the column: MCM-S001 to MCM-S007.
 
 What else changes in the operator when one device has a part of a factor (the target of a `Reshape`,
 the `group` of a `Conv`, the offset of a lookup in a divided table, a bias that only one device may
-add) is told by `mcm_passes.sharding.shard_forms`.
+add) is told by `mcm_passes.parallelism.rules.shard_forms`.
 
 ## Rules of other operators
 
@@ -106,12 +106,11 @@ def fade(facts: OpFacts) -> ShardingRule:
     return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
 ```
 
-`rule_for_shapes` (`mcm_compiler.sharding_templates`) expands `*`, leaves out factors of size 1 and
-finds the sizes. A function is called once per distinct set of facts and has no side effects; its
-rule is checked against the shapes (MCM-S008). An entry point may also hold a mapping from names of
-operators to rules, under any name: the built-in rules are the entry point `onnx`. Two rules for one
-operator are an error (MCM-X001).
-"""
+`rule_for_shapes` (`mcm_compiler.contracts.sharding.templates`) expands `*`, leaves out factors of
+size 1 and finds the sizes. A function is called once per distinct set of facts and has no side
+effects; its rule is checked against the shapes (MCM-S008). An entry point may also hold a mapping
+from names of operators to rules, under any name: the built-in rules are the entry point `onnx`. Two
+rules for one operator are an error (MCM-X001). """
 
 
 MARKS = (

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from mcm_hardware.families.ring.ring_schema import RING
-from mcm_hardware.package_schema import (
+from mcm_hardware.descriptions.package_schema import (
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
     STORAGE_BITS,
     STORAGE_TABLE,
     STREAM_TABLE,
 )
-from mcm_hardware.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
+from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
+from mcm_hardware.families.ring.ring_schema import RING
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "target-keys.md"
 BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"

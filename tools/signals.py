@@ -54,7 +54,7 @@ import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mcm_compiler.passes import Pass
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import register_pass
 
 
@@ -77,7 +77,7 @@ class Pipe(Pass):
     def run(self, model, context):
         from pathlib import Path
 
-        from mcm_compiler.execution import open_session
+        from mcm_compiler.execution.execution import open_session
 
         pipe = context.staging.path / "pipe.onnx"
         os.mkfifo(pipe)

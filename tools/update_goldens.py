@@ -1,8 +1,8 @@
 """Runs the golden cases of passes, and rewrites what they expect.
 
 A case is one text file: comment lines with the pipeline (and target), the model in ONNX's text
-syntax, a line `// expected`, and the IR as `mcm_compiler.ir.printer` prints it afterwards. Weights
-that are declared without values are filled with seeded ones.
+syntax, a line `// expected`, and the IR as `mcm_compiler.ir.rewriting.printer` prints it
+afterwards. Weights that are declared without values are filled with seeded ones.
 
     python tools/update_goldens.py           rewrite the expected parts
     python tools/update_goldens.py --check   only say which ones differ; exit 1 if any
@@ -22,14 +22,14 @@ import onnx.parser
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.printer import print_model
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.ir.rewriting.printer import print_model
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pass_manager import PassManager
-from mcm_compiler.passes import PassContext
-from mcm_compiler.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import TARGETS
-from mcm_compiler.staging import StagingFolder
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden" / "passes"
 SUFFIX = ".golden"

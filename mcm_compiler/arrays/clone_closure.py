@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays import Bools, Ints, Longs
-from mcm_compiler.rows import Entries, Rows, distinct_rows, starts
+from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows, starts
+from mcm_compiler.arrays.types import Bools, Ints, Longs
 
 
 def clone_closure(

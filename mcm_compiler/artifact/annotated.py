@@ -17,15 +17,20 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY, PLANNED_PROPERTY
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.ir.source import SourceModel
-from mcm_compiler.ir.writer import DataLocation, write_with_data
-from mcm_compiler.partition import CHIP
-from mcm_compiler.replication import REPLICATION, Replication
-from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
-from mcm_compiler.sharding_specs import shard_value
+from mcm_compiler.contracts.chips import (
+    CHIP_PROPERTY,
+    GROUP_PROPERTY,
+    ORIGIN_PROPERTY,
+    PLANNED_PROPERTY,
+)
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.contracts.replication import REPLICATION, Replication
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
+from mcm_compiler.contracts.sharding.specs import shard_value
+from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 
 MULTI_DEVICE_IR_VERSION = 11
 """The IR version that introduced the multi-device fields."""

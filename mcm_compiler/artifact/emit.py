@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.annotated import write_annotated
 from mcm_compiler.artifact.manifest import (
     ChipEntry,
@@ -18,16 +18,17 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     write_manifest,
 )
-from mcm_compiler.cost_choice import choice_of
-from mcm_compiler.equivalence.followed_passes import unfollowed_passes
-from mcm_compiler.ir.constants import body_weights
-from mcm_compiler.ir.dimensions import free_inputs
-from mcm_compiler.ir.source import SourceModel
-from mcm_compiler.ir.writer import DataLocation, write_with_data
+from mcm_compiler.components.cost_choice import choice_of
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
+from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
+from mcm_compiler.ir.graph.constants import body_weights
+from mcm_compiler.ir.graph.dimensions import free_inputs
+from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.replication import Replication
-from mcm_compiler.target import HOST, ChipModel, Target, Wire
+from mcm_compiler.text import json_text
 
 
 def write_chips(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler import staging
+from mcm_compiler.processes import staging
 
 MANIFEST = staging.MANIFEST
 ANNOTATED = "annotated.onnx"

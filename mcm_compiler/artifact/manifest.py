@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from mcm_compiler.artifact import json_text, layout
-from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.bounded_numbers import Count, Extent, Index, Place, Seed, Size
+from mcm_compiler.artifact import layout
+from mcm_compiler.contracts.replication import ChipRole, chip_roles
+from mcm_compiler.contracts.target import Routing, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.json_records import record_of
-from mcm_compiler.replication import ChipRole, chip_roles
-from mcm_compiler.target import Routing, Wire
+from mcm_compiler.text import json_text
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.bounded_numbers import Count, Extent, Index, Place, Seed, Size
+from mcm_compiler.text.json_records import record_of
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import damaged, folder_record, read_json
+from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
+from mcm_compiler.contracts.target import OFF_PACKAGE, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.program import ChipProgram, LoweredProgram
-from mcm_compiler.target import OFF_PACKAGE, ChipModel, Wire
+from mcm_compiler.ir.graph.constants import placeable_nodes
 
 
 def folder_program(folder: Path) -> LoweredProgram:

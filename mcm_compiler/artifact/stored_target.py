@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, Manifest, damaged, read_manifest
-from mcm_compiler.cost_files import stored_files
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import target_from_text
+from mcm_compiler.components.cost_files import stored_files
+from mcm_compiler.components.target_loading import target_from_text
+from mcm_compiler.contracts.target import Target
 
 
 def folder_target(folder: Path) -> Target:

@@ -6,13 +6,13 @@ import dataclasses
 from typing import cast
 
 from mcm_compiler.certificate.claims import Certificate, Claim
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.proofs import ProofChecker
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equal_shares import equal_shares
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.proofs import ProofChecker
+from mcm_compiler.machines.equal_shares import equal_shares
 from mcm_compiler.registry import PROOF_CHECKERS
-from mcm_compiler.target import PackageLimits
-from mcm_compiler.units import count_text, seconds_text
+from mcm_compiler.text.units import count_text, seconds_text
 
 MARGIN = 1e-8
 """Relative room between a claim and what is checked, for sums taken in another order."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.certificate.problem_arrays import Array
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 
 
 def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
     """`[K]` each: source and destination of every channel, its rate, and its delay.
 
-    The host is -1, memory outside the package -2; further places as in `mcm_compiler.machine`.
+    The host is -1, memory outside the package -2; further places as in
+    `mcm_compiler.machines.machine`.
     """
     if (machine := problem.machine) is not None:
         return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_compiler.bounded_numbers import Amount, Count
-from mcm_compiler.partition import Ints, LearnedGain, PartitionProblem
-from mcm_compiler.replication import PipelineCount
+from mcm_compiler.contracts.partition import Ints, LearnedGain, PartitionProblem
+from mcm_compiler.contracts.replication import PipelineCount
+from mcm_compiler.text.bounded_numbers import Amount, Count
 
 Subject = Literal["pipeline", "package"]
 """What a bound is about: one of the pipelines, or all that the devices do per inference."""

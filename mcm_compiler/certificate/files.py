@@ -13,10 +13,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.bounded_json import UnreadableError
-from mcm_compiler.bounded_numbers import Amount, Index
 from mcm_compiler.certificate.channels import channel_arrays
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.other_placements import (
@@ -36,9 +34,12 @@ from mcm_compiler.certificate.problem_arrays import (
     texts,
     vector,
 )
+from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.json_records import record_of
-from mcm_compiler.target import Routing
+from mcm_compiler.text import json_text
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.bounded_numbers import Amount, Index
+from mcm_compiler.text.json_records import record_of
 
 SCHEMA_VERSION: Final = 1
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.chips import GROUP_PROPERTY, chips_in_dataflow_order
+from mcm_compiler.contracts.chips import GROUP_PROPERTY, chips_in_dataflow_order
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.fusion import FusionGroup, FusionPlan
-from mcm_compiler.ir.constants import constant_values, consumed_values
-from mcm_compiler.ir.node_copying import copy_node
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 
 @dataclass(frozen=True, eq=False)

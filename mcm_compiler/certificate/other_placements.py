@@ -13,10 +13,10 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from mcm_compiler.bounded_numbers import Count, Number
 from mcm_compiler.certificate.problem_arrays import Array, MalformedError, vector
-from mcm_compiler.partition import Ints, LearnedGain, LowerBound
-from mcm_compiler.replication import PipelineCount
+from mcm_compiler.contracts.partition import Ints, LearnedGain, LowerBound
+from mcm_compiler.contracts.replication import PipelineCount
+from mcm_compiler.text.bounded_numbers import Count, Number
 
 MAX_ROWS = 64
 """Placements of one number of pipelines."""

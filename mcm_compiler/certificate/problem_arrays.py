@@ -15,13 +15,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.bounded_json import UnreadableError
-from mcm_compiler.bounded_numbers import Amount, Size
-from mcm_compiler.json_records import record_of
-from mcm_compiler.machine import Machine
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.routes import Routes
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.routes import Routes
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.bounded_numbers import Amount, Size
+from mcm_compiler.text.json_records import record_of
 
 Array = npt.NDArray[Any]
 
@@ -165,7 +165,7 @@ _MACHINE_ARRAYS = {
 """Vectors of a machine, by field; they are called `machine.<field>`."""
 
 _LEAST_PLACE = -4
-"""The lowest number of a place; see `mcm_compiler.machine`."""
+"""The lowest number of a place; see `mcm_compiler.machines.machine`."""
 
 
 def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:

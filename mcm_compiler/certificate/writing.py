@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope, Subject
-from mcm_compiler.partition import Legalization, LowerBound, Partition, PartitionProblem
-from mcm_compiler.proofs import DEFAULT_PROBLEM_MODEL
-from mcm_compiler.replication import Replication
+from mcm_compiler.contracts.partition import Legalization, LowerBound, Partition, PartitionProblem
+from mcm_compiler.contracts.proofs import DEFAULT_PROBLEM_MODEL
+from mcm_compiler.contracts.replication import Replication
 
 
 def certificate_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from mcm_compiler.program import Buffer
+from mcm_compiler.contracts.program import Buffer
 
 
 def overlapping_buffers(buffers: Sequence[Buffer]) -> list[tuple[Buffer, Buffer]]:

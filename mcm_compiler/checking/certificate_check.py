@@ -9,17 +9,17 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.gate import OpenedFolder
-from mcm_compiler.artifact.other_placements_check import check_other_placements
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
+from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.other_placements_check import check_other_placements
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.proofs import ProblemModel
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machine import Machine, same_machine
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.proofs import ProblemModel
+from mcm_compiler.machines.machine import Machine, same_machine
 from mcm_compiler.registry import PROBLEM_MODELS
-from mcm_compiler.target import PackageLimits
-from mcm_compiler.units import count_text, seconds_text
+from mcm_compiler.text.units import count_text, seconds_text
 
 CLAIMED_FIGURES = ("analytic_period_s", "lower_bound_s", "bound_argument", "gap", "analytic_gap")
 """Figures of the report that a certificate stands for."""

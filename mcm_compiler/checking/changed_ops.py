@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.target import ChipModel
 
 _COMPARED = (
     ir.AttributeType.FLOAT,

@@ -15,8 +15,10 @@ import onnx_ir as ir
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.program import LoweredProgram
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import Target, machine_of
+from mcm_compiler.ir.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
@@ -27,8 +29,6 @@ from mcm_compiler.report.report_data import (
     graph_facts,
     target_facts,
 )
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target, machine_of
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",

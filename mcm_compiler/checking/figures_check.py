@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from mcm_compiler.artifact import json_text, layout
-from mcm_compiler.artifact.gate import OpenedFolder
+from mcm_compiler.artifact import layout
+from mcm_compiler.checking.derived_report import NOT_DERIVED, Sources, derive_report
+from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.sharded_operators import sharded_faults
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.report.cost_section import COST_SECTION
-from mcm_compiler.report.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.report.markdown import render_markdown
-from mcm_compiler.report.sharded_operators import sharded_faults
 from mcm_compiler.report.versions import versions
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.units import count_text
-from mcm_compiler.verification import Verification
+from mcm_compiler.text import json_text
+from mcm_compiler.text.units import count_text
 
 LISTED = 5
 """Figures that differ of which so many are told."""

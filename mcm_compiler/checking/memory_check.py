@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.program_difference import first_difference
-from mcm_compiler.buffer_overlap import overlapping_buffers
-from mcm_compiler.capabilities import lowering_of
+from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.program_difference import first_difference
+from mcm_compiler.components.capabilities import lowering_of
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import ChipModel, Target, Wire
-from mcm_compiler.units import bytes_text
+from mcm_compiler.text.units import bytes_text
 
 
 def check_memory(

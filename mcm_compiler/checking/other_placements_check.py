@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.capabilities import batch_judging_of
 from mcm_compiler.certificate.claims import Certificate, Scope
 from mcm_compiler.certificate.joined import JoinedModel, differs
-from mcm_compiler.equal_shares import equal_shares
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import Floats, Ints, LearnedGain, PartitionProblem
-from mcm_compiler.proofs import ProblemModel
-from mcm_compiler.replication import PipelineCount
-from mcm_compiler.target import PackageLimits, Target
+from mcm_compiler.components.capabilities import batch_judging_of
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
+from mcm_compiler.contracts.proofs import ProblemModel
+from mcm_compiler.contracts.replication import PipelineCount
+from mcm_compiler.contracts.target import PackageLimits, Target
+from mcm_compiler.machines.equal_shares import equal_shares
 
 MARGIN = 1e-9
 """Relative room for what the simulator adds up in another order."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
+from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.program import LoweredProgram
 
 
 def first_difference(lowered: LoweredProgram, stored: LoweredProgram) -> tuple[str, str] | None:

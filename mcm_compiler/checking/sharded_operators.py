@@ -7,8 +7,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
-from mcm_compiler.target import ChipModel, Target
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.target import ChipModel, Target
 
 
 def sharded_faults(

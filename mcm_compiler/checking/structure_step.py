@@ -10,17 +10,17 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import tensor_entry
 from mcm_compiler.artifact.manifest import Manifest, read_manifest
-from mcm_compiler.artifact.structure_check import load_chips
-from mcm_compiler.artifact.user_model import UserModel
+from mcm_compiler.checking.entry.structure_check import load_chips
+from mcm_compiler.checking.user_model import UserModel
+from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equivalence.followed_passes import constant_bytes
 from mcm_compiler.equivalence.same_model import model_differences
 from mcm_compiler.equivalence.structure_proof import prove_chips
-from mcm_compiler.equivalence.weight_contents import WeightContents
-from mcm_compiler.ir.dimensions import free_inputs
-from mcm_compiler.ir.map_types import load_model
-from mcm_compiler.units import count_text
-from mcm_compiler.verification import StructureProof
+from mcm_compiler.equivalence.values.followed_passes import constant_bytes
+from mcm_compiler.equivalence.values.weight_contents import WeightContents
+from mcm_compiler.ir.graph.dimensions import free_inputs
+from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5
 """Ops that are told one by one."""

@@ -9,13 +9,13 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from mcm_compiler import zoo
 from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.importer import import_model, import_onnx
-from mcm_compiler.ir.map_types import model_from_proto
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.ir.sparse_weights import expand_sparse_weights
+from mcm_compiler.ir.graph.map_types import model_from_proto
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from mcm_compiler import zoo
+from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.gate import bare_report_note, open_folder
 from mcm_compiler.artifact.manifest import read_json
+from mcm_compiler.checking.entry.gate import bare_report_note, open_folder
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 
@@ -55,7 +55,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
 
     if not path.exists():
         return None
-    from mcm_compiler.artifact.figures_check import check_stored_figures
+    from mcm_compiler.checking.figures_check import check_stored_figures
 
     program = path.with_name(layout.PROGRAM)
     current = path

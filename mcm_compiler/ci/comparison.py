@@ -8,7 +8,7 @@ from typing import Any
 
 from mcm_compiler.ci.figures import Figures, OpTime
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.units import bytes_text, count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 LISTED_OPS = 3
 """Ops that took longer, of which the reasons name so many."""

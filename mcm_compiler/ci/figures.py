@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcm_compiler.report.bottleneck import resource_name
 
 if TYPE_CHECKING:
-    from mcm_compiler.program import LoweredProgram
+    from mcm_compiler.contracts.program import LoweredProgram
 
 
 @dataclass(frozen=True)

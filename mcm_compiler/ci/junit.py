@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from mcm_compiler.ci.batch import Outcome
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.diagnostics import Severity
-from mcm_compiler.report.printable import printable
-from mcm_compiler.units import count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
 
 SUITE = "mcmc compile"
 

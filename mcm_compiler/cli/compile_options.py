@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from mcm_compiler.options import CompileOptions
-    from mcm_compiler.passes import Pass
+    from mcm_compiler.pipeline.passes import Pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -156,12 +156,12 @@ def compile_options(function: F) -> F:
         **rest: Any,
     ) -> Any:
         if planner is not None:
-            from mcm_compiler.one_thread import use_one_thread
+            from mcm_compiler.processes.one_thread import use_one_thread
 
             # Before NumPy is imported: planners that learn do so reproducibly.
             use_one_thread()
-        from mcm_compiler import spec_text
         from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+        from mcm_compiler.text import spec_text
 
         if repair_assignment and assignment is None:
             raise click.UsageError("--repair-assignment needs --assignment")
@@ -219,8 +219,8 @@ def printer_after(
     """
     if not wanted:
         return None
-    from mcm_compiler.ir.printer import print_model
-    from mcm_compiler.spec_text import parse_list
+    from mcm_compiler.ir.rewriting.printer import print_model
+    from mcm_compiler.text.spec_text import parse_list
 
     names = [spec.name for spec in parse_list(options.passes)]
     for name in wanted:
@@ -239,7 +239,7 @@ def printer_after(
 
 def printable_lines(text: str) -> str:
     """`text` with everything but line ends escaped that does not print."""
-    from mcm_compiler.report.printable import printable
+    from mcm_compiler.text.printable import printable
 
     return "\n".join(map(printable, text.split("\n")))
 

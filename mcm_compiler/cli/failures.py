@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 Format = Literal["text", "json"]
 

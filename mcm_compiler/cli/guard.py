@@ -17,7 +17,7 @@ from mcm_compiler.ci.junit import junit_xml
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.output_files import diagnosed_writes
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.whole_files import refuse_irregular, write_whole
+from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import click
 from mcm_compiler.cli.show import aligned, show_json
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import Registry
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 Row = dict[str, Any]
 

@@ -16,7 +16,7 @@ import click
 from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
 from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
-from mcm_compiler.interruption import (
+from mcm_compiler.processes.interruption import (
     all_is_done,
     end_at_once,
     end_by_raising,
@@ -24,7 +24,7 @@ from mcm_compiler.interruption import (
     received,
     say,
 )
-from mcm_compiler.last_words import finished, is_heard
+from mcm_compiler.processes.last_words import finished, is_heard
 
 INTERRUPTED_EXIT = 130
 """128 and the number of SIGINT, as shells have it."""
@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        return importlib.import_module(f"mcm_compiler.cli.{cmd_name}").command
+        return importlib.import_module(f"mcm_compiler.cli.verbs.{cmd_name}").command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -19,8 +19,8 @@ from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.report.printable import printable
-from mcm_compiler.units import count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
 
 NAME_WIDTH = 60
 """Longer names push the figures of their line to the right."""

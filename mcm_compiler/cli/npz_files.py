@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.npz_inputs import read_npz
-from mcm_compiler.whole_files import whole_file
+from mcm_compiler.execution.npz_inputs import read_npz
+from mcm_compiler.processes.whole_files import whole_file
 
 __all__ = ["read_npz", "write_npz"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.staging import cannot_write
-from mcm_compiler.whole_files import refuse_irregular, write_whole
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
 
 
 def refuse_existing(path: Path, force: bool) -> None:
@@ -47,7 +47,7 @@ def write_assignment(
     Raises:
         CompileError: MCM-A002 if the system refuses the write.
     """
-    from mcm_compiler.assignment_file import JSON_SUFFIX, assignment_text
+    from mcm_compiler.placements.assignment_file import JSON_SUFFIX, assignment_text
 
     text = assignment_text(chip_of, column, as_json=path.suffix.lower() == JSON_SUFFIX)
     write_whole(path, text.encode("utf-8", "backslashreplace"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def show_json(data: Any) -> None:
     """Writes JSON with the very bytes that `report.json` has for the same data."""
-    from mcm_compiler.artifact import json_text
+    from mcm_compiler.text import json_text
 
     click.echo(json_text.dump(data).encode("utf-8", "backslashreplace"), nl=False)
 

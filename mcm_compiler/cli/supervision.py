@@ -25,10 +25,10 @@ import click
 
 from mcm_compiler.cli.failures import FAILURE_EXIT, show_diagnostics
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.interruption import ENDING, end_by_raising, heeded, line_of, say
-from mcm_compiler.last_words import LastWords, tell_to
-from mcm_compiler.orphans import adopt_orphans, end_orphans
-from mcm_compiler.parent_death import end_with_parent
+from mcm_compiler.processes.interruption import ENDING, end_by_raising, heeded, line_of, say
+from mcm_compiler.processes.last_words import LastWords, tell_to
+from mcm_compiler.processes.orphans import adopt_orphans, end_orphans
+from mcm_compiler.processes.parent_death import end_with_parent
 
 SUPERVISED_VERBS = frozenset(
     {
@@ -223,7 +223,7 @@ def _exit_code(
     """
     if words.unfinished or words.displaced:
         # A light process of few milliseconds is why this is not imported before.
-        from mcm_compiler.private_folders import clean_up
+        from mcm_compiler.processes.private_folders import clean_up
 
         end_orphans()
         clean_up(words)

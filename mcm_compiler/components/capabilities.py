@@ -1,8 +1,8 @@
 """What a target can do besides telling its numbers, asked for in one place.
 
-Lowering, simulation and judging in batches are protocols of their own in `mcm_compiler.target`, so
-that a family may lack them. Who needs one asks here; where it is missing, a diagnostic says which
-targets have it and what works without.
+Lowering, simulation and judging in batches are protocols of their own in
+`mcm_compiler.contracts.target`, so that a family may lack them. Who needs one asks here; where it
+is missing, a diagnostic says which targets have it and what works without.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.contracts.target import JudgesBatches, Lowers, Simulates, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.registry import TARGETS
-from mcm_compiler.simulation import Simulator
-from mcm_compiler.target import JudgesBatches, Lowers, Simulates, Target
 
 Capability = Literal["lowers", "simulates", "judges_batches"]
 """What can be needed of a target: the protocol of that name."""

@@ -17,10 +17,17 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
-from mcm_compiler.cost import CostModel, KnowsViews, MeasuredCosts, ModelNames, NodeCost, OpCosts
+from mcm_compiler.contracts.cost import (
+    CostModel,
+    KnowsViews,
+    MeasuredCosts,
+    ModelNames,
+    NodeCost,
+    OpCosts,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import COST_MODELS
+from mcm_compiler.text import spec_text
 
 MAX_SECONDS = 1e9
 """More than thirty years; a longer time is a fault."""
@@ -213,7 +220,7 @@ def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
 
 
 class ChosenCosts:
-    """Implements `mcm_compiler.cost.CostModel` with the times of another model.
+    """Implements `mcm_compiler.contracts.cost.CostModel` with the times of another model.
 
     Each answer is checked, so that no search ever sees a time that is none.
 
@@ -248,7 +255,7 @@ class ChosenCosts:
         return self._own.storage_bytes(value)
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
-        """See `mcm_compiler.cost.MeasuredCosts`; none of a model that measures nothing."""
+        """See `MeasuredCosts`; none of a model that measures nothing."""
         return self._costs.name_faults(names) if isinstance(self._costs, MeasuredCosts) else ()
 
     @property

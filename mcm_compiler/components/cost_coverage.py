@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import GROUP_PROPERTY
-from mcm_compiler.cost import CostModel, MeasuredCosts
-from mcm_compiler.cost_choice import ChosenCosts
-from mcm_compiler.ir.constants import placeable_nodes
+from mcm_compiler.components.cost_choice import ChosenCosts
+from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
+from mcm_compiler.ir.graph.constants import placeable_nodes
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from mcm_compiler.cost_choice import ReadFile
+from mcm_compiler.components.cost_choice import ReadFile
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.toml_description import TomlDescription, parse_description
+from mcm_compiler.text.toml_description import TomlDescription, parse_description
 
 MAX_COST_FILE_BYTES = 1 << 24
 """A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""

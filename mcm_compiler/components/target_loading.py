@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from mcm_compiler.cluster import ClusterFamily, ClusterTarget
-from mcm_compiler.cost_choice import ReadFile, TakesCostModel, with_cost_model
-from mcm_compiler.cost_files import COST_KEY, cost_model_text, user_files
+from mcm_compiler.components.cost_choice import ReadFile, TakesCostModel, with_cost_model
+from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
+from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
+from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machine import MachineError
-from mcm_compiler.machine_refusal import refusal
+from mcm_compiler.machines.machine import MachineError
+from mcm_compiler.machines.machine_refusal import refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
-from mcm_compiler.target import ShrinkableTarget, Target, TargetFamily, machine_of
-from mcm_compiler.toml_description import parse_description, read_description
+from mcm_compiler.text.toml_description import parse_description, read_description
 
 T = TypeVar("T")
 

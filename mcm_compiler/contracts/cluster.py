@@ -2,7 +2,7 @@
 
 A cluster is no package of chips. Nothing is lowered to it and nothing simulated on it; plans for
 it are estimated by formulas (`mcmc parallelize`). So it is a protocol of its own beside
-`mcm_compiler.target.Target`, found by the same names and in files of the same form.
+`mcm_compiler.contracts.target.Target`, found by the same names and in files of the same form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from mcm_compiler.cost import CostModel
+from mcm_compiler.contracts.cost import CostModel
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class ClusterTarget(Protocol):
 class ClusterFamily(Protocol):
     """Code that turns a description file of one family into a `ClusterTarget`.
 
-    Registered under `mcm_compiler.target_families` like `mcm_compiler.target.TargetFamily`.
+    Registered under `mcm_compiler.target_families` like
+    `mcm_compiler.contracts.target.TargetFamily`.
     """
 
     def __call__(self, name: str, text: str) -> ClusterTarget:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.arrays import Floats, Ints, Longs
+from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 
 class Verdict(IntEnum):
@@ -21,7 +21,7 @@ class Verdict(IntEnum):
     RUNS = 0
     """It fits and runs."""
     BREAKS_RULE = 1
-    """It breaks a rule of the ring (`mcm_compiler.ring_rules`), so that it cannot be lowered."""
+    """It breaks a rule (`mcm_compiler.placements.ring_rules`), so that it cannot be lowered."""
     OVERFLOWS = 2
     """The memory plan of some chip does not fit: the dynamic constraint H(G, f) of MCM, Eq. 5."""
 

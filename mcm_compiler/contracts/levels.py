@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import LEVELS
-from mcm_compiler.toml_description import TomlDescription, parse_description, read_description
+from mcm_compiler.text import spec_text
+from mcm_compiler.text.toml_description import TomlDescription, parse_description, read_description
 
 LEAST_EVALUATIONS = 200
 """Partitions that a strategy may evaluate on any problem, however large."""

@@ -12,9 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.levels import Level
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.levels import Level
+from mcm_compiler.contracts.partition import (
     Bools,
     Budget,
     Evaluate,
@@ -26,7 +25,8 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-from mcm_compiler.violation import Violation
+from mcm_compiler.contracts.violation import Violation
+from mcm_compiler.diagnostics import Diagnostic
 
 
 class Evaluation(Protocol):

@@ -15,15 +15,15 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.arrays import Bools, Floats, Ints, Longs
-from mcm_compiler.clone_closure import clone_closure, placed_users
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.machine import Machine
-from mcm_compiler.package_limits import PackageLimits, Routing
-from mcm_compiler.rows import Rows
+from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.package_limits import PackageLimits, Routing
 
 MemoryCount = Literal["estimate", "need"]
 """How bytes on a chip are counted. `estimate`: with room for the gaps of a memory plan, views as

@@ -12,12 +12,12 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints
+from mcm_compiler.contracts.partition import Bools, Floats, Ints
 
 Rule = Literal["none", "relay", "strict"]
 """What the accelerators are connected by. `none`: each reaches each through the host's memory, and
 dependencies between devices must only be free of cycles. `relay` and `strict`: a one-way ring, see
-`mcm_compiler.target.Routing`."""
+`mcm_compiler.contracts.target.Routing`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from typing import Protocol, cast
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
-from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.sharding.parallel_plan import Objective, ParallelPlan
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.parallel_plan import Objective, ParallelPlan
 from mcm_compiler.registry import PLANNERS
-from mcm_compiler.target import Target
+from mcm_compiler.text import spec_text
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PlanOptions:
 
     Attributes:
         training: plan a step of training, with gradients and optimiser state.
-        objective: see `mcm_compiler.parallel_plan.Objective`.
+        objective: see `mcm_compiler.contracts.sharding.parallel_plan.Objective`.
         seed: of everything random.
         data: replicas of the model; None to choose.
         operator: devices that ops are divided over; None to choose.

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from mcm_compiler.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.text.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
 
 MAX_SECONDS = 1e6
 """Longer kernels than eleven days come from no compile."""

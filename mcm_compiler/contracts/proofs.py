@@ -12,9 +12,9 @@ from typing import Protocol
 
 import onnx_ir as ir
 
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.target import Routing, Target
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.target import Routing, Target
 
 DEFAULT_PROBLEM_MODEL = "pipeline"
 """The model that the built-in passes place models under."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.ir.annotations import GRAPH, AnnotationKey
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.partition import Ints, LowerBound, PartitionProblem
-from mcm_compiler.units import count_text
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
+from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.text.units import count_text
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.program import PROGRAM, LoweredProgram
+from mcm_compiler.contracts.program import PROGRAM, LoweredProgram
+from mcm_compiler.ir.graph.annotations import AnnotationKey
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class LinkActivity:
     """What a link carried, per inference in steady state.
 
     Attributes:
-        source: the chip it leaves, or a place outside as in `mcm_compiler.machine`.
+        source: the chip it leaves, or a place outside as in `mcm_compiler.machines.machine`.
         destination: the chip it reaches, or such a place.
         busy_s: time it was taken.
         bytes_per_inference: bytes it carried.

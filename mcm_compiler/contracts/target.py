@@ -2,7 +2,8 @@
 
 Passes never import hardware. What they need to know of a package stands in `PackageLimits`, and
 its costs are behind the `Target` protocol. What else a target can do is a protocol each: `Lowers`,
-`Simulates`, `JudgesBatches`, `ShrinkableTarget`. `mcm_compiler.capabilities` asks for them.
+`Simulates`, `JudgesBatches`, `ShrinkableTarget`. `mcm_compiler.components.capabilities` asks for
+them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Protocol, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler.bounded_numbers import Place
-from mcm_compiler.cost import CostModel
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
-from mcm_compiler.package_limits import (
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machines.package_limits import (
     RING,
     Forwarding,
     HostIo,
@@ -25,9 +28,7 @@ from mcm_compiler.package_limits import (
     Routing,
     machine_limits,
 )
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.simulation import Simulator
+from mcm_compiler.text.bounded_numbers import Place
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.program import PROGRAM
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.ir.graph.source import SOURCE
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
 from mcm_compiler.registry import ZOO
+from mcm_compiler.text import spec_text
 
 PREFIX = "zoo:"
 """What a name of the zoo begins with where a path may stand too."""

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY, chips_in_dataflow_order
-from mcm_compiler.equivalence.constant_values import evaluate_pending
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY, chips_in_dataflow_order
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.contracts.verification import UnprovenOp
 from mcm_compiler.equivalence.differences import difference
-from mcm_compiler.equivalence.divided_ops import DividedOps
-from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers
-from mcm_compiler.equivalence.own_identities import OwnIdentities
-from mcm_compiler.equivalence.planned_parts import PlannedParts
-from mcm_compiler.equivalence.source_values import SourceValues, input_numbers
-from mcm_compiler.equivalence.value_numbers import ValueNumbers
-from mcm_compiler.target import HOST, ChipModel, Wire
-from mcm_compiler.verification import UnprovenOp
+from mcm_compiler.equivalence.parts.divided_ops import DividedOps
+from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
+from mcm_compiler.equivalence.values.constant_values import evaluate_pending
+from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities
+from mcm_compiler.equivalence.values.source_values import SourceValues, input_numbers
+from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
 
 MAX_ROUNDS = 4
 """Walks over the chips, while ops on constants that only they have turn out to be computable."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.equivalence.graph_walk import Numbers
-from mcm_compiler.equivalence.op_keys import domain_of
-from mcm_compiler.equivalence.source_values import SourceValues
-from mcm_compiler.equivalence.value_numbers import OpKey, OutputKey, ValueNumbers
+from mcm_compiler.equivalence.values.graph_walk import Numbers
+from mcm_compiler.equivalence.values.op_keys import domain_of
+from mcm_compiler.equivalence.values.source_values import SourceValues
+from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
 
 
 def difference(node: ir.Node, known: Numbers, numbers: ValueNumbers, source: SourceValues) -> str:

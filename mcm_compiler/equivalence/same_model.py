@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.equivalence.own_identities import OwnIdentities
-from mcm_compiler.equivalence.source_values import SourceValues, number_source
-from mcm_compiler.equivalence.value_numbers import ValueNumbers
-from mcm_compiler.equivalence.weight_contents import WeightContents
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities
+from mcm_compiler.equivalence.values.source_values import SourceValues, number_source
+from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
+from mcm_compiler.equivalence.values.weight_contents import WeightContents
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.target import ChipModel, Wire
+from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.equivalence.chip_values import number_chips
-from mcm_compiler.equivalence.followed_passes import MAX_CONSTANT_BYTES, PLANNED
-from mcm_compiler.equivalence.own_identities import OwnIdentities
-from mcm_compiler.equivalence.source_values import number_source
-from mcm_compiler.equivalence.value_numbers import ValueNumbers
-from mcm_compiler.equivalence.weight_contents import WeightContents
-from mcm_compiler.target import ChipModel, Wire
-from mcm_compiler.verification import StructureProof
+from mcm_compiler.equivalence.values.followed_passes import MAX_CONSTANT_BYTES, PLANNED
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities
+from mcm_compiler.equivalence.values.source_values import number_source
+from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
+from mcm_compiler.equivalence.values.weight_contents import WeightContents
 
 
 def prove_chips(

@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.last_words import doing
-from mcm_compiler.run_limits import watched_run
-from mcm_compiler.runtime_values import is_exotic, run_values
+from mcm_compiler.execution.runtime_values import is_exotic, run_values
+from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.run_limits import watched_run
 
 MAX_THREADS = 2
 """Threads of one session. Fixed, because the number of threads changes how sums are split."""

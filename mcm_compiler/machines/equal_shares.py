@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.machine import Machine
+from mcm_compiler.machines.machine import Machine
 
 
 def equal_shares(devices: int, machine: Machine | None = None) -> list[tuple[int, int]]:

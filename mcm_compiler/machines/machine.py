@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mcm_compiler.arrays import Bools, Floats, Ints, Longs
-from mcm_compiler.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.machines.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
 
 HOST = -1
 """The host's place in wires, transfers and at the ends of channels."""
@@ -66,7 +66,7 @@ class Machine:
         routes: rows of channels. Row `a * D + b` leads from device a to device b, row `D * D + b`
             from the host to b, `D * D + D + a` from a to the host, and `D * D + 2 * D + b` from
             off-package memory to b. A row without channels means that there is no way.
-            `mcm_compiler.routes.routes_of` makes them from lists.
+            `mcm_compiler.machines.routes.routes_of` makes them from lists.
         channel_slots: receive buffers per tensor (2 is double buffering).
         buffer_alignment_bytes: buffers start at multiples of this.
         stream_buffers: buffers that streamed weights pass through. Estimates count them.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.machine import Machine, row_of_places
-from mcm_compiler.routes import routes_of
+from mcm_compiler.machines.machine import Machine, row_of_places
+from mcm_compiler.machines.routes import routes_of
 
 
 class MachineBuilder:

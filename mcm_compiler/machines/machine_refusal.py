@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machine import MachineError
+from mcm_compiler.machines.machine import MachineError
 
 
 def refusal(error: MachineError, target: str) -> CompileError:

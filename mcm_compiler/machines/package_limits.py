@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcm_compiler.arrays import Bools
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.arrays.types import Bools
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 
 HostIo = Literal["any", "ends"]
 """Where the host reaches the ring: at every chip, or only at the first and the last one."""

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.fact_ledger import FactLedger, Fall
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.last_words import doing
-from mcm_compiler.passes import AnyKey, Pass, PassContext, pass_failed
-from mcm_compiler.pipeline_check import check_pipeline, check_target, providers
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
+from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers
+from mcm_compiler.processes.last_words import doing
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""

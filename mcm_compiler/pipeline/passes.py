@@ -1,8 +1,8 @@
 """The contract of passes.
 
 A pass is a frozen dataclass whose fields are its options. It changes the model in place,
-declares the facts that it needs and gives, and reports to its context. `mcm_compiler.pass_manager`
-runs pipelines of them.
+declares the facts that it needs and gives, and reports to its context.
+`mcm_compiler.pipeline.pass_manager` runs pipelines of them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
-from mcm_compiler.capabilities import Capability
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.components.capabilities import Capability
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.annotations import AnnotationKey
+from mcm_compiler.ir.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.randomness import seeded_generator
-from mcm_compiler.staging import StagingFolder
-from mcm_compiler.target import Target
+from mcm_compiler.processes.staging import StagingFolder
+from mcm_compiler.text import spec_text
 
 AnyKey = AnnotationKey[Any]
 

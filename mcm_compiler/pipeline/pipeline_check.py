@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcm_compiler.capabilities import Capability, lacking, missing_of
+from mcm_compiler.components.capabilities import Capability, lacking, missing_of
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.annotations import AnnotationKey, falling_with
-from mcm_compiler.passes import Pass
+from mcm_compiler.ir.graph.annotations import AnnotationKey, falling_with
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import PASSES
-from mcm_compiler.target import Target
 
 
 def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any]]) -> set[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.passes import Pass, pass_failed
+from mcm_compiler.pipeline.passes import Pass, pass_failed
 from mcm_compiler.registry import PASSES
+from mcm_compiler.text import spec_text
 
 
 def parse_pipeline(text: str) -> tuple[Pass, ...]:
@@ -29,7 +29,7 @@ def _build(spec: spec_text.Spec) -> Pass:
     except Exception as error:
         raise pass_failed(spec.name, f"{type(error).__name__}: {error}") from error
     if not isinstance(step, Pass):
-        raise pass_failed(spec.name, "it is no subclass of mcm_compiler.passes.Pass")
+        raise pass_failed(spec.name, "it is no subclass of mcm_compiler.pipeline.passes.Pass")
     return step
 
 

@@ -19,8 +19,8 @@ import onnx_ir.passes.common
 from onnx_ir.passes import PassBase
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.passes import Pass, PassContext
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.registry import Registration
 
 PREFIX = "onnx_ir."

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mcm_compiler.artifact import json_text
-from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text import json_text
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
 
 if TYPE_CHECKING:
-    from mcm_compiler.partition import Partition, PartitionProblem
+    from mcm_compiler.contracts.partition import Partition, PartitionProblem
 
 MAX_FILE_BYTES = 1 << 26
 """An assignment of half a million ops."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Bools, Ints, Longs
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Bools, Ints, Longs
 
 
 @njit(nogil=True, cache=True)

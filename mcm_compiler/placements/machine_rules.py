@@ -13,17 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import HOST, Machine
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.ring_rules import (
+from mcm_compiler.machines.machine import HOST, Machine
+from mcm_compiler.placements.ring_rules import (
     MAX_REPORTED,
     dependency_edges,
     find_overflows,
     misplaced_pins,
     out_of_range,
 )
-from mcm_compiler.violation import Violation
 
 
 def find_machine_violations(

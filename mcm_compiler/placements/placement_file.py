@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.bounded_numbers import Amount, Whole
+from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.json_records import OutOfRangeError, record_of
-from mcm_compiler.partition import Ints
-from mcm_compiler.placement import PlacementProblem
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.bounded_numbers import Amount, Whole
+from mcm_compiler.text.json_records import OutOfRangeError, record_of
 
 MAX_FILE_BYTES = 1 << 26
 """A graph of 200,000 operators."""

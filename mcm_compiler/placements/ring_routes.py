@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Longs, PartitionProblem
 
 HOST = -1
 """The maker of graph inputs, where a chip is expected."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.target import Routing
+from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.target import Routing
-from mcm_compiler.units import bytes_text
-from mcm_compiler.violation import Violation
+from mcm_compiler.text.units import bytes_text
 
 MAX_REPORTED = 20
 """Violations of one rule that are spelled out; a broken partition can have millions."""

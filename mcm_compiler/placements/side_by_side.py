@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.capabilities import simulator_of
-from mcm_compiler.program import ChipProgram, LoweredProgram, Transfer
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target, machine_of
+from mcm_compiler.components.capabilities import simulator_of
+from mcm_compiler.contracts.program import ChipProgram, LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import Target, machine_of
 
 
 def play_together(target: Target, pipelines: int) -> bool:

@@ -12,8 +12,8 @@ import signal
 import sys
 from collections.abc import Callable
 
-from mcm_compiler.ir.child_server import answer_of_server
-from mcm_compiler.ir.forked_child import ChildDiedError, read_all, serve
+from mcm_compiler.processes.child_server import answer_of_server
+from mcm_compiler.processes.forked_child import ChildDiedError, read_all, serve
 
 THREADED_LIBRARIES = ("jaxlib", "distributed", "torch", "tensorflow")
 """Once loaded they have threads; a lock that one of them holds is never freed in a fork."""

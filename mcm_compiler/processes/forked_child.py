@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from mcm_compiler.interruption import heeded
-from mcm_compiler.parent_death import end_with_parent
+from mcm_compiler.processes.interruption import heeded
+from mcm_compiler.processes.parent_death import end_with_parent
 
 _CHUNK_BYTES = 1 << 20
 _STATM = Path("/proc/self/statm")

@@ -87,7 +87,7 @@ def _own_folder(temporary: str) -> str | None:
     import shutil
     import tempfile
 
-    from mcm_compiler.private_folders import PREFIX, world
+    from mcm_compiler.processes.private_folders import PREFIX, world
 
     owner = os.getpid()
     prefix = f"{PREFIX}{world() or 'here'}-{owner}-"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from mcm_compiler.interruption import stop_if_asked
+from mcm_compiler.processes.interruption import stop_if_asked
 
 T = TypeVar("T")
 

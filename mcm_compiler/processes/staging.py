@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.interruption import becoming_visible, output_is_there
-from mcm_compiler.last_words import displaced, unfinished
-from mcm_compiler.private_folders import private_folder, remove_stale
+from mcm_compiler.processes.interruption import becoming_visible, output_is_there
+from mcm_compiler.processes.last_words import displaced, unfinished
+from mcm_compiler.processes.private_folders import private_folder, remove_stale
 
 MANIFEST = "manifest.json"
 """The file that makes a folder an output folder: `files` in it lists all others."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.interruption import becoming_visible
-from mcm_compiler.private_folders import private_folder
-from mcm_compiler.staging import cannot_write
+from mcm_compiler.processes.interruption import becoming_visible
+from mcm_compiler.processes.private_folders import private_folder
+from mcm_compiler.processes.staging import cannot_write
 
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.simulation import ChipActivity, SimulationResult
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import ChipActivity, SimulationResult
+from mcm_compiler.machines.machine import Machine
 
 Row = dict[str, Any]
 """One object of a JSON array of the report."""

@@ -7,15 +7,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
+from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import (
-    HOST,
-    HOST_ROOT,
-    OFF_PACKAGE,
-    OFF_PACKAGE_ROOT,
-    Machine,
-)
-from mcm_compiler.program import ChipProgram, LoweredProgram
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.moves import Move, find_moves
 from mcm_compiler.report.shared_channels import (
@@ -24,9 +20,7 @@ from mcm_compiler.report.shared_channels import (
     shared_levers,
     shared_tensors,
 )
-from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import PackageLimits
-from mcm_compiler.units import bytes_text, count_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 LISTED = 3
 """Ops or tensors that the bottleneck names."""

@@ -10,9 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.sentences import shared_sentence
-from mcm_compiler.units import UNKNOWN, bytes_text, percent_text
+from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""

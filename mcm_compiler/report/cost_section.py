@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.cost_choice import choice_of
-from mcm_compiler.cost_coverage import coverage, kernels_of_graphs, measured_costs
-from mcm_compiler.target import Target
-from mcm_compiler.units import count_text, percent_text
+from mcm_compiler.components.cost_choice import choice_of
+from mcm_compiler.components.cost_coverage import coverage, kernels_of_graphs, measured_costs
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.text.units import count_text, percent_text
 
 COST_SECTION = "chosen_cost_model"
 """Name of the field; reports of compiles with the target's own model lack it."""

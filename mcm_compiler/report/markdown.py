@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from mcm_compiler.report.cost_section import cost_model_phrase
-from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -21,7 +20,8 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
-from mcm_compiler.units import (
+from mcm_compiler.text.printable import printable_data
+from mcm_compiler.text.units import (
     UNKNOWN,
     bytes_text,
     count_text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.program import ChipProgram
+from mcm_compiler.contracts.program import ChipProgram
 from mcm_compiler.report.timeline_tracks import Track
 
 Longs = npt.NDArray[np.int64]

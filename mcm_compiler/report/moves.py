@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import consumed_values
-from mcm_compiler.machine import Machine
-from mcm_compiler.program import Buffer, ChipProgram, LoweredProgram
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.machines.machine import Machine
 
 _SLOT = re.compile(r"\[\d+\]$")
 

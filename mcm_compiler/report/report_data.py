@@ -16,29 +16,29 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler import zoo
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
-from mcm_compiler.compile_result import CompileResult
+from mcm_compiler.contracts import zoo
+from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition
+from mcm_compiler.contracts.replication import REPLICATION, PipelineCount, Replication, chip_roles
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
+from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.execution import SESSION_OPTIONS
-from mcm_compiler.ir.constants import (
+from mcm_compiler.execution.execution import SESSION_OPTIONS
+from mcm_compiler.ir.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
 )
-from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.ir.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import LEGALIZATION, Legalization, Partition
-from mcm_compiler.replication import REPLICATION, PipelineCount, Replication, chip_roles
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.versions import versions
-from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import Target, machine_of, other_machine_of
-from mcm_compiler.verification import StructureProof, Verification
+from mcm_compiler.results.compile_result import CompileResult
 
 Report = dict[str, Any]
 """The report as JSON-able data; `docs/reference/schema/report.schema.json` is its type."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.units import count_text, percent_text, seconds_text
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MODELS_NAMED = 4
 """Models of one pipeline whose chips are listed in a sentence."""

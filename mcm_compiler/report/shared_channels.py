@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from mcm_compiler.contracts.program import LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import LinkActivity
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.program import LoweredProgram, Transfer
-from mcm_compiler.simulation import LinkActivity
-from mcm_compiler.units import bytes_text, count_text, percent_text
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.text.units import bytes_text, count_text, percent_text
 
 
 def is_shared(source: int, destination: int) -> bool:

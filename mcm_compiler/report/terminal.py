@@ -19,7 +19,6 @@ from mcm_compiler.report.chip_bars import (
     shared_channels_line,
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
-from mcm_compiler.report.printable import printable_data
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -33,7 +32,8 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
-from mcm_compiler.units import bytes_text, count_text, rate_text, seconds_text
+from mcm_compiler.text.printable import printable_data
+from mcm_compiler.text.units import bytes_text, count_text, rate_text, seconds_text
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.simulation import Timeline
+from mcm_compiler.contracts.simulation import Timeline
 
 
 @dataclass(frozen=True)

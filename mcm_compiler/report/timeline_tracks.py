@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.shared_channels import is_shared
-from mcm_compiler.simulation import Timeline
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

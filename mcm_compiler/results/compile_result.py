@@ -10,16 +10,16 @@ import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.writing import certificate_of
+from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import ChipModel, Target, Wire
+from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.source import SourceModel
+from mcm_compiler.ir.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.replication import Replication
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.strictness import reasons_of_claims, reasons_of_verification, unproven
-from mcm_compiler.target import ChipModel, Target, Wire
-from mcm_compiler.verification import Verification
+from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.target import PackageLimits
-from mcm_compiler.units import count_text
-from mcm_compiler.verification import StructureProof, Verification
+from mcm_compiler.text.units import count_text
 
 UNPROVEN_CODE = "MCM-U051"
 

@@ -24,9 +24,9 @@ from typing import (
 
 import msgspec
 
-from mcm_compiler.bounded_json import UnreadableError
-from mcm_compiler.bounded_numbers import MAX_WHOLE
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.bounded_numbers import MAX_WHOLE
 
 T = TypeVar("T")
 

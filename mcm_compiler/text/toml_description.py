@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.toml_key_lines import KeyPath, key_lines
+from mcm_compiler.text.toml_key_lines import KeyPath, key_lines
 
 MAX_DESCRIPTION_BYTES = 1 << 18
 """A package of 4096 chips that all differ has half as much."""

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from mcm_compiler.bounded_json import UnreadableError, parse_json
-from mcm_compiler.json_records import record_of
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json
+from mcm_compiler.text.json_records import record_of
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler.ir.writer import write_with_data
+from mcm_compiler.ir.rewriting.writer import write_with_data
 from mcm_models.zoo.bert import BertTiny
 
 VALUE = helper.make_tensor_value_info

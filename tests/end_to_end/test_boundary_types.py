@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.contracts.partition import Outcome
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import Outcome
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 
 # Without simplify and with single ops, so that every boundary of the text is one in the package.

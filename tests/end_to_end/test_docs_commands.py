@@ -19,7 +19,7 @@ import click
 import pytest
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.diagnostics.catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -15,12 +15,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.artifact.run import run_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run import run_folder
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import run_model, same_bits
+from mcm_compiler.execution.execution import run_model, same_bits
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.target_loading import load_target
 
 VALUE = helper.make_tensor_value_info
 X = VALUE("x", TensorProto.FLOAT, [4, 8])
@@ -276,7 +276,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from mcm_compiler.passes import Pass
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import register_pass
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 
 FOLDER = Path(__file__).parent.parent / "data" / "exports"
 MODELS = {

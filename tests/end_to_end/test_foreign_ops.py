@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions, compile_model
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError, Severity
 
 VALUE = helper.make_tensor_value_info

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mcm_compiler.api import CompileResult, compile_model
+from mcm_compiler.contracts.partition import Outcome
+from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import Outcome
 from mcm_compiler.report.moves import Move, find_moves
-from mcm_compiler.target import machine_of
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 
 OPTIONS = CompileOptions(

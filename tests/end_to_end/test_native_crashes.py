@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.ir import doubtful_shapes
+from mcm_compiler.ir.shapes import doubtful_shapes
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 
 CRASHING = """
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from mcm_compiler.passes import Pass
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import register_pass
 
 

@@ -14,14 +14,14 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
-from mcm_compiler.artifact.run import run_folder
-from mcm_compiler.artifact.simulate import read_compiled
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run import run_folder
+from mcm_compiler.checking.entry.simulate import read_compiled
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.inputs import random_inputs
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.execution.inputs import random_inputs
 
 MODEL = "zoo:bert-tiny"
 

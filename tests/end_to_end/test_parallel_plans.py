@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import DEFAULT_PIPELINE
 

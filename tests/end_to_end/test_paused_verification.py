@@ -16,7 +16,8 @@ PAUSE_S = 2.5
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from mcm_compiler import execution, run_limits
+from mcm_compiler.execution import execution
+from mcm_compiler.processes import run_limits
 from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
 

@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.registry import ZOO
 from mcm_models.refilled_weights import refill_weights
 

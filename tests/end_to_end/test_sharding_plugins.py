@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from mcm_compiler.sharding_rules import FactorKind
-from mcm_passes.sharding.graph_rules import missing_rules, rules_of
-from mcm_passes.sharding.rule_table import installed_rules
+from mcm_compiler.contracts.sharding.rules import FactorKind
+from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
+from mcm_passes.parallelism.rules.rule_table import installed_rules
 
 
 @pytest.fixture(scope="module", autouse=True)

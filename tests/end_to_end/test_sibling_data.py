@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions, compile_model
-from mcm_compiler.artifact import sibling_data
+from mcm_compiler.checking.comparison import sibling_data
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 

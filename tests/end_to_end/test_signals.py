@@ -40,7 +40,7 @@ def test_signals_at_drawn_moments(monkeypatch, tmp_path):
 def test_a_hang_up_that_was_ignored_at_the_start_stays_ignored(tmp_path):
     code = (
         "import os, signal, sys; from mcm_compiler.console import main;"
-        "from mcm_compiler.interruption import end_at_once; end_at_once();"
+        "from mcm_compiler.processes.interruption import end_at_once; end_at_once();"
         "os.kill(os.getpid(), signal.SIGHUP); sys.argv[1:] = ['explain', 'MCM-U050']; main()"
     )
     handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)

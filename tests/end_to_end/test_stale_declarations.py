@@ -6,7 +6,7 @@ import pytest
 from onnx import helper, parser
 
 from mcm_compiler import compile_model
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]> '

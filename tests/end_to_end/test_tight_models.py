@@ -11,16 +11,16 @@ from onnx import helper
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import compile_model, run_passes
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Outcome
+from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Outcome
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.target_loading import load_target
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.partitioning.infeasibility import impossible
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.problem.problem_builder import build_problem
 from tests.generators.tight_models import (
     coarse_products,
     fine_ops,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.judging import Verdict, Verdicts
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 
 
 def branching_problem(routing="relay", chips=6, sram=1 << 20, pins=(), chains=4, length=8):

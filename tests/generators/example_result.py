@@ -10,17 +10,17 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.api import CompileResult
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, LowerBound, Partition
+from mcm_compiler.contracts.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
+from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.contracts.target import ChipModel, PackageLimits
+from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.ir.source import SourceModel
-from mcm_compiler.machine import Machine
+from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.machines.machine import Machine
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import LEGALIZATION, Legalization, LowerBound, Partition
-from mcm_compiler.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
-from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import ChipModel, PackageLimits
-from mcm_compiler.target_loading import load_target
-from mcm_compiler.verification import OutputComparison, Verification
 from mcm_hardware.families.ring.ring_target import RingTarget
 
 MIB = 1 << 20

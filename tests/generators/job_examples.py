@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from mcm_compiler.last_words import LastWords, doing
-from mcm_compiler.private_folders import private_folder
+from mcm_compiler.processes.last_words import LastWords, doing
+from mcm_compiler.processes.private_folders import private_folder
 
 
 def nothing() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import make_problem
 
 

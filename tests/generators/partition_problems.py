@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import Forwarding, HostIo, PackageLimits, Routing
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import Forwarding, HostIo, PackageLimits, Routing
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.placement import PlacementProblem
-from mcm_compiler.placement_file import placement_from_json
-from mcm_passes.problem_files.device_loads import device_loads
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_compiler.placements.placement_file import placement_from_json
+from mcm_passes.mapping.device_placement.device_loads import device_loads
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "device_placement"
 

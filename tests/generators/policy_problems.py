@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_models.policy.layout import PolicyLayout
 
 OPS = ("Conv", "Relu", "MatMul", "Add", "Softmax", "NoSuchOp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
 def make_graph(num_nodes, edges, num_chips, pins=None):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import HOST
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import HOST
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_simulator import ring_simulator
-from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 
 REFERENCE = mcm36().spec.reference
 STORE = RingSpec(

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from mcm_passes.families.ring.fast_model import period
+from mcm_passes.families.ring.analytic.fast_model import period
 
 
 def best_period(problem, candidates=None):

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints
-from mcm_compiler.target import Routing
+from mcm_compiler.contracts.partition import Floats, Ints
+from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 LOOK_AHEAD_STEPS = 2_000
 """Search steps after a decision in which it must be refuted, or it is let pass for the time."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.sharding_rules import FactorKind, ShardingRule
+from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
 
 Place = tuple[ir.Value, int]
 

@@ -16,8 +16,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
+from mcm_compiler.contracts.simulation import Timeline
 from mcm_compiler.report.perfetto_trace import write_trace
-from mcm_compiler.simulation import Timeline
 
 
 @dataclass

@@ -10,12 +10,12 @@ import itertools
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import Budget, LowerBound
+from mcm_compiler.contracts.partition import Budget, LowerBound
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.fast_model import evaluate, period
 from tests.generators.partition_problems import make_problem
 
 CHIPS = 3

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.compiled_rules import breaks_rule
-from mcm_compiler.ring_rules import find_violations
+from mcm_compiler.placements.compiled_rules import breaks_rule
+from mcm_compiler.placements.ring_rules import find_violations
 
 
 @st.composite

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
 from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
 from mcm_passes.families.ring.exact.ideal_windows import (
     PackingRatio,
@@ -19,13 +17,15 @@ from mcm_passes.families.ring.exact.ideal_windows import (
     window_cost,
     window_scratch,
 )
-from mcm_passes.families.ring.exact.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.families.ring.exact.trigger_literals import TriggerLiterals
 from mcm_passes.families.ring.loads.reference import reference_loads
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
+from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, RECEIVED, SENT
-from mcm_passes.partitioning.order_ideals import OrderIdeals
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.order_ideals import OrderIdeals
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 
 

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import Budget, LowerBound
+from mcm_compiler.contracts.partition import Budget, LowerBound
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import chip_windows
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.partitioning import bounds
-from mcm_passes.partitioning.copied_weights import copied_weights
-from mcm_passes.partitioning.passed_outputs import outputs_passed_on
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.partitioning.work_around import work_around
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
+from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.bounds.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
 

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import Budget
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.families.ring.fast_periods import CHUNK, FastPeriods
+from mcm_compiler.contracts.partition import Budget
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
+from mcm_passes.families.ring.analytic.fast_periods import CHUNK, FastPeriods
 from mcm_passes.families.ring.strategies.annealing import Annealing
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.families.ring.strategies.random_search import RandomSearch
-from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.mapping.bounds.bounds import lower_bound
 from tests.generators.partition_problems import make_problem, problems
 
 

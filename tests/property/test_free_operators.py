@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.contracts.placement import PlacementRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.placement import PlacementRequest
-from mcm_compiler.placement_file import placement_from_json
+from mcm_compiler.placements.placement_file import placement_from_json
 from mcm_compiler.registry import PLACEMENT_COSTS
-from mcm_passes.problem_files.device_loads import device_loads
-from mcm_passes.problem_files.device_placement import DevicePlacement
+from mcm_passes.mapping.device_placement.device_loads import device_loads
+from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from tests.generators.placement_examples import least_period
 from tests.oracles.training_oracle import least_load
 

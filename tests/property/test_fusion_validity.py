@@ -8,8 +8,8 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_passes.fuse import plan_fusion
+from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_passes.pipeline.fuse import plan_fusion
 
 OPS = [
     *(("Add", 2), ("Mul", 2), ("Sub", 2), ("Div", 2), ("MatMul", 2), ("Where", 3), ("Pow", 2)),

@@ -6,13 +6,10 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_hardware.chip_spec import ChipSpec, MacArray
-from mcm_hardware.cycle_model import cycle_model
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
-from mcm_hardware.op_costs.work import Gemm
-from mcm_hardware.roofline import Roofline
-from mcm_hardware.tile_cycles import (
+from mcm_hardware.chip.chip_spec import ChipSpec, MacArray
+from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.chip.tile_cycles import (
     left_readings,
     passes,
     pipelined_cycles,
@@ -20,6 +17,9 @@ from mcm_hardware.tile_cycles import (
     right_readings,
     streaming_cycles,
 )
+from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
+from mcm_hardware.op_costs.work import Gemm
 
 CHIP = mcm36().spec.reference
 COMMON = sorted(key for key in FORMULA_TABLE if key[0] in ("", "com.microsoft"))

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.buffer_overlap import overlapping_buffers
-from mcm_compiler.program import Buffer
-from mcm_hardware.offset_assignment import plan_offsets
-from mcm_hardware.sweep_allocation import sweep_offsets
+from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.contracts.program import Buffer
+from mcm_hardware.memory.offset_assignment import plan_offsets
+from mcm_hardware.memory.sweep_allocation import sweep_offsets
 
 lifetimes = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(0, 8)), max_size=40

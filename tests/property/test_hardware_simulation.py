@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.side_by_side import side_by_side
-from mcm_hardware.channel_arrays import channel_arrays
-from mcm_hardware.event_graph import EventGraph, event_graph
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.placements.side_by_side import side_by_side
+from mcm_hardware.event_graph.channel_arrays import channel_arrays
+from mcm_hardware.event_graph.graph import EventGraph, event_graph
+from mcm_hardware.event_graph.performance import performance
+from mcm_hardware.event_graph.program_arrays import program_arrays
+from mcm_hardware.event_graph.service_order import serve_in_order
+from mcm_hardware.event_graph.stall_times import stall_times
+from mcm_hardware.event_graph.steady_state import steady_state
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_machine import ring_machine
-from mcm_hardware.families.ring.ring_simulator import ring_simulator
-from mcm_hardware.families.ring.ring_spec import RingSpec
-from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import program_arrays
-from mcm_hardware.service_order import serve_in_order
-from mcm_hardware.stall_times import stall_times
-from mcm_hardware.steady_state import steady_state
+from mcm_hardware.families.ring.machine.ring_machine import ring_machine
+from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 
 # All times are multiples of 1/64 s, so that the reading below is exact.
 SPEC = replace(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning import bounds, waists
-from mcm_passes.partitioning.chain_check import chain_does_not_fit
-from mcm_passes.partitioning.dual_feasible_check import units_do_not_pack
-from mcm_passes.partitioning.indivisible_work import indivisible_work
-from mcm_passes.partitioning.waists import waists_by_sweep
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
+from mcm_passes.mapping.bound_checks.dual_feasible_check import units_do_not_pack
+from mcm_passes.mapping.bounds import bounds, waists
+from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
+from mcm_passes.mapping.bounds.waists import waists_by_sweep
 
 
 def _edges(edges):

@@ -7,13 +7,13 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.sharding_rules import Factor, FactorKind, ShardingRule
-from mcm_passes.sharding.decision_problem import unpack_bits
-from mcm_passes.sharding.dimension_classes import classes_of
-from mcm_passes.sharding.joined_dimensions import join_dimensions
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.ruled_graph import ruled_graph
+from mcm_compiler.contracts.sharding.rules import Factor, FactorKind, ShardingRule
+from mcm_passes.parallelism.classes.dimension_classes import classes_of
+from mcm_passes.parallelism.classes.joined_dimensions import join_dimensions
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
+from mcm_passes.parallelism.rules.rule_templates import Block
+from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SIZES = (1, 2, 3, 4, 8)

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.machine import HOST, Machine
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_compiler.target import Wire
-from mcm_hardware.transfer_plan import plan_transfers
+from mcm_compiler.contracts.target import Wire
+from mcm_compiler.machines.machine import HOST, Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.package.transfer_plan import plan_transfers
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from tests.generators.partition_problems import make_problem
 

@@ -11,10 +11,10 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_hardware.machine_simulator import MachineSimulator
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.package.machine_simulator import MachineSimulator
 
 THE_HOST, THE_MEMORY, BEHIND_THE_HOST = -1, -2, -3
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.families.ring.solver.nearby_orders import order_near
-from mcm_passes.partitioning.rule_graph import from_edges
+from mcm_passes.mapping.problem.rule_graph import from_edges
 
 
 @given(st.integers(1, 30), st.integers(0, 1000), st.floats(0.0, 0.5))

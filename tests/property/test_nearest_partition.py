@@ -8,9 +8,12 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.families.ring.exact.nearest_model import moved_units, nearest_partition
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.families.ring.problem_files.nearest import nearest_valid
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.placement_constraints.nearest import nearest_valid
+from mcm_passes.families.ring.placement_constraints.nearest_model import (
+    moved_units,
+    nearest_partition,
+)
 from tests.generators.partition_problems import connected_problems
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.machine import HOST, Machine
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_compiler.partition import Budget
+from mcm_compiler.contracts.partition import Budget
+from mcm_compiler.machines.machine import HOST, Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
 from tests.generators.partition_problems import make_problem

@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import Budget
-from mcm_compiler.ring_rules import find_violations
+from mcm_compiler.contracts.partition import Budget
+from mcm_compiler.placements.ring_rules import find_violations
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.partitioning import bounds
-from mcm_passes.partitioning.rooms import aligned
-from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.problem.rooms import aligned
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 from tests.generators.partition_problems import problems
 from tests.oracles.best_period import best_period
 

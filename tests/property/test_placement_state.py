@@ -9,29 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from mcm_compiler.partition import IN_A_WEIGHT
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.families.ring.strategies.chip_window import chip_window
-from mcm_passes.families.ring.strategies.placed_problem import placed_problem
-from mcm_passes.families.ring.strategies.placement_loads import (
+from mcm_compiler.contracts.partition import IN_A_WEIGHT
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.moves.chip_window import chip_window
+from mcm_passes.families.ring.moves.placed_problem import placed_problem
+from mcm_passes.families.ring.moves.placement_loads import (
     load_of_chip,
     load_of_root,
     scratch,
     weigh_memory,
 )
-from mcm_passes.families.ring.strategies.placement_rules import (
-    LAST_USED,
-    LONG,
-    breaks_triangle_rule,
-)
-from mcm_passes.families.ring.strategies.placement_state import (
+from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, breaks_triangle_rule
+from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     empty_state,
     fill_state,
     place_unit,
 )
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 
 

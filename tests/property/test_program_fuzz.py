@@ -11,13 +11,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.bounded_json import UnreadableError
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.json_records import record_of
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.json_records import record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e10, stream_latency_s=1e-6, host_io="ends")
 

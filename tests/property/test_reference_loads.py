@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import IN_A_WEIGHT
-from mcm_passes.families.ring import fast_kernels
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_compiler.contracts.partition import IN_A_WEIGHT
+from mcm_passes.families.ring.analytic import fast_kernels
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table

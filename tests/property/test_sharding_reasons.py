@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mcm_compiler.ir.importer import import_model
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.provenance import why, why_conflict, why_linked
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.variables import trainable_variables
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.classes.provenance import why, why_conflict, why_linked
+from mcm_passes.parallelism.classes.variables import trainable_variables
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+from mcm_passes.parallelism.rules.rule_templates import Block
 from tests.generators.small_zoo import SMALL
 
 NAMES = (

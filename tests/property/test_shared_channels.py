@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.partitioning import bounds
+from mcm_passes.mapping.bounds import bounds
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
 from tools.memory_oracle.plain_period import plain_period
 

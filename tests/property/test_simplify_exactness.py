@@ -7,10 +7,10 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext
-from mcm_passes.simplify import Simplify
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_passes.pipeline.simplify import Simplify
 
 OPS = [("Identity", 1), ("Sin", 1), ("Add", 2), ("Mul", 2), ("Sub", 2), ("Dropout", 1), ("Tanh", 1)]
 SHAPE = (3,)

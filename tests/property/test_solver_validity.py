@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.ring_rules import find_violations
+from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 ROLLOUTS = 50
 

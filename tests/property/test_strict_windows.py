@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from mcm_compiler.partition import Budget
+from mcm_compiler.contracts.partition import Budget
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous import contiguous_dp, strict_windows
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
-from mcm_passes.families.ring.fast_model import evaluate, period
 from tests.generators.partition_problems import connected_problems, make_problem
 
 STEPS = 100_000

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.partition import Budget
+from mcm_compiler.contracts.partition import Budget
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.moves.placement_state import ARRIVED
+from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.placement_state import ARRIVED
-from mcm_passes.families.ring.strategies.walking import Walker
 from tests.generators.partition_problems import connected_problems
 
 

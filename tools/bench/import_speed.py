@@ -24,7 +24,7 @@ GIB = float(1 << 30)
 WIDTH = 8
 PROGRAM = """
 import gc, pathlib, sys, time
-from mcm_compiler.ir.importer import import_onnx
+from mcm_compiler.ir.reading.importer import import_onnx
 gc.set_threshold(100_000, 20, 20)  # as the command line does
 import_onnx(pathlib.Path(sys.argv[1]))
 start = time.perf_counter()

@@ -26,12 +26,12 @@ TARGET = "mcm36"
 DRAW = f"""
 import sys, time
 import numpy as np
-from mcm_compiler.partition import Budget
-from mcm_compiler.target_loading import load_target
+from mcm_compiler.contracts.partition import Budget
+from mcm_compiler.components.target_loading import load_target
 from mcm_passes.families.ring.learning.training_problems import partition_problem
 problem = partition_problem({MODEL!r}, load_target({TARGET!r}))
 start = time.perf_counter()
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.rl_zeroshot import RlZeroshot
 outcome = RlZeroshot().solve(
     problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=64)
@@ -56,14 +56,14 @@ def measure(settings: Settings) -> list[Bar]:
 
 
 def _iterations_s(recipe_name: str, repetitions: int) -> list[float]:
-    from mcm_compiler.one_thread import use_one_thread
+    from mcm_compiler.processes.one_thread import use_one_thread
 
     use_one_thread()
     import numpy as np
 
-    from mcm_compiler.target_loading import load_target
+    from mcm_compiler.components.target_loading import load_target
     from mcm_models.policy.layout import initial_weights
-    from mcm_passes.families.ring.fast_periods import FastPeriods
+    from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
     from mcm_passes.families.ring.learning.learner import PolicyLearner
     from mcm_passes.families.ring.learning.recipes import RECIPES
     from mcm_passes.families.ring.learning.rewards import FastRewards

@@ -24,17 +24,17 @@ from harness.bars import Bar, median_bar
 from harness.command_line import Settings, run_script
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.buffer_overlap import overlapping_buffers
-from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.program import PROGRAM, Buffer
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.program import PROGRAM, Buffer
 from mcm_compiler.registry import ZOO
-from mcm_hardware.activation_plan import find_activations
-from mcm_hardware.chip_dataflow import chip_dataflow
+from mcm_hardware.chip.chip_dataflow import chip_dataflow
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
-from mcm_hardware.low_memory_order import peak_of_order
-from mcm_hardware.transfer_plan import plan_transfers
+from mcm_hardware.memory.activation_plan import find_activations
+from mcm_hardware.memory.low_memory_order import peak_of_order
+from mcm_hardware.package.transfer_plan import plan_transfers
 
 DATA = Path(__file__).parent / "data" / "memory_plans.json"
 PIPELINE = "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower"

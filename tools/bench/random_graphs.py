@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from harness.bars import Bar, as_json, as_table
 
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_compiler.randomness import seeded_generator
-from mcm_compiler.target import PackageLimits
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.strategies.levels import DEFAULT
-from mcm_passes.strategies.named import strategy_of
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.levels import DEFAULT
 
 DATA = Path(__file__).with_name("data") / "random_graphs.json"
 GRAPHS, QUICK_GRAPHS = 10, 2

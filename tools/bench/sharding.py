@@ -22,14 +22,14 @@ from harness.bars import Bar, median_bar
 from harness.children import run_child
 from harness.command_line import Settings, run_script
 
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion
-from mcm_passes.sharding.decision_problems import opp_problem
-from mcm_passes.sharding.decisions import ConflictMasks, DecisionState
-from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.variables import trainable_variables
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.variables import trainable_variables
+from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decisions import ConflictMasks, DecisionState
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 LAYERS = 42
 DEGREE = 8
@@ -37,9 +37,9 @@ DECISIONS = 20_000
 FIRST = """
 import time
 import onnx_ir as ir
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.sharding.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decision_problems import opp_problem
 model, _ = import_model(T5Automap(shape_only=True).build(), "t5-automap")
 start = time.perf_counter()
 opp_problem(model, 8)

@@ -26,15 +26,15 @@ from harness.bars import Bar, as_json, median_bar
 from harness.command_line import Settings, run_script
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
+from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.target import Routing
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import Ints
-from mcm_compiler.target import Routing
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cp_sat import RingAuthority
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.partitioning.rule_graph import RuleGraph, from_edges, rule_graph
+from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, from_edges, rule_graph
 
 DATA = Path(__file__).with_name("data") / "solver.json"
 PROPERTY = Path(__file__).parents[2] / "tests" / "property" / "test_solver_validity.py"

@@ -16,7 +16,7 @@ from numpy.random import Generator as Draws
 from folder_mutations.graph_edits import EDITS
 from mcm_compiler.artifact.emit import chip_entry
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
-from mcm_compiler.artifact.structure_check import load_chips
+from mcm_compiler.checking.entry.structure_check import load_chips
 
 MANIFEST = "manifest.json"
 

@@ -8,16 +8,16 @@ from typing import Any
 from folder_mutations.mutants import Mutant
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.manifest import read_manifest
-from mcm_compiler.artifact.structure_check import check_structure
-from mcm_compiler.artifact.structure_step import prove_folder, structure_faults
-from mcm_compiler.artifact.user_model import UserModel
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.files_check import check_files
+from mcm_compiler.checking.entry.structure_check import check_structure
+from mcm_compiler.checking.structure_step import prove_folder, structure_faults
+from mcm_compiler.checking.user_model import UserModel
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import run_batches, same_bits
-from mcm_compiler.inputs import random_inputs
-from mcm_compiler.ir.map_types import load_model
+from mcm_compiler.execution.execution import run_batches, same_bits
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.ir.graph.map_types import load_model
 
 SEEDS = range(4)
 

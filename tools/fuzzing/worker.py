@@ -139,7 +139,7 @@ def _enclose(folder: Path) -> None:
 
 def _judge(folder: Path) -> tuple[str | None, str, tuple[str, ...], tuple[str, ...]]:
     from mcm_compiler.api import compile_model
-    from mcm_compiler.artifact.check import check_folder
+    from mcm_compiler.checking.check import check_folder
     from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
     from mcm_compiler.options import CompileOptions
 

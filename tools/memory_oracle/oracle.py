@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import (
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import (
     PARTITION,
     Budget,
     Ints,
@@ -20,14 +19,15 @@ from mcm_compiler.partition import (
     Outcome,
     PartitionProblem,
 )
+from mcm_compiler.diagnostics import CompileError
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.exact.certificates import CHECKED_PROOFS, verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.infeasibility import impossible
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.problem.problem_builder import build_problem
 from memory_oracle.cases import ROOMY_BYTES, Case, for_compile
 from memory_oracle.plain_period import plain_period
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 
 
 def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:

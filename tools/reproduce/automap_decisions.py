@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.units import seconds_text
-from mcm_passes.sharding.decision_objective import DecisionObjective
-from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.dqn_search import (
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.text.units import seconds_text
+from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.dqn_search import (
     RECIPES,
     DecisionRecipe,
     LearnedDecision,

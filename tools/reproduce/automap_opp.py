@@ -14,19 +14,19 @@ import time
 
 from automap_decisions import Row, Variant, reproduce
 
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_models.zoo.vgg19 import Vgg19Training
-from mcm_passes.sharding.decision_objective import cost_objective, count_objective
-from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.step_cost import (
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.decisions.decision_objective import cost_objective, count_objective
+from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     batch_class_of,
     seconds_by_flops,
     step_cost,
 )
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 DEGREE = 8
 """Devices of one server, over which T5's variables are divided."""

@@ -9,7 +9,7 @@ writes `tools/reproduce/data/automap_pp.json`.
 
 from __future__ import annotations
 
-from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.processes.one_thread import use_one_thread
 
 use_one_thread()
 
@@ -24,11 +24,11 @@ from typing import Any  # noqa: E402
 from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, write  # noqa: E402
 
 from mcm_models.pipelines.problem import Pipeline  # noqa: E402
-from mcm_passes.pipelining.baselines import balanced, descended, random_search  # noqa: E402
-from mcm_passes.pipelining.candidates import candidate_cuts  # noqa: E402
-from mcm_passes.pipelining.exact import best_pipeline, least_memory  # noqa: E402
-from mcm_passes.pipelining.online import ITERATIONS, learn_online, without_learning  # noqa: E402
-from mcm_passes.pipelining.problem_builder import ModelPipelining, prepare  # noqa: E402
+from mcm_passes.parallelism.pipelines.baselines import balanced, descended, random_search  # noqa: E402
+from mcm_passes.parallelism.pipelines.candidates import candidate_cuts  # noqa: E402
+from mcm_passes.parallelism.pipelines.exact import best_pipeline, least_memory  # noqa: E402
+from mcm_passes.parallelism.pipelines.online import ITERATIONS, learn_online, without_learning  # noqa: E402
+from mcm_passes.parallelism.pipelines.problem_builder import ModelPipelining, prepare  # noqa: E402
 
 RANDOM_SAMPLES = 10_000
 

@@ -12,7 +12,7 @@ it; without, what the record says of it stays.
 
 from __future__ import annotations
 
-from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.processes.one_thread import use_one_thread
 
 use_one_thread()
 
@@ -55,14 +55,10 @@ from mcm_models.pipelines.policy_inference import (  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.random_cases import random_cases  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
-from mcm_passes.pipelining.baselines import balanced, descended  # noqa: E402
-from mcm_passes.pipelining.exact import best_pipeline  # noqa: E402
-from mcm_passes.pipelining.positions import (  # noqa: E402
-    Spacing,
-    in_positions,
-    prepare_positions,
-)
-from mcm_passes.pipelining.problem_builder import ModelPipelining  # noqa: E402
+from mcm_passes.parallelism.pipelines.baselines import balanced, descended  # noqa: E402
+from mcm_passes.parallelism.pipelines.exact import best_pipeline  # noqa: E402
+from mcm_passes.parallelism.pipelines.positions import Spacing, in_positions, prepare_positions  # noqa: E402
+from mcm_passes.parallelism.pipelines.problem_builder import ModelPipelining  # noqa: E402
 
 PUBLISHED = (34, 66, 98)
 SPACINGS: tuple[Spacing, ...] = ("instructions", "work")

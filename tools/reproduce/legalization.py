@@ -23,20 +23,20 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
-from mcm_compiler.passes import Pass
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.simulation import SIMULATION
-from mcm_compiler.target import Routing
-from mcm_compiler.target_loading import load_target
-from mcm_compiler.verification import VERIFICATION
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.target import Routing
+from mcm_compiler.contracts.verification import VERIFICATION
+from mcm_compiler.pipeline.passes import Pass
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 DATA = Path(__file__).with_name("data") / "legalization.json"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "onnxruntime")

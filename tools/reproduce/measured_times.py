@@ -26,15 +26,15 @@ import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
-from mcm_compiler.cost_choice import with_cost_model
-from mcm_compiler.cost_files import user_files
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Ints
-from mcm_compiler.randomness import seeded_generator
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import load_target
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Ints
+from mcm_compiler.contracts.target import Target
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 
 DATA = Path(__file__).with_name("data") / "measured_times.json"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "ortools")

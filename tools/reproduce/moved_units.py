@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Ints
+from mcm_compiler.contracts.partition import Ints
 
 
 def with_moved_units(

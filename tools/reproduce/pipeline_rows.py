@@ -10,10 +10,10 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.api import build_zoo_model
-from mcm_compiler.cluster import ClusterTarget
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.target_loading import load_cluster
-from mcm_passes.pipelining.problem_builder import Optimizer, PipelineSettings
+from mcm_compiler.components.target_loading import load_cluster
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_passes.parallelism.pipelines.problem_builder import Optimizer, PipelineSettings
 
 DATA = Path(__file__).resolve().parent / "data"
 

@@ -26,9 +26,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.machine import HOST, HOST_ROOT
-from mcm_compiler.replication import REPLICATION
-from mcm_compiler.simulation import SIMULATION, SimulationResult
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION, SimulationResult
+from mcm_compiler.machines.machine import HOST, HOST_ROOT
 
 DATA = Path(__file__).with_name("data") / "shared_host.json"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "parallelize.md"

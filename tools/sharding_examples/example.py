@@ -15,9 +15,9 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from mcm_compiler.sharding_rules import OpFacts, ShardingRule
-from mcm_passes.sharding.graph_rules import GraphRules
-from mcm_passes.sharding.rule_table import RuleTable
+from mcm_compiler.contracts.sharding.rules import OpFacts, ShardingRule
+from mcm_passes.parallelism.rules.graph_rules import GraphRules
+from mcm_passes.parallelism.rules.rule_table import RuleTable
 
 Array = np.ndarray[Any, Any]
 Operand = str | tuple[int, ...] | Array | None

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.sharding_rules import Dims, FactorKind, OpFacts, ShardingRule
-from mcm_passes.sharding.rule_table import RuleTable
-from mcm_passes.sharding.shard_forms import ShardForm, shard_form
+from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
+from mcm_passes.parallelism.rules.rule_table import RuleTable
+from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
 from sharding_examples.example import Array, Example
 
 DIVISIBLE = (FactorKind.PASS, FactorKind.REDUCE, FactorKind.HALO)

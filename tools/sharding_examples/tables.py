@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from mcm_passes.sharding.rules import elementwise
+from mcm_passes.parallelism.rules.operators import elementwise
 from sharding_examples.example import Example, Operand
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler import CostBasis, CostModelMaker, register_cost_model
-from mcm_compiler.cost import NodeCost, OpCosts
+from mcm_compiler.contracts.cost import NodeCost, OpCosts
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import (
+from mcm_compiler.contracts.target import ChipModel
+from mcm_compiler.ir.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
 )
-from mcm_compiler.target import ChipModel
-from mcm_hardware.kernel_order import KernelNodes, order_kernels
-from mcm_hardware.kernel_work import is_view
+from mcm_hardware.chip.kernel_order import KernelNodes, order_kernels
+from mcm_hardware.chip.kernel_work import is_view
 
 
 @dataclass(frozen=True)

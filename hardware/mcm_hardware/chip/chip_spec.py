@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_hardware.storage_widths import StorageWidths
+from mcm_hardware.tensors.storage_widths import StorageWidths
 
 Dataflow = Literal["output_stationary", "weight_stationary"]
 """What stays in the MAC array while operands stream through: a tile of the result, or of the

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.cost_choice import CostBasis, CostChoice, choose_cost_model
-from mcm_compiler.cost_files import cost_model_text, user_files
-from mcm_compiler.toml_description import parse_description
+from mcm_compiler.components.cost_choice import CostBasis, CostChoice, choose_cost_model
+from mcm_compiler.components.cost_files import cost_model_text, user_files
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.text.toml_description import parse_description
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.engine_choice import runs_on_vector_unit
-from mcm_hardware.kernel_work import KernelWork
-from mcm_hardware.roofline import EngineTimes, Roofline
-from mcm_hardware.tile_cycles import (
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.engine_choice import runs_on_vector_unit
+from mcm_hardware.chip.kernel_work import KernelWork
+from mcm_hardware.chip.roofline import EngineTimes, Roofline
+from mcm_hardware.chip.tile_cycles import (
     left_readings,
     pipelined_cycles,
     result_blocks,

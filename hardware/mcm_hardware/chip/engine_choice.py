@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_hardware.chip_spec import ChipSpec
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.tile_cycles import pipelined_cycles
 from mcm_hardware.op_costs.work import Gemm
-from mcm_hardware.tile_cycles import pipelined_cycles
 
 
 def runs_on_vector_unit(chip: ChipSpec, gemm: Gemm) -> bool:

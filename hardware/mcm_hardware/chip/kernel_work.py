@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import is_deterministic
+from mcm_compiler.ir.graph.constants import is_deterministic
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
-from mcm_hardware.storage_widths import StorageWidths, value_dtype
-from mcm_hardware.value_shapes import element_count
+from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
+from mcm_hardware.tensors.value_shapes import element_count
 
 CONSTANT_SEARCH = 8
 """Producers visited to find out whether an operand is constant; weights that are cast, transposed
@@ -204,7 +204,7 @@ def is_constant(value: ir.Value) -> bool:
     """Whether `value` is a weight: an initializer, or computed from initializers alone.
 
     The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
-    answer is `mcm_compiler.ir.constants.constant_values`.
+    answer is `mcm_compiler.ir.graph.constants.constant_values`.
     """
     pending = [value]
     visited = 0

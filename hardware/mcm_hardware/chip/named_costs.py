@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mcm_compiler.cost import OpCosts
-from mcm_compiler.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.contracts.cost import OpCosts
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import Engine, NodeCost
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.engine_choice import runs_on_vector_unit
-from mcm_hardware.kernel_work import KernelWork, is_view, kernel_work
+from mcm_compiler.contracts.cost import Engine, NodeCost
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.engine_choice import runs_on_vector_unit
+from mcm_hardware.chip.kernel_work import KernelWork, is_view, kernel_work
+from mcm_hardware.chip.tile_cycles import streaming_cycles
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
-from mcm_hardware.tile_cycles import streaming_cycles
 
 EngineTimes = dict[Engine, float]
 """Seconds that a kernel keeps each engine busy."""
@@ -44,7 +44,7 @@ def engine_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Implements `mcm_compiler.cost.CostModel` for one chip.
+    """Implements `mcm_compiler.contracts.cost.CostModel` for one chip.
 
     Attributes:
         chip: its numbers.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_hardware.chip_spec import MacArray
+from mcm_hardware.chip.chip_spec import MacArray
 from mcm_hardware.op_costs.work import Gemm
 
 

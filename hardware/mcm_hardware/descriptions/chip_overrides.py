@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mcm_compiler.toml_key_lines import KeyPath
-from mcm_hardware.description_reader import DescriptionReader
-from mcm_hardware.package_schema import OVERRIDE_KEYS, OVERRIDE_TABLE
-from mcm_hardware.target_schema import Number
+from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_hardware.descriptions.description_reader import DescriptionReader
+from mcm_hardware.descriptions.package_schema import OVERRIDE_KEYS, OVERRIDE_TABLE
+from mcm_hardware.descriptions.target_schema import Number
 
 
 @dataclass(frozen=True)

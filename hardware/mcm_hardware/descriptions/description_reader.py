@@ -9,11 +9,11 @@ from typing import Any, cast
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.toml_description import TomlDescription
-from mcm_compiler.toml_key_lines import KeyPath
-from mcm_hardware.key_suggestions import nearest_key
-from mcm_hardware.package_schema import STORAGE_BITS, STORAGE_TABLE
-from mcm_hardware.target_schema import (
+from mcm_compiler.text.toml_description import TomlDescription
+from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_hardware.descriptions.key_suggestions import nearest_key
+from mcm_hardware.descriptions.package_schema import STORAGE_BITS, STORAGE_TABLE
+from mcm_hardware.descriptions.target_schema import (
     Choice,
     DescriptionForm,
     Flag,

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from mcm_hardware.target_schema import unit_of
+from mcm_hardware.descriptions.target_schema import unit_of
 
 MAX_COMPARED = 100
 """Longer keys resemble no key."""

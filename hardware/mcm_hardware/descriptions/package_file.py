@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.toml_description import parse_description
-from mcm_hardware.chip_overrides import read_overrides
-from mcm_hardware.chip_spec import ChipSpec, MacArray, VectorUnit
-from mcm_hardware.description_reader import DescriptionReader
-from mcm_hardware.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
-from mcm_hardware.storage_widths import StorageWidths
+from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.descriptions.chip_overrides import read_overrides
+from mcm_hardware.descriptions.description_reader import DescriptionReader
+from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
+from mcm_hardware.tensors.storage_widths import StorageWidths
 
 
 class PackageFile:

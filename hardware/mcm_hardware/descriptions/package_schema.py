@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcm_hardware.target_schema import (
+from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
     Choice,
     DescriptionForm,

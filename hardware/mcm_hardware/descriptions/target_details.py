@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.toml_description import parse_description
-from mcm_hardware.chip_spec import ChipSpec, PackageSpec
-from mcm_hardware.description_reader import DescriptionReader
-from mcm_hardware.package_schema import OVERRIDE_TABLE, PackageForm
+from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.chip.chip_spec import ChipSpec, PackageSpec
+from mcm_hardware.descriptions.description_reader import DescriptionReader
+from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, PackageForm
 
 Section = dict[str, str | float]
 

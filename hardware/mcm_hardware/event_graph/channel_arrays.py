@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -29,7 +29,8 @@ class ChannelArrays(NamedTuple):
         shared: `[L]`, whether the channel is one that all devices share.
         cuts: `[L]`, whether a tensor goes on to another such channel as soon as its head is there.
         router_buffers: as in `Machine`.
-        route_begin: `[R]`, as in `mcm_compiler.routes.Routes`, like the next two; rows as in
+        route_begin: `[R]`, as in `mcm_compiler.machines.routes.Routes`, like the next two; rows as
+        in
             `Machine.routes`.
         route_end: `[R]`.
         routes: channels of all routes.
@@ -75,7 +76,7 @@ def _frozen(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]
 
 @njit(cache=True, nogil=True, inline="always")
 def row_of_route(source: int, destination: int, num_devices: int) -> int:
-    """As `mcm_compiler.machine.route_row`, without a check."""
+    """As `mcm_compiler.machines.machine.route_row`, without a check."""
     if source == HOST:
         return num_devices * num_devices + destination
     if source == OFF_PACKAGE:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.event_graph import EventGraph
-from mcm_hardware.max_plus import start_times
+from mcm_hardware.event_graph.graph import EventGraph
+from mcm_hardware.event_graph.max_plus import start_times
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -36,11 +36,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.machine import HOST
-from mcm_hardware.channel_arrays import ChannelArrays, row_of_route
-from mcm_hardware.plain_numbers import variable
-from mcm_hardware.program_arrays import ProgramArrays
-from mcm_hardware.service_order import Waits, ready_order, serve_in_order
+from mcm_compiler.machines.machine import HOST
+from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
+from mcm_hardware.event_graph.program_arrays import ProgramArrays
+from mcm_hardware.event_graph.service_order import Waits, ready_order, serve_in_order
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.event_graph import EventGraph
+from mcm_hardware.event_graph.graph import EventGraph
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

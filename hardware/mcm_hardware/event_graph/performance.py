@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.channel_arrays import ChannelArrays
-from mcm_hardware.cycle_ratio import maximum_cycle_ratio
-from mcm_hardware.event_graph import EventGraph, event_graph
-from mcm_hardware.max_plus import busy_per_resource, end_of_inference, start_times
-from mcm_hardware.program_arrays import ProgramArrays
+from mcm_hardware.event_graph.channel_arrays import ChannelArrays
+from mcm_hardware.event_graph.cycle_ratio import maximum_cycle_ratio
+from mcm_hardware.event_graph.graph import EventGraph, event_graph
+from mcm_hardware.event_graph.max_plus import busy_per_resource, end_of_inference, start_times
+from mcm_hardware.event_graph.program_arrays import ProgramArrays
 
 Floats = npt.NDArray[np.float64]
 

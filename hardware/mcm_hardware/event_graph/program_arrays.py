@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.program import LoweredProgram
+from mcm_compiler.contracts.program import LoweredProgram
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ class ProgramArrays(NamedTuple):
         reads: transfers that a kernel waits for.
         write_ptr: `[K + 1]`, CSR of `writes`.
         writes: transfers that a kernel makes ready to send.
-        source: `[T]`, as in `mcm_compiler.program.Transfer`, like the rest.
+        source: `[T]`, as in `mcm_compiler.contracts.program.Transfer`, like the rest.
         destination: `[T]`.
         size_bytes: `[T]`.
         slots: `[T]`.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine, place_text, route_row
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.units import bytes_text
-from mcm_hardware.steady_state import MAX_CYCLICITY
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine, place_text, route_row
+from mcm_compiler.text.units import bytes_text
+from mcm_hardware.event_graph.steady_state import MAX_CYCLICITY
 
 MAX_ACTIVITIES = 1 << 20
 """Kernels and hops of a program."""

@@ -6,15 +6,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.event_graph import EventGraph
-from mcm_hardware.program_arrays import ProgramArrays
-from mcm_hardware.steady_state import SteadyState
+from mcm_hardware.event_graph.graph import EventGraph
+from mcm_hardware.event_graph.program_arrays import ProgramArrays
+from mcm_hardware.event_graph.steady_state import SteadyState
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 INPUT, LINK, BUFFER = range(3)
-"""Columns of the stall times; see `mcm_compiler.simulation.ChipActivity`."""
+"""Columns of the stall times; see `mcm_compiler.contracts.simulation.ChipActivity`."""
 
 
 @njit(cache=True, nogil=True)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.cycle_ratio import improve
-from mcm_hardware.event_graph import EventGraph
-from mcm_hardware.max_plus import play_inference
-from mcm_hardware.plain_numbers import variable
+from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.event_graph.cycle_ratio import improve
+from mcm_hardware.event_graph.graph import EventGraph
+from mcm_hardware.event_graph.max_plus import play_inference
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

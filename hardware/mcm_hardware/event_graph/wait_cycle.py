@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.machine import place_text
-from mcm_compiler.program import LoweredProgram
-from mcm_hardware.event_graph import EventGraph
+from mcm_compiler.machines.machine import place_text
+from mcm_hardware.event_graph.graph import EventGraph
 
 _SHOWN = 8
 """Activities of a cycle that are named."""

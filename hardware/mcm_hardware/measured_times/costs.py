@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import name_before_copying
-from mcm_compiler.cost import CostModel, ModelNames, NodeCost
+from mcm_compiler.contracts.chips import name_before_copying
+from mcm_compiler.contracts.cost import CostModel, ModelNames, NodeCost
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_hardware.measured_times.times import MeasuredTime, TimesTable, op_kind
 
@@ -23,7 +23,7 @@ MOST_NAMES = 5000
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """Implements `mcm_compiler.cost.OpCosts` and `MeasuredCosts`.
+    """Implements `mcm_compiler.contracts.cost.OpCosts` and `MeasuredCosts`.
 
     A fused kernel takes the time of its own row; without one the sum of the times of its ops that
     have rows, and what the own model says of the others as one kernel. An op takes the time of

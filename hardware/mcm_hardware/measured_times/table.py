@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from mcm_compiler.cost import OpCosts
-from mcm_compiler.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.contracts.cost import OpCosts
 from mcm_hardware.measured_times.costs import MeasuredTimes
 from mcm_hardware.measured_times.times_file import read_times
 

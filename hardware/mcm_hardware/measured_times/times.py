@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from mcm_hardware.storage_widths import value_dtype
-from mcm_hardware.value_shapes import value_dims
+from mcm_hardware.tensors.storage_widths import value_dtype
+from mcm_hardware.tensors.value_shapes import value_dims
 
 
 class MeasuredTime(NamedTuple):

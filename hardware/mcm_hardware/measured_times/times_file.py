@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.cost_choice import MAX_SECONDS
+from mcm_compiler.components.cost_choice import MAX_SECONDS
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_hardware.key_suggestions import nearest_key
+from mcm_hardware.descriptions.key_suggestions import nearest_key
 from mcm_hardware.measured_times.times import MeasuredTime, OpKind, TimesTable
 
 SUBJECTS = ("node", "kernel", "op_type")

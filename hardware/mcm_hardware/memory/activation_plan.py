@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.low_memory_order import live_ranges, low_memory_order
-from mcm_hardware.offset_assignment import plan_offsets
+from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order
+from mcm_hardware.memory.offset_assignment import plan_offsets
 
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

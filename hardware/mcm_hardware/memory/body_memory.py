@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import consumed_values, subgraphs
-from mcm_hardware.activation_plan import buffer_bytes
-from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.kernel_work import is_view
-from mcm_hardware.offset_assignment import plan_offsets
+from mcm_compiler.ir.graph.constants import consumed_values, subgraphs
+from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.kernel_work import is_view
+from mcm_hardware.memory.activation_plan import buffer_bytes
+from mcm_hardware.memory.offset_assignment import plan_offsets
 
 SCRATCH = "/body"
 """Behind the name of an op: the buffer in which its bodies compute."""

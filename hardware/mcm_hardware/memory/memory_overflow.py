@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.program import Lever, MemoryOverflow, Transfer
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machine import OFF_PACKAGE, Machine
-from mcm_compiler.program import Lever, MemoryOverflow, Transfer
-from mcm_compiler.units import bytes_text, count_text
-from mcm_hardware.activation_plan import buffer_bytes
-from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.memory_plan import MemoryPlan
-from mcm_hardware.stream_plan import plan_stream
+from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
+from mcm_compiler.text.units import bytes_text, count_text
+from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.memory.activation_plan import buffer_bytes
+from mcm_hardware.memory.memory_plan import MemoryPlan
+from mcm_hardware.memory.stream_plan import plan_stream
 
 LARGEST_SHOWN = 5
 """Buffers that an overflow names."""

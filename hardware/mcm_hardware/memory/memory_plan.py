@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcm_compiler.program import Buffer, BufferKind, Transfer
-from mcm_hardware.activation_plan import ActivationPlan, buffer_bytes
-from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.stream_plan import WeightStream
+from mcm_compiler.contracts.program import Buffer, BufferKind, Transfer
+from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes
+from mcm_hardware.memory.stream_plan import WeightStream
 
 
 @dataclass(frozen=True)

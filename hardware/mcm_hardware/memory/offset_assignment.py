@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.low_memory_order import max_live_bytes
-from mcm_hardware.plain_numbers import variable
-from mcm_hardware.stable_order import ascending, negated, numbered
-from mcm_hardware.sweep_allocation import sweep_offsets
+from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.compiled.stable_order import ascending, negated, numbered
+from mcm_hardware.memory.low_memory_order import max_live_bytes
+from mcm_hardware.memory.sweep_allocation import sweep_offsets
 
 Longs = npt.NDArray[np.int64]
 

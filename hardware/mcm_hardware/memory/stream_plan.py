@@ -9,12 +9,12 @@ from itertools import accumulate, chain
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.program import Transfer
-from mcm_compiler.target import OFF_PACKAGE
-from mcm_hardware.activation_plan import buffer_bytes
-from mcm_hardware.chip_dataflow import ChipDataflow
-from mcm_hardware.chip_spec import STREAM_BUFFERS, ChipSpec
-from mcm_hardware.weight_streaming import choose_streamed
+from mcm_compiler.contracts.program import Transfer
+from mcm_compiler.contracts.target import OFF_PACKAGE
+from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_spec import STREAM_BUFFERS, ChipSpec
+from mcm_hardware.memory.activation_plan import buffer_bytes
+from mcm_hardware.memory.weight_streaming import choose_streamed
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.plain_numbers import variable
-from mcm_hardware.stable_order import ascending
+from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.compiled.stable_order import ascending
 
 Longs = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_hardware.stable_order import ascending
+from mcm_hardware.compiled.stable_order import ascending
 
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

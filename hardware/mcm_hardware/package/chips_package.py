@@ -35,14 +35,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.simulation import Simulator
-from mcm_compiler.target import ChipModel, PackageLimits, Wire, machine_limits
-from mcm_hardware.chip_spec import PackageSpec
-from mcm_hardware.chosen_costs import CostPair
-from mcm_hardware.described_target import DescribedTarget
-from mcm_hardware.package_schema import PackageForm
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire, machine_limits
+from mcm_compiler.machines.machine import Machine
+from mcm_hardware.chip.chip_spec import PackageSpec
+from mcm_hardware.chip.chosen_costs import CostPair
+from mcm_hardware.descriptions.package_schema import PackageForm
+from mcm_hardware.package.described_target import DescribedTarget
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ChipsPackage(DescribedTarget):
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""
-        from mcm_hardware.target_details import package_details
+        from mcm_hardware.descriptions.target_details import package_details
 
         return package_details(self.name, self.source_text, self.spec, self.form)
 
@@ -89,20 +89,20 @@ class ChipsPackage(DescribedTarget):
 
     def own_costs(self) -> CostPair:
         """The roofline of a chip for search and bounds, and its cycle model for what is played."""
-        from mcm_hardware.cycle_model import cycle_model
-        from mcm_hardware.roofline import Roofline
+        from mcm_hardware.chip.cycle_model import cycle_model
+        from mcm_hardware.chip.roofline import Roofline
 
         chip = self.spec.reference
         return CostPair(Roofline(chip), cycle_model(chip))
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""
-        from mcm_hardware.lowering import lower
+        from mcm_hardware.package.lowering import lower
 
         return lower(self.name, self.machine, self.spec.chips, chips, wires, self.costs.played)
 
     def simulator(self) -> Simulator:
         """The judge of lowered programs."""
-        from mcm_hardware.machine_simulator import MachineSimulator
+        from mcm_hardware.package.machine_simulator import MachineSimulator
 
         return MachineSimulator(self.machine, f"{self.machine.family}-event-graph")

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.cost_choice import CostChoice
-from mcm_compiler.cost_files import with_cost_model_text
-from mcm_hardware.chosen_costs import CostPair, chosen_pair
+from mcm_compiler.components.cost_choice import CostChoice
+from mcm_compiler.components.cost_files import with_cost_model_text
+from mcm_compiler.contracts.cost import CostModel
+from mcm_hardware.chip.chosen_costs import CostPair, chosen_pair
 
 
 @dataclass(frozen=True)
 class DescribedTarget(ABC):
-    """Base of targets with a description; implements `mcm_compiler.cost_choice.TakesCostModel`.
+    """Base of targets with a description.
+
+    Implements `mcm_compiler.components.cost_choice.TakesCostModel`.
 
     Attributes:
         name: as the user names it.

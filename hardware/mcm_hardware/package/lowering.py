@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.machine import OFF_PACKAGE, Machine
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.target import ChipModel, Wire
-from mcm_hardware.activation_plan import order_for_memory, plan_activations
-from mcm_hardware.body_memory import with_body_memory
-from mcm_hardware.chip_dataflow import ChipDataflow, chip_dataflow
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.cycle_model import copy_seconds, cycle_model, launch_seconds
-from mcm_hardware.memory_overflow import PlannedChip, find_overflows
-from mcm_hardware.memory_plan import MemoryPlan, plan_memory
-from mcm_hardware.stream_plan import WeightStream, plan_stream, stream_transfers
-from mcm_hardware.transfer_plan import plan_transfers
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.target import ChipModel, Wire
+from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
+from mcm_hardware.chip.chip_dataflow import ChipDataflow, chip_dataflow
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.memory.activation_plan import order_for_memory, plan_activations
+from mcm_hardware.memory.body_memory import with_body_memory
+from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
+from mcm_hardware.memory.memory_plan import MemoryPlan, plan_memory
+from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
+from mcm_hardware.package.transfer_plan import plan_transfers
 
 
 def lower(

@@ -9,19 +9,25 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
+from mcm_compiler.contracts.simulation import (
+    ChipActivity,
+    Hop,
+    LinkActivity,
+    SimulationResult,
+    Timeline,
+)
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machine import Machine
-from mcm_compiler.program import ChipProgram, LoweredProgram
-from mcm_compiler.simulation import ChipActivity, Hop, LinkActivity, SimulationResult, Timeline
-from mcm_hardware.channel_arrays import ChannelArrays, channel_arrays
-from mcm_hardware.event_graph import EventGraph, event_graph
-from mcm_hardware.max_plus import start_times
-from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import ProgramArrays, program_arrays
-from mcm_hardware.program_check import check_program, check_timeline
-from mcm_hardware.stall_times import BUFFER, INPUT, LINK, stall_times
-from mcm_hardware.steady_state import steady_state
-from mcm_hardware.wait_cycle import deadlock
+from mcm_compiler.machines.machine import Machine
+from mcm_hardware.event_graph.channel_arrays import ChannelArrays, channel_arrays
+from mcm_hardware.event_graph.graph import EventGraph, event_graph
+from mcm_hardware.event_graph.max_plus import start_times
+from mcm_hardware.event_graph.performance import performance
+from mcm_hardware.event_graph.program_arrays import ProgramArrays, program_arrays
+from mcm_hardware.event_graph.program_check import check_program, check_timeline
+from mcm_hardware.event_graph.stall_times import BUFFER, INPUT, LINK, stall_times
+from mcm_hardware.event_graph.steady_state import steady_state
+from mcm_hardware.event_graph.wait_cycle import deadlock
 
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
@@ -33,7 +39,7 @@ _MOST_STEPS = 50_000_000
 
 @dataclass(frozen=True)
 class MachineSimulator:
-    """Implements `mcm_compiler.simulation.Simulator` for programs of any machine.
+    """Implements `mcm_compiler.contracts.simulation.Simulator` for programs of any machine.
 
     One compute engine per device in program order; transfers overlap compute; channels serve one
     transfer at a time; send and receive buffers are bounded and hold the sender back. The host

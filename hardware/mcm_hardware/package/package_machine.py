@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_compiler.machine import HOST, OFF_PACKAGE, Machine
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
 
 
 def package_machine(family: str, spec: PackageSpec, links: MachineBuilder) -> Machine:

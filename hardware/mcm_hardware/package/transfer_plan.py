@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcm_compiler.machine import HOST, Machine, place_text
-from mcm_compiler.program import Transfer
-from mcm_compiler.target import Wire
+from mcm_compiler.contracts.program import Transfer
+from mcm_compiler.contracts.target import Wire
+from mcm_compiler.machines.machine import HOST, Machine, place_text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_hardware.value_shapes import element_count
+from mcm_hardware.tensors.value_shapes import element_count
 
 STRING_BITS = 256
 """Estimate for one string element, whose length is not known before it is there: 32 bytes."""

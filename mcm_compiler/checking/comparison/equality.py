@@ -11,13 +11,15 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.reproducibility import unwritten_outputs
-from mcm_compiler.artifact.sum_rounding import sum_tolerance
-from mcm_compiler.artifact.user_data import DataSet, compare_expected
-from mcm_compiler.artifact.witness import REDRAWS, rescaled, weak_outputs
-from mcm_compiler.chips import PLANNED_PROPERTY
+from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
+from mcm_compiler.checking.comparison.user_data import DataSet, compare_expected
+from mcm_compiler.checking.comparison.witness import REDRAWS, rescaled, weak_outputs
+from mcm_compiler.contracts.chips import PLANNED_PROPERTY
+from mcm_compiler.contracts.target import Wire
+from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution import (
+from mcm_compiler.execution.execution import (
     RunStoppedError,
     foreign_op,
     max_abs_error,
@@ -26,13 +28,11 @@ from mcm_compiler.execution import (
     run_session,
     same_bits,
 )
-from mcm_compiler.inputs import FILLS, random_inputs
-from mcm_compiler.ir.constants import constant_values
-from mcm_compiler.ir.map_types import load_model
-from mcm_compiler.ir.random_ops import random_outputs
-from mcm_compiler.runtime_values import is_exotic
-from mcm_compiler.target import Wire
-from mcm_compiler.verification import OutputComparison, Verification
+from mcm_compiler.execution.inputs import FILLS, random_inputs
+from mcm_compiler.execution.runtime_values import is_exotic
+from mcm_compiler.ir.graph.constants import constant_values
+from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.ir.graph.random_ops import random_outputs
 
 HALF_TOLERANCE = 2.0**-7
 """Relative tolerance where a model with 16-bit floats is cut.

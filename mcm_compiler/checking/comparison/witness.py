@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mcm_compiler.contracts.verification import StructureProof, WeakOutput
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.runtime_values import is_exotic
-from mcm_compiler.verification import StructureProof, WeakOutput
+from mcm_compiler.execution.runtime_values import is_exotic
 
 REDRAWS = (("small", 2.0**-6), ("large", 2.0**6), ("positive", 0.0))
 """Inputs that are tried where standard normal ones show little, in this order: the same numbers

@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.equal_shares import shares_alike
-from mcm_compiler.machine_rules import find_machine_violations, unreached_by_host
-from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import HOST, ChipModel, Target, Wire, other_machine_of
+from mcm_compiler.machines.equal_shares import shares_alike
+from mcm_compiler.placements.machine_rules import find_machine_violations, unreached_by_host
+from mcm_compiler.placements.ring_rules import find_violations
 
 
 def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Target) -> str:

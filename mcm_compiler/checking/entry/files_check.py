@@ -10,7 +10,7 @@ from pathlib import Path
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest, damaged, sha256_file
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.units import count_text
+from mcm_compiler.text.units import count_text
 
 _HASHED_AT_ONCE = 2
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.files_check import check_files
 from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest
+from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from mcm_compiler.certificate.claims import Certificate
-    from mcm_compiler.program import LoweredProgram
-    from mcm_compiler.simulation import SimulationResult
-    from mcm_compiler.target import ChipModel, Target
+    from mcm_compiler.contracts.program import LoweredProgram
+    from mcm_compiler.contracts.simulation import SimulationResult
+    from mcm_compiler.contracts.target import ChipModel, Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +44,14 @@ class OpenedFolder:
     @cached_property
     def chips(self) -> tuple[ChipModel, ...]:
         """The chips' models; see `load_chips`."""
-        from mcm_compiler.artifact.structure_check import load_chips
+        from mcm_compiler.checking.entry.structure_check import load_chips
 
         return load_chips(self.path, self.manifest)
 
     @cached_property
     def source(self) -> ir.Model:
         """The annotated source model with its weights memory-mapped."""
-        from mcm_compiler.ir.map_types import load_model
+        from mcm_compiler.ir.graph.map_types import load_model
 
         return load_model(self.path / layout.ANNOTATED)
 
@@ -73,7 +73,7 @@ class OpenedFolder:
         """The target's judge on the program; played once for each number of inferences."""
         found = self._verdicts.get(inferences)
         if found is None:
-            from mcm_compiler.side_by_side import simulate_pipelines
+            from mcm_compiler.placements.side_by_side import simulate_pipelines
 
             found = simulate_pipelines(
                 self.target,

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.gate import open_folder
 from mcm_compiler.artifact.manifest import TensorEntry
+from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.last_words import doing
+from mcm_compiler.processes.last_words import doing
 
 
 def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact.constraint_check import refuse_overlap
-from mcm_compiler.artifact.gate import open_folder
 from mcm_compiler.artifact.program_file import check_program_of
-from mcm_compiler.artifact.structure_check import check_structure
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import PackageLimits, Target
+from mcm_compiler.checking.entry.constraint_check import refuse_overlap
+from mcm_compiler.checking.entry.gate import open_folder
+from mcm_compiler.checking.entry.structure_check import check_structure
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.target import PackageLimits, Target
 
 
 @dataclass(frozen=True, eq=False)

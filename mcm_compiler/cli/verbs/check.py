@@ -17,7 +17,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 DEFAULT_SEEDS = 2
 """Random inputs that are compared where the user gives no data."""
@@ -64,11 +64,11 @@ def command(
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
     and with --strict with 3 if none fails, but something could not be checked or proven.
     """
-    from mcm_compiler.artifact.check import check_folder
-    from mcm_compiler.artifact.user_data import DataSet
+    from mcm_compiler.checking.check import check_folder
+    from mcm_compiler.checking.comparison.user_data import DataSet
     from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.report.report_data import structure_data, verification_data
-    from mcm_compiler.strictness import UNPROVEN_EXIT
+    from mcm_compiler.results.strictness import UNPROVEN_EXIT
 
     load_plugins(plugin)
     own_data = bool(inputs) or test_data is not None

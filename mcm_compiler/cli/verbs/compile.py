@@ -17,7 +17,7 @@ from mcm_compiler.cli.compile_options import (
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option, parse_percentage
 from mcm_compiler.cli.show import show_json, show_report
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.ci.batch import Settings
@@ -136,12 +136,12 @@ def _compile_one(
     output_format: str,
 ) -> int:
     from mcm_compiler.api import compile_model
-    from mcm_compiler.assignment_file import chip_of_op
     from mcm_compiler.ci.batch import Job, exit_code, failure, success
     from mcm_compiler.ci.comparison import change_text
     from mcm_compiler.cli.output_files import write_assignment
-    from mcm_compiler.interruption import expect_one_output
-    from mcm_compiler.warm_up import WarmUp
+    from mcm_compiler.placements.assignment_file import chip_of_op
+    from mcm_compiler.processes.interruption import expect_one_output
+    from mcm_compiler.processes.warm_up import WarmUp
 
     # The new output may replace the baseline.
     before = guard.before(None)
@@ -187,7 +187,7 @@ def _compile_one(
 
 def default_folder(model: str, target: str) -> Path:
     """`resnet50.mcm36` for `models/resnet50.onnx` or `zoo:resnet50{seed=1}`, here."""
-    from mcm_compiler import zoo
+    from mcm_compiler.contracts import zoo
 
     if model.startswith(zoo.PREFIX):
         stem = model.removeprefix(zoo.PREFIX).partition("{")[0].strip() or "zoo"

@@ -17,8 +17,8 @@ from mcm_compiler.cli.show import show_json, show_table
 @format_option()
 def command(code: str | None, output_format: str) -> None:
     """Explain CODE, such as MCM-P003; without CODE, list all codes."""
-    from mcm_compiler.diagnostic_catalog import catalog
     from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+    from mcm_compiler.diagnostics.catalog import catalog
 
     entries = catalog()
     if code is None:

@@ -17,7 +17,7 @@ from mcm_compiler.cli.compile_options import (
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.options import CompileOptions
@@ -44,8 +44,8 @@ def command(
     """Run --passes on MODEL, an ONNX file or zoo:NAME, and print the model as text."""
     from mcm_compiler.api import run_passes
     from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing_model
-    from mcm_compiler.ir.printer import print_model
-    from mcm_compiler.ir.writer import write_model
+    from mcm_compiler.ir.rewriting.printer import print_model
+    from mcm_compiler.ir.rewriting.writer import write_model
 
     if output is not None:
         refuse_existing_model(output, force)

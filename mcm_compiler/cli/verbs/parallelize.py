@@ -26,8 +26,8 @@ from mcm_compiler.cli.show import show_json, show_table
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from mcm_compiler.contracts.planning import Planner, PlanResult
     from mcm_compiler.diagnostics import Diagnostic
-    from mcm_compiler.planning import Planner, PlanResult
 
 DEFAULT_PLANNER = "auto-map"
 
@@ -144,18 +144,18 @@ def command(
     Data parallelism, ops that are divided over devices, and a pipeline, together. mcmc compile
     --plan puts a plan for a package of chips to work.
     """  # fmt: skip
-    from mcm_compiler.one_thread import use_one_thread
+    from mcm_compiler.processes.one_thread import use_one_thread
 
     # Before NumPy is imported: learning is reproducible, and small products take no threads.
     use_one_thread()
     from mcm_compiler.api import import_named
     from mcm_compiler.cli.output_files import refuse_existing, refuse_existing_model
     from mcm_compiler.cli.parameters import once_each
-    from mcm_compiler.cost_choice import with_cost_model
-    from mcm_compiler.cost_files import user_files
-    from mcm_compiler.parallel_plan import check_plan, read_plan
-    from mcm_compiler.planning import PlanOptions, PlanResult, planner_of
-    from mcm_compiler.target_loading import load_package
+    from mcm_compiler.components.cost_choice import with_cost_model
+    from mcm_compiler.components.cost_files import user_files
+    from mcm_compiler.components.target_loading import load_package
+    from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planner_of
+    from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
 
     load_plugins(plugin)
     if output is not None:
@@ -227,9 +227,9 @@ def _write(
     sharded: Path | None,
 ) -> None:
     from mcm_compiler.cli.output_files import diagnosed_writes
-    from mcm_compiler.ir.writer import write_model
-    from mcm_compiler.parallel_plan import plan_text
-    from mcm_compiler.whole_files import write_whole
+    from mcm_compiler.contracts.sharding.parallel_plan import plan_text
+    from mcm_compiler.ir.rewriting.writer import write_model
+    from mcm_compiler.processes.whole_files import write_whole
 
     if output is not None:
         write_whole(output, plan_text(result.plan).encode())
@@ -247,7 +247,7 @@ def _show(result: PlanResult, output_format: str) -> None:
         estimates = [vars(estimate) for estimate in result.estimates]
         show_json({**plan.to_dict(), "estimates": estimates})
         return
-    from mcm_compiler.units import bytes_text, percent_text, seconds_text
+    from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
     degrees = plan.degrees
     click.echo(

@@ -18,10 +18,10 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.placement import Placement, PlacementProblem
+    from mcm_compiler.contracts.placement import Placement, PlacementProblem
 
 DEVICES = click.IntRange(0, 4096)
 
@@ -96,8 +96,8 @@ def command(
     each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import refuse_existing, write_assignment
-    from mcm_compiler.placement import PlacementRequest
-    from mcm_compiler.placement_file import read_placement, with_devices
+    from mcm_compiler.contracts.placement import PlacementRequest
+    from mcm_compiler.placements.placement_file import read_placement, with_devices
     from mcm_compiler.registry import PLACEMENT_COSTS
 
     load_plugins(plugin)
@@ -160,7 +160,7 @@ def _show(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> 
     for v, device in enumerate(found.device_of.tolist()):
         count[device] += 1
         size[device] += float(problem.size_bytes[v])
-    from mcm_compiler.units import bytes_text
+    from mcm_compiler.text.units import bytes_text
 
     table = [["device", "", "load", "nodes", "memory"]]
     for device, load in enumerate(found.device_load.tolist()):

@@ -47,8 +47,8 @@ def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None]:
     """The report of a folder whose figures hold, or of a file; and what was not checked."""
     from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.figures_check import check_stored_figures
-    from mcm_compiler.artifact.gate import bare_report_note, open_folder, read_report
+    from mcm_compiler.checking.entry.gate import bare_report_note, open_folder, read_report
+    from mcm_compiler.checking.figures_check import check_stored_figures
 
     beside = path if path.is_dir() else path.parent
     if path.is_dir() or (path.name == layout.REPORT and (beside / layout.MANIFEST).exists()):

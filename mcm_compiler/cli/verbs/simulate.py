@@ -15,7 +15,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_simulation
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 
 @click.command(cls=Verb)
@@ -42,14 +42,14 @@ def command(
 
     The files are compared with the hashes of the manifest before anything is simulated.
     """
-    from mcm_compiler.artifact.simulate import read_compiled
-    from mcm_compiler.capabilities import simulator_of
+    from mcm_compiler.checking.entry.simulate import read_compiled
     from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.components.capabilities import simulator_of
+    from mcm_compiler.contracts.target import machine_of
+    from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
+    from mcm_compiler.processes.whole_files import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
     from mcm_compiler.report.simulation_data import simulation_data
-    from mcm_compiler.side_by_side import play_together, side_by_side, simulate_pipelines
-    from mcm_compiler.target import machine_of
-    from mcm_compiler.whole_files import whole_file
 
     load_plugins(plugin)
     if trace is not None:

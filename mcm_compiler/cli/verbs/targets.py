@@ -12,9 +12,9 @@ from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugi
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcm_compiler.cluster import Cluster
-    from mcm_compiler.target import PackageLimits
-    from mcm_compiler.target_loading import Package
+    from mcm_compiler.components.target_loading import Package
+    from mcm_compiler.contracts.cluster import Cluster
+    from mcm_compiler.contracts.target import PackageLimits
 
 
 class _VerbWithParts(Verb, click.Group):
@@ -45,7 +45,7 @@ def command(ctx: click.Context, plugin: tuple[Path, ...], output_format: str) ->
 def show(target: str, toml: bool, plugin: tuple[Path, ...], output_format: str) -> None:
     """Show all numbers of a package, those that follow from others included."""
     from mcm_compiler.cli.show import show_json
-    from mcm_compiler.target_loading import load_package
+    from mcm_compiler.components.target_loading import load_package
 
     load_plugins(plugin)
     if toml and output_format == "json":
@@ -66,10 +66,10 @@ def show(target: str, toml: bool, plugin: tuple[Path, ...], output_format: str) 
 def validate(file: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     """Say whether a description is right, or everything that is wrong with it."""
     from mcm_compiler.cli.show import show_json
-    from mcm_compiler.cost_files import user_files
-    from mcm_compiler.report.printable import printable
-    from mcm_compiler.target_loading import package_from_text
-    from mcm_compiler.toml_description import read_description
+    from mcm_compiler.components.cost_files import user_files
+    from mcm_compiler.components.target_loading import package_from_text
+    from mcm_compiler.text.printable import printable
+    from mcm_compiler.text.toml_description import read_description
 
     load_plugins(plugin)
     place = str(file)
@@ -83,8 +83,8 @@ def validate(file: Path, plugin: tuple[Path, ...], output_format: str) -> None:
 
 def _list(output_format: str) -> None:
     from mcm_compiler.cli.listing import component_rows, show_components
+    from mcm_compiler.components.target_loading import load_package
     from mcm_compiler.registry import TARGETS
-    from mcm_compiler.target_loading import load_package
 
     def describe(name: str, _component: Any) -> dict[str, Any]:
         return _numbers(load_package(name))
@@ -96,7 +96,7 @@ def _numbers(package: Package) -> dict[str, Any]:
     """What the list says of a package of chips, or of a cluster."""
     from dataclasses import asdict
 
-    from mcm_compiler.cluster import ClusterTarget
+    from mcm_compiler.contracts.cluster import ClusterTarget
 
     if isinstance(package, ClusterTarget):
         return {"summary": package.summary, "cluster": asdict(package.cluster)}
@@ -114,7 +114,7 @@ def _numbers(package: Package) -> dict[str, Any]:
 def _summary(package: Package) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from mcm_compiler.cluster import ClusterTarget
+    from mcm_compiler.contracts.cluster import ClusterTarget
 
     named = {"name": package.name, "summary": package.summary}
     if isinstance(package, ClusterTarget):
@@ -123,7 +123,7 @@ def _summary(package: Package) -> dict[str, Any]:
 
 
 def _in_words(package: Package) -> str:
-    from mcm_compiler.cluster import ClusterTarget
+    from mcm_compiler.contracts.cluster import ClusterTarget
 
     return (
         _cluster_in_words(package.cluster)
@@ -133,7 +133,7 @@ def _in_words(package: Package) -> str:
 
 
 def _cluster_in_words(cluster: Cluster) -> str:
-    from mcm_compiler.units import bytes_text
+    from mcm_compiler.text.units import bytes_text
 
     return ", ".join(
         (
@@ -147,7 +147,7 @@ def _cluster_in_words(cluster: Cluster) -> str:
 
 
 def _chips_in_words(limits: PackageLimits) -> str:
-    from mcm_compiler.units import bytes_text
+    from mcm_compiler.text.units import bytes_text
 
     parts = [_counted(limits.num_chips, "chip")]
     parts.append(f"{bytes_text(sum(limits.sram_bytes))} of SRAM in total")
@@ -169,7 +169,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _show_details(target: Package) -> None:
     from mcm_compiler.cli.show import show_table
-    from mcm_compiler.report.printable import printable
+    from mcm_compiler.text.printable import printable
 
     click.echo(printable(f"{target.name}: {target.summary}"))
     for section, values in target.details().items():

@@ -20,10 +20,10 @@ from mcm_compiler.cli.parameters import (
     parse_setting,
     plugin_option,
 )
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.training import Trainer, TrainingProgress, TrainingResult
+    from mcm_compiler.contracts.training import Trainer, TrainingProgress, TrainingResult
 
 LINES_PER_PHASE = 20
 """Lines of progress where stderr is no terminal."""
@@ -77,7 +77,7 @@ def command(
     What is trained comes with the compiler; training is for other packages, models or recipes. A
     training that was stopped goes on with --resume, and ends as if it had never been.
     """
-    from mcm_compiler.one_thread import use_one_thread
+    from mcm_compiler.processes.one_thread import use_one_thread
 
     # Before NumPy is imported.
     use_one_thread()
@@ -87,7 +87,7 @@ def command(
             raise click.UsageError("-o needs the name of a trainer")
         _list(output_format)
         return
-    from mcm_compiler.training import TrainingRequest
+    from mcm_compiler.contracts.training import TrainingRequest
 
     given = {name: value for name, value in old.items() if value is not None}
     made = _trainer(trainer, (*given.items(), *settings))
@@ -103,8 +103,8 @@ def command(
 
 def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
     """The trainer of a text such as `policy{samples=400}`, with further options."""
-    from mcm_compiler import spec_text
     from mcm_compiler.registry import TRAINERS
+    from mcm_compiler.text import spec_text
 
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *settings))

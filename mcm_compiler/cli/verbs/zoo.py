@@ -18,7 +18,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
-from mcm_compiler.report.printable import printable
+from mcm_compiler.text.printable import printable
 
 
 @click.command(cls=Verb)
@@ -62,9 +62,9 @@ def _list(output_format: str) -> None:
 
 
 def _describe(text: str, output_format: str) -> None:
-    from mcm_compiler import spec_text
     from mcm_compiler.cli.listing import option_rows
     from mcm_compiler.registry import ZOO
+    from mcm_compiler.text import spec_text
 
     name = spec_text.parse_one(text).name
     cls = ZOO.get(name)
@@ -79,10 +79,10 @@ def _describe(text: str, output_format: str) -> None:
 def _write(
     text: str, path: Path, seed: int | None, shape_only: bool, force: bool, output_format: str
 ) -> None:
-    from mcm_compiler import spec_text
     from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing_model
-    from mcm_compiler.ir.writer import write_model
+    from mcm_compiler.ir.rewriting.writer import write_model
     from mcm_compiler.registry import ZOO
+    from mcm_compiler.text import spec_text
 
     refuse_existing_model(path, force)
     spec = spec_text.parse_one(text)

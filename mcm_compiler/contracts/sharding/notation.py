@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn, get_args
 
+from mcm_compiler.contracts.sharding.rules import Dims, Factor, FactorKind, Reduction, ShardingRule
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.sharding_rules import Dims, Factor, FactorKind, Reduction, ShardingRule
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<sign>->|\[\]|[,()*1])|(?P<whole>_)(?!\w)"

@@ -17,11 +17,11 @@ from typing import Annotated, Any, Final, Literal
 import onnx_ir as ir
 from msgspec import Meta
 
-from mcm_compiler.artifact import json_text
-from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.bounded_numbers import Extent, Number, Seed
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.json_records import record_of
+from mcm_compiler.text import json_text
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.bounded_numbers import Extent, Number, Seed
+from mcm_compiler.text.json_records import record_of
 
 FORMAT: Final = "mcm-parallel-plan"
 VERSION: Final = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.parallel_plan import ParallelPlan
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
+from mcm_compiler.ir.graph.annotations import AnnotationKey
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import chain, count
 from string import ascii_lowercase
 
-from mcm_compiler.sharding_notation import Item, RuleTemplate, read_template, refuse
-from mcm_compiler.sharding_rules import Dim, Dims, Factor, FactorKind, ShardingRule
+from mcm_compiler.contracts.sharding.notation import Item, RuleTemplate, read_template, refuse
+from mcm_compiler.contracts.sharding.rules import Dim, Dims, Factor, FactorKind, ShardingRule
 
 Shape = tuple[int | None, ...]
 """Sizes of the dimensions of a tensor, None where unknown."""

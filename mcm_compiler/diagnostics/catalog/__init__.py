@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
 
 
 def catalog() -> dict[str, CatalogEntry]:
@@ -11,7 +11,7 @@ def catalog() -> dict[str, CatalogEntry]:
     Raises:
         ValueError: if two entries share a code.
     """
-    from mcm_compiler.diagnostic_catalog import (
+    from mcm_compiler.diagnostics.catalog import (
         artifacts,
         costs,
         importing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
 
 ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
-from mcm_compiler.diagnostic_catalog.sharding_decisions import DECISIONS
+from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
+from mcm_compiler.diagnostics.catalog.sharding_decisions import DECISIONS
 
 _RULES: tuple[CatalogEntry, ...] = (
     CatalogEntry(

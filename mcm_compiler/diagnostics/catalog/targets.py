@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.diagnostic_catalog.entry import CatalogEntry
+from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
 
 ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
@@ -187,9 +187,9 @@ simulate out of the pipeline; the report then has the figures of the fast model 
         "target simulates no placements during a search",
         """\
 The strategy shows placements to the simulator while it searches, and the target has none for that
-(`JudgesBatches` in mcm_compiler/target.py). As a warning: the strategy searched under the fast
-model alone, so that its answer is valid and may be slower than it could be. A strategy that needs
-no simulator says the same in less time; `mcmc strategies` lists them.""",
+(`JudgesBatches` in mcm_compiler/contracts/target.py). As a warning: the strategy searched under the
+fast model alone, so that its answer is valid and may be slower than it could be. A strategy that
+needs no simulator says the same in less time; `mcmc strategies` lists them.""",
         example="`--partitioner judge_search` for a target without batch_judge",
         remedy="Take a strategy that needs no simulator, or accept an answer under the fast\n"
         "model.",

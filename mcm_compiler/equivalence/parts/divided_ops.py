@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.graph_walk import Numbers
-from mcm_compiler.equivalence.op_keys import domain_of
-from mcm_compiler.equivalence.source_values import SourceValues, without_constants
-from mcm_compiler.equivalence.value_numbers import OpKey, ValueNumbers
-from mcm_compiler.equivalence.weight_slices import Cut, constant_shape, is_slice
+from mcm_compiler.equivalence.parts.weight_slices import Cut, constant_shape, is_slice
+from mcm_compiler.equivalence.values.graph_walk import Numbers
+from mcm_compiler.equivalence.values.op_keys import domain_of
+from mcm_compiler.equivalence.values.source_values import SourceValues, without_constants
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 
 @dataclass(frozen=True)

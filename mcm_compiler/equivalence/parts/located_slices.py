@@ -13,15 +13,15 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.equivalence.value_numbers import (
+from mcm_compiler.equivalence.parts.value_views import Intervals, length, merged
+from mcm_compiler.equivalence.parts.weight_slices import constant_shape
+from mcm_compiler.equivalence.values.value_numbers import (
     OpKey,
     OutputKey,
     PlaceholderKey,
     ValueNumbers,
     WeightKey,
 )
-from mcm_compiler.equivalence.value_views import Intervals, length, merged
-from mcm_compiler.equivalence.weight_slices import constant_shape
 
 SAMPLES = 32
 """Elements of a line that are looked at first."""

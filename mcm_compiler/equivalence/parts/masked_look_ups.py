@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.equivalence.located_slices import LocatedSlices
-from mcm_compiler.equivalence.masked_rows import IndexExpression
-from mcm_compiler.equivalence.source_pieces import SourcePieces
-from mcm_compiler.equivalence.value_numbers import OpKey, ValueNumbers
-from mcm_compiler.equivalence.value_views import Intervals, Piece, Shape, length, merged
+from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
+from mcm_compiler.equivalence.parts.masked_rows import IndexExpression
+from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
+from mcm_compiler.equivalence.parts.value_views import Intervals, Piece, Shape, length, merged
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 MAX_STEPS = 64
 """Ops between an index of the model and one of a part."""

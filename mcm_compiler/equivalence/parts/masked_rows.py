@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.equivalence.value_numbers import OpKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 MAX_ROWS = 1 << 21
 """Rows of the largest table that is looked at."""

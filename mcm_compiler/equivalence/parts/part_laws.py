@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import onnx
 
-from mcm_compiler.equivalence.value_numbers import OpKey
-from mcm_compiler.equivalence.value_views import Shape
+from mcm_compiler.equivalence.parts.value_views import Shape
+from mcm_compiler.equivalence.values.value_numbers import OpKey
 
 Axes = dict[int, tuple[int, int]]
 """For each operand that is cut, `(axis, elements of a unit)`."""

@@ -19,14 +19,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.graph_walk import Numbers
-from mcm_compiler.equivalence.located_slices import LocatedSlices
-from mcm_compiler.equivalence.masked_look_ups import MaskedLookUps, is_nothing
-from mcm_compiler.equivalence.part_laws import Law, has_law, law_of
-from mcm_compiler.equivalence.source_pieces import SourcePieces
-from mcm_compiler.equivalence.source_values import SourceValues
-from mcm_compiler.equivalence.value_numbers import OpKey, OutputKey, ValueNumbers
-from mcm_compiler.equivalence.value_views import (
+from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
+from mcm_compiler.equivalence.parts.masked_look_ups import MaskedLookUps, is_nothing
+from mcm_compiler.equivalence.parts.part_laws import Law, has_law, law_of
+from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
+from mcm_compiler.equivalence.parts.value_views import (
     Intervals,
     Piece,
     length,
@@ -34,7 +31,10 @@ from mcm_compiler.equivalence.value_views import (
     part_of,
     scaled,
 )
-from mcm_compiler.equivalence.view_ops import VIEW_OPS, viewed
+from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
+from mcm_compiler.equivalence.values.graph_walk import Numbers
+from mcm_compiler.equivalence.values.source_values import SourceValues
+from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
 
 COMBINERS = frozenset({"Add", "Max", "Min", "Mul"})
 

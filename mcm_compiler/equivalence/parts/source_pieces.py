@@ -7,12 +7,12 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from mcm_compiler.equivalence.part_laws import WholeOp
-from mcm_compiler.equivalence.source_values import SourceValues
-from mcm_compiler.equivalence.value_numbers import OpKey, OutputKey, ValueNumbers
-from mcm_compiler.equivalence.value_views import Piece, Shape, part_of, whole_piece
-from mcm_compiler.equivalence.view_ops import VIEW_OPS, viewed
-from mcm_compiler.equivalence.weight_slices import constant_shape
+from mcm_compiler.equivalence.parts.part_laws import WholeOp
+from mcm_compiler.equivalence.parts.value_views import Piece, Shape, part_of, whole_piece
+from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
+from mcm_compiler.equivalence.parts.weight_slices import constant_shape
+from mcm_compiler.equivalence.values.source_values import SourceValues
+from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
 
 MAX_INTS = 4096
 

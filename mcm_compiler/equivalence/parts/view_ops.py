@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from mcm_compiler.equivalence.value_numbers import OpKey
-from mcm_compiler.equivalence.value_views import Piece, Shape, joined
+from mcm_compiler.equivalence.parts.value_views import Piece, Shape, joined
+from mcm_compiler.equivalence.values.value_numbers import OpKey
 
 Ints = Callable[[int], tuple[int, ...] | None]
 """Elements of a constant operand of integers."""

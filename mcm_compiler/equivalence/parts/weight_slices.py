@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.equivalence.value_numbers import (
+from mcm_compiler.equivalence.values.value_numbers import (
     OpKey,
     OutputKey,
     PlaceholderKey,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_compiler import spec_text
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PASSES
+from mcm_compiler.text import spec_text
 
 DISTRIBUTION = "mcm-compiler"
 

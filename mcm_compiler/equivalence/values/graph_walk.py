@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.equivalence.node_facts import (
+from mcm_compiler.equivalence.values.node_facts import (
     Scope,
     constant_tensor,
     existing_outputs,
     static_shape,
 )
-from mcm_compiler.equivalence.op_keys import (
+from mcm_compiler.equivalence.values.op_keys import (
     GRAPHS,
     ONNX_DOMAIN,
     attribute_key,
@@ -22,8 +22,8 @@ from mcm_compiler.equivalence.op_keys import (
     definition_version,
     domain_of,
 )
-from mcm_compiler.equivalence.own_identities import OwnIdentities, is_like_no_other
-from mcm_compiler.equivalence.value_numbers import (
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities, is_like_no_other
+from mcm_compiler.equivalence.values.value_numbers import (
     ConstantOp,
     InputKey,
     OpKey,

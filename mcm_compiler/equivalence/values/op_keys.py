@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.weight_contents import WeightContents
+from mcm_compiler.equivalence.values.weight_contents import WeightContents
 
 GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.constant_values import evaluate_pending
-from mcm_compiler.equivalence.graph_walk import GraphWalk, Numbers
-from mcm_compiler.equivalence.node_facts import static_shape
-from mcm_compiler.equivalence.own_identities import OwnIdentities
-from mcm_compiler.equivalence.value_numbers import InputKey, OpKey, ValueNumbers
-from mcm_compiler.ir.dimensions import free_inputs
+from mcm_compiler.equivalence.values.constant_values import evaluate_pending
+from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
+from mcm_compiler.equivalence.values.node_facts import static_shape
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities
+from mcm_compiler.equivalence.values.value_numbers import InputKey, OpKey, ValueNumbers
+from mcm_compiler.ir.graph.dimensions import free_inputs
 
 MAX_ROUNDS = 20
 """Each computes what the one before it made constant; an If within an If within an If takes one."""

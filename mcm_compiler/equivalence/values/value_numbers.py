@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.followed_passes import MAX_CONSTANT_BYTES
-from mcm_compiler.equivalence.weight_contents import WeightContents
+from mcm_compiler.equivalence.values.followed_passes import MAX_CONSTANT_BYTES
+from mcm_compiler.equivalence.values.weight_contents import WeightContents
 
 
 class OpKey(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.ir.writer import release
+from mcm_compiler.ir.rewriting.writer import release
 
 WHOLE_UP_TO_BYTES = 4096
 """Tensors up to this size are their own key."""

@@ -2,7 +2,8 @@
 
 A fact lives in the `meta` store of the object that it is about (a node, or the model), under an
 `AnnotationKey`. `meta` is never serialised. A key says what its fact was derived from, and the
-fact falls with any of it (`mcm_compiler.fact_ledger`): absence means not computed, or fallen.
+fact falls with any of it (`mcm_compiler.pipeline.fact_ledger`): absence means not computed, or
+fallen.
 """
 
 from __future__ import annotations

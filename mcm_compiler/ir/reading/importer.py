@@ -13,32 +13,32 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-from mcm_compiler.collection import collector_paused
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.ir.constants import subgraphs
-from mcm_compiler.ir.declared_types import check_declared_types
-from mcm_compiler.ir.dimensions import bind_dimensions
-from mcm_compiler.ir.external_data import check_tensors, external_files
-from mcm_compiler.ir.function_calls import check_functions
-from mcm_compiler.ir.functions import inline_functions
-from mcm_compiler.ir.limits import check_value_sizes
-from mcm_compiler.ir.map_types import model_from_proto
-from mcm_compiler.ir.naming import name_nodes, name_outputs
-from mcm_compiler.ir.op_schemas import check_ops
-from mcm_compiler.ir.shapes import infer_shapes
-from mcm_compiler.ir.source import SOURCE, SourceModel
-from mcm_compiler.ir.sparse_weights import expand_sparse_weights
-from mcm_compiler.ir.structure import all_nodes, check_structure
-from mcm_compiler.ir.text_fields import check_text
-from mcm_compiler.ir.versions import check_versions
-from mcm_compiler.ir.writer import (
+from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
+from mcm_compiler.ir.graph.constants import subgraphs
+from mcm_compiler.ir.graph.dimensions import bind_dimensions
+from mcm_compiler.ir.graph.limits import check_value_sizes
+from mcm_compiler.ir.graph.map_types import model_from_proto
+from mcm_compiler.ir.graph.source import SOURCE, SourceModel
+from mcm_compiler.ir.graph.structure import all_nodes, check_structure
+from mcm_compiler.ir.reading.declared_types import check_declared_types
+from mcm_compiler.ir.reading.external_data import check_tensors, external_files
+from mcm_compiler.ir.reading.function_calls import check_functions
+from mcm_compiler.ir.reading.op_schemas import check_ops
+from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
+from mcm_compiler.ir.reading.text_fields import check_text
+from mcm_compiler.ir.reading.versions import check_versions
+from mcm_compiler.ir.rewriting.functions import inline_functions
+from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
+from mcm_compiler.ir.rewriting.writer import (
     DataLocation,
     initializers_of,
     proto_with_references,
     release,
 )
-from mcm_compiler.npz_inputs import GivenInputs, check_inputs
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
+from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_compiler.processes.collection import collector_paused
 
 MAX_PROTO_BYTES = (1 << 31) - 1
 _NAN_CHUNK = 1 << 22

@@ -8,9 +8,9 @@ from functools import cache
 import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution import open_session
-from mcm_compiler.ir.structure import all_nodes
-from mcm_compiler.units import count_text
+from mcm_compiler.execution.execution import open_session
+from mcm_compiler.ir.graph.structure import all_nodes
+from mcm_compiler.text.units import count_text
 
 MIN_OPSET = 7
 """The oldest opset of the default domain that onnxruntime guarantees to run."""

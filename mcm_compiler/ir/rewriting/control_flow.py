@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.ir.node_copying import copy_node, remove_nodes
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_compiler.ir.rewriting.node_copying import copy_node, remove_nodes
 
 
 def inline_constant_ifs(graph: ir.Graph) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import CHIP
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import CHIP
 
 MAX_SHOWN_ELEMENTS = 8
 

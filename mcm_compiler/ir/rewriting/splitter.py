@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import CHIP_PROPERTY
+from mcm_compiler.contracts.chips import CHIP_PROPERTY
+from mcm_compiler.contracts.partition import RELAY
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.ir.constants import constant_values, consumed_values
-from mcm_compiler.ir.node_copying import copy_node
-from mcm_compiler.partition import RELAY
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 
 def split(

@@ -14,9 +14,9 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.map_types import model_to_proto
-from mcm_compiler.private_folders import private_folder
-from mcm_compiler.whole_files import refuse_irregular
+from mcm_compiler.ir.graph.map_types import model_to_proto
+from mcm_compiler.processes.private_folders import private_folder
+from mcm_compiler.processes.whole_files import refuse_irregular
 
 ALIGNMENT = 4096
 """Offsets of large tensors in external data: a page, so that the runtime can map them."""

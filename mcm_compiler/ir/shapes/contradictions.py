@@ -7,9 +7,9 @@ import re
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.isolated_inference import infer_in_child
-from mcm_compiler.ir.structure import MAX_FAULTS, all_graphs
-from mcm_compiler.units import count_text
+from mcm_compiler.ir.graph.structure import MAX_FAULTS, all_graphs
+from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
+from mcm_compiler.text.units import count_text
 
 _CONTRADICTION = re.compile(
     r"\(op_type:(?P<op>[^,()]*)(?:, node name: (?P<name>.*?))?\): \[\w+Error\] "

@@ -13,16 +13,16 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.ir.contradictions import contradictions, drop_stale_shapes
-from mcm_compiler.ir.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
-from mcm_compiler.ir.estimated_dims import is_estimated
-from mcm_compiler.ir.fixed_shapes import fixed_shapes, open_ranks
-from mcm_compiler.ir.inferred_types import take_types
-from mcm_compiler.ir.isolated_inference import infer_in_child
-from mcm_compiler.ir.limits import check_value_sizes
-from mcm_compiler.ir.shapes_by_run import bound_shapes, learn_from_run
-from mcm_compiler.ir.symbolic_inference import infer_symbolically
-from mcm_compiler.ir.writer import DataLocation, proto_with_references
+from mcm_compiler.ir.graph.estimated_dims import is_estimated
+from mcm_compiler.ir.graph.limits import check_value_sizes
+from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
+from mcm_compiler.ir.shapes.contradictions import contradictions, drop_stale_shapes
+from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
+from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes, open_ranks
+from mcm_compiler.ir.shapes.inferred_types import take_types
+from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
+from mcm_compiler.ir.shapes.shapes_by_run import bound_shapes, learn_from_run
+from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
 
 MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""

@@ -11,8 +11,8 @@ from functools import partial
 import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.bounded_child import ChildDiedError, answer_of_child, can_fork
-from mcm_compiler.ir.structure import all_graphs
+from mcm_compiler.ir.graph.structure import all_graphs
+from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork
 
 MAX_GROWTH_BYTES = 1 << 30
 """Memory of the child beyond what its parent held, and eight times the size of the model."""

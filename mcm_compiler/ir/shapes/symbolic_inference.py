@@ -15,10 +15,10 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.bounded_child import ChildDiedError, answer_of_child, can_fork, may_fork
-from mcm_compiler.ir.constants import consumed_values, is_deterministic
-from mcm_compiler.ir.map_types import model_from_proto, shape_from_proto, type_from_proto
-from mcm_compiler.ir.writer import DataLocation, proto_with_references
+from mcm_compiler.ir.graph.constants import consumed_values, is_deterministic
+from mcm_compiler.ir.graph.map_types import model_from_proto, shape_from_proto, type_from_proto
+from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
+from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork, may_fork
 
 MAX_NODES = 5_000
 """Ops that are open or compute shapes, beyond which the step is left out: it takes up to a
@@ -51,7 +51,7 @@ def infer_symbolically(model: ir.Model, missing: list[ir.Value]) -> None:
         return
     if may_fork():
         # Before the fork, so that it is paid for once.
-        importlib.import_module("mcm_compiler.ir.symbolic_rules")
+        importlib.import_module("mcm_compiler.ir.shapes.symbolic_rules")
     try:
         answer = answer_of_child(_Region(model, nodes, missing), MAX_GROWTH_BYTES, MAX_CPU_S)
     except ChildDiedError:
@@ -73,14 +73,14 @@ class _Region:
     missing: list[ir.Value]
 
     def __call__(self) -> bytes:
-        from mcm_compiler.ir.symbolic_rules import infer_region
+        from mcm_compiler.ir.shapes.symbolic_rules import infer_region
 
         graph = onnx.GraphProto()
         graph.value_info.extend(infer_region(self.model, self.nodes, self.missing))
         return graph.SerializeToString()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from mcm_compiler.ir.symbolic_rules import MAX_VALUE_BYTES
+        from mcm_compiler.ir.shapes.symbolic_rules import MAX_VALUE_BYTES
 
         def elsewhere(tensor: ir.TensorProtocol) -> DataLocation | None:
             small = tensor.dtype is ir.DataType.STRING or tensor.nbytes <= MAX_VALUE_BYTES

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.randomness import seeded_generator
+from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_models.dqn.layout import QLayout, Singles, initial_weights, q_values
 from mcm_models.dqn.plain_gradients import Adam, gradients
 from mcm_models.dqn.settings import DqnSettings

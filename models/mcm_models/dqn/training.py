@@ -2,7 +2,8 @@
 
 A *round* is one episode in each lane, in step, then `updates` gradient steps. Rounds run in a scan,
 so Python is left only between calls of `advance`. Sums come out the same on every run if NumPy and
-JAX use one thread (`mcm_compiler.one_thread`), and then the same seed gives the same bytes.
+JAX use one thread (`mcm_compiler.processes.one_thread`), and then the same seed gives the same
+bytes.
 
     environment = MyEnvironment(...)              # a frozen dataclass, see `environment`
     layout = QLayout(features=F, context=G, actions=A)
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.randomness import seeded_generator
+from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_models.dqn.environment import Environment
 from mcm_models.dqn.episodes import Draws, Program, weights_by_name
 from mcm_models.dqn.layout import QLayout, Singles, initial_weights

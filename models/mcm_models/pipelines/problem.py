@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.cluster import Cluster
+from mcm_compiler.contracts.cluster import Cluster
 
 Floats = NDArray[np.float64]
 

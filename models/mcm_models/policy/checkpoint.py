@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta, Struct
 
-from mcm_compiler.bounded_json import UnreadableError
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.whole_files import write_whole
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.bounded_json import UnreadableError
 from mcm_models.cards import CARD_KEY, card_of
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import PolicyLayout, Weights

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Bools, Floats, Ints, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
 
 Singles = npt.NDArray[np.float32]
 

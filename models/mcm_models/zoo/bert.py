@@ -8,10 +8,14 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.bert_layers import SequenceShape, encoder_layer, layer_norm
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope, declare
-from mcm_models.zoo.option_checks import require_at_least, require_at_most, require_heads_divide
-from mcm_models.zoo.weights import around, keeps_variance, spread
+from mcm_models.zoo.layers.bert_layers import SequenceShape, encoder_layer, layer_norm
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, declare
+from mcm_models.zoo.layers.option_checks import (
+    require_at_least,
+    require_at_most,
+    require_heads_divide,
+)
+from mcm_models.zoo.layers.weights import around, keeps_variance, spread
 
 _MASKED = -10000.0
 """What the exported graph adds to the score of a padded position."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.zoo.bert import Bert
-from mcm_models.zoo.bert_layers import layer_norm
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.weights import around, keeps_variance
+from mcm_models.zoo.layers.bert_layers import layer_norm
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.weights import around, keeps_variance
 
 _SQRT_2 = 2.0**0.5
 

@@ -7,11 +7,16 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, pooled_classifier
-from mcm_models.zoo.feature_maps import FeatureMaps, concat, conv_bn_relu, relu
-from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.option_checks import require_at_least, require_odd
+from mcm_models.zoo.layers.convolution_layers import (
+    Window,
+    batch_norm,
+    convolution,
+    pooled_classifier,
+)
+from mcm_models.zoo.layers.feature_maps import FeatureMaps, concat, conv_bn_relu, relu
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.option_checks import require_at_least, require_odd
 
 _BOTTLENECK = 4
 """Channels between the two convolutions of a layer, in growths (DenseNet-B)."""

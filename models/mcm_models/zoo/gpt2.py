@@ -9,9 +9,13 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.option_checks import require_at_least, require_at_most, require_heads_divide
-from mcm_models.zoo.weights import around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.option_checks import (
+    require_at_least,
+    require_at_most,
+    require_heads_divide,
+)
+from mcm_models.zoo.layers.weights import around, keeps_variance
 
 _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.option_checks import require_at_least
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.option_checks import require_at_least
 
 
 @dataclass(frozen=True)

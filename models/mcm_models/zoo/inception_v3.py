@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import (
+from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.layers.convolution_layers import (
     Pair,
     Window,
     batch_norm,
@@ -15,9 +16,8 @@ from mcm_models.zoo.convolution_layers import (
     max_pool,
     pooled_classifier,
 )
-from mcm_models.zoo.feature_maps import FeatureMaps, concat
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.layers.feature_maps import FeatureMaps, concat
+from mcm_models.zoo.layers.graph_builder import Scope
 
 _EPSILON = 1e-3
 

@@ -7,10 +7,15 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, pooled_classifier
-from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.weights import RELU_GAIN
+from mcm_models.zoo.layers.convolution_layers import (
+    Window,
+    batch_norm,
+    convolution,
+    pooled_classifier,
+)
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.weights import RELU_GAIN
 
 _STAGES = (
     (1, 16, 1, 1),

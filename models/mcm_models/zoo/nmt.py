@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.lstm_cells import LstmLayer, LstmState, TimeAxis, zero_state
-from mcm_models.zoo.option_checks import require_at_least
-from mcm_models.zoo.weights import around, keeps_variance, spread
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.lstm_cells import LstmLayer, LstmState, TimeAxis, zero_state
+from mcm_models.zoo.layers.option_checks import require_at_least
+from mcm_models.zoo.layers.weights import around, keeps_variance, spread
 
 _FIRST_RESIDUAL = 2
 """Layers from this one on add their input to their output (section 3.1 of the paper)."""

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import pooled_classifier
-from mcm_models.zoo.feature_maps import FeatureMaps, conv_bn_relu, halved, stage_widths
-from mcm_models.zoo.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.option_checks import require_at_least, require_factor, require_odd
+from mcm_models.zoo.layers.convolution_layers import pooled_classifier
+from mcm_models.zoo.layers.feature_maps import FeatureMaps, conv_bn_relu, halved, stage_widths
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.option_checks import require_at_least, require_factor, require_odd
 
 
 @dataclass(frozen=True)

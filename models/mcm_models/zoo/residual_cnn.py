@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import pooled_classifier
-from mcm_models.zoo.feature_maps import (
+from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.layers.convolution_layers import pooled_classifier
+from mcm_models.zoo.layers.feature_maps import (
     FeatureMaps,
     conv_bn,
     conv_bn_relu,
@@ -16,9 +17,8 @@ from mcm_models.zoo.feature_maps import (
     squeeze_excite,
     stage_widths,
 )
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.option_checks import require_at_least, require_factor, require_odd
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.option_checks import require_at_least, require_factor, require_odd
 
 _EXPANSION = 4
 _BRANCH_GAIN = 0.5

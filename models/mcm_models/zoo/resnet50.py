@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import (
+from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.layers.convolution_layers import (
     Window,
     batch_norm,
     convolution,
     max_pool,
     pooled_classifier,
 )
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.layers.graph_builder import Scope
 
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """Bottleneck width and number of blocks of each stage (table 1 of the paper)."""

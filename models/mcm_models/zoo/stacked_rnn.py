@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder
-from mcm_models.zoo.lstm_cells import TimeAxis
-from mcm_models.zoo.option_checks import require_at_least
-from mcm_models.zoo.recurrent_layers import recurrent_layer, unrolled
-from mcm_models.zoo.recurrent_network import Projection, RecurrentNetwork
+from mcm_models.zoo.layers.graph_builder import GraphBuilder
+from mcm_models.zoo.layers.lstm_cells import TimeAxis
+from mcm_models.zoo.layers.option_checks import require_at_least
+from mcm_models.zoo.layers.recurrent_layers import recurrent_layer, unrolled
+from mcm_models.zoo.layers.recurrent_network import Projection, RecurrentNetwork
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.option_checks import require_at_least
-from mcm_models.zoo.relative_position import relative_bucket
-from mcm_models.zoo.t5_layers import Attention, FeedForward, rms_norm
-from mcm_models.zoo.weights import spread
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.option_checks import require_at_least
+from mcm_models.zoo.layers.relative_position import relative_bucket
+from mcm_models.zoo.layers.t5_layers import Attention, FeedForward, rms_norm
+from mcm_models.zoo.layers.weights import spread
 
 _LOWEST = float(np.finfo(np.float32).min)
 """What is added to the score of a position that may not be read."""

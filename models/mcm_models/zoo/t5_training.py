@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.cross_entropy import cross_entropy
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.cross_entropy import cross_entropy
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.weights import spread
 from mcm_models.zoo.t5 import T5, DecoderScores, padding_scores
-from mcm_models.zoo.weights import spread
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import Window, convolution, linear, max_pool
-from mcm_models.zoo.cross_entropy import cross_entropy
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.weights import RELU_GAIN, around, keeps_variance
+from mcm_models.zoo.layers.convolution_layers import Window, convolution, linear, max_pool
+from mcm_models.zoo.layers.cross_entropy import cross_entropy
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.weights import RELU_GAIN, around, keeps_variance
 
 _STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
 """Channels and number of convolutions between two poolings."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.mapping import Evaluation, FamilyMapping
-from mcm_compiler.partition import Evaluate, Ints, PartitionProblem
+from mcm_compiler.contracts.mapping import Evaluation, FamilyMapping
+from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem
+from mcm_compiler.contracts.target import RING
+from mcm_compiler.machines.machine import Machine
 from mcm_compiler.registry import MAPPINGS
-from mcm_compiler.target import RING
 from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
 
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.cost_choice import no_time
+from mcm_compiler.components.cost_choice import no_time
+from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.parallel_plan import ParallelPlan, check_plan, read_plan
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.planning import PlanOptions, planner_of
-from mcm_compiler.sharding import APPLIED_PLAN, AppliedPlan
-from mcm_passes.parallel.plan_application import planned_classes
-from mcm_passes.parallel.plannable import make_plannable
-from mcm_passes.parallel.sharded_graph import shard_graph
+from mcm_compiler.contracts.planning import PlanOptions, planner_of
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_plan, read_plan
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, AppliedPlan
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.parallelism.plans.plan_application import planned_classes
+from mcm_passes.parallelism.plans.plannable import make_plannable
+from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 
 
 @dataclass(frozen=True)

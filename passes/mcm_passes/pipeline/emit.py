@@ -8,12 +8,12 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.artifact.emit import write_chips
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.partition import CHIP
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.verification import EMITTED
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.verification import EMITTED
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_passes.fusion_rules import RULES
-from mcm_passes.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.fusion_rules.grouping import Grouping
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.rewriting.fusion_rules import RULES
+from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
 
 _RULE_NAMES = tuple(rule.name for rule in RULES)
 
@@ -54,7 +54,7 @@ def plan_fusion(
     """Finds the groups of `graph`.
 
     Groups are disjoint and convex, and contracted they leave the graph acyclic; see
-    `mcm_passes.fusion_rules.grouping`. Time is linear in the size of the graph.
+    `mcm_passes.rewriting.fusion_rules.grouping`. Time is linear in the size of the graph.
 
     Args:
         graph: every node named, in topological order; left unchanged.

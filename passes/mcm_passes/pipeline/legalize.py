@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.replication import REPLICATION
-from mcm_passes.partitioning.legalization import legalize
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.solving.legalization import legalize
 
 
 @dataclass(frozen=True)

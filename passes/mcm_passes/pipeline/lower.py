@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.capabilities import Capability, lowering_of
-from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.components.capabilities import Capability, lowering_of
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.program import PROGRAM, MemoryOverflow
-from mcm_compiler.units import bytes_text
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.units import bytes_text
 
 
 @dataclass(frozen=True)

@@ -7,28 +7,28 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.equal_shares import shares_alike
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.levels import load_level
-from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.replication import (
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.replication import (
     PACKAGE_JUDGE,
     PACKAGE_PROBLEM,
     REPLICATION,
     Replication,
 )
-from mcm_compiler.sharding import APPLIED_PLAN, SHARDING_PLAN
-from mcm_passes.parallel.replicas import choose_replicas, equal_chips, given_replicas
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.partitioning.solve import with_chips
-from mcm_passes.problem_files.wishes import Wishes
-from mcm_passes.shard_oversized import ShardOversized
-from mcm_passes.strategies.lazy_judge import judge_of
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.machines.equal_shares import shares_alike
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.placement_constraints.wishes import Wishes
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.solving.lazy_judge import judge_of
+from mcm_passes.mapping.solving.solve import with_chips
+from mcm_passes.parallelism.replicas.replicas import choose_replicas, equal_chips, given_replicas
+from mcm_passes.pipeline.shard_oversized import ShardOversized
 
 
 @dataclass(frozen=True)

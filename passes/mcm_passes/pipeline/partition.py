@@ -8,14 +8,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler import spec_text
-from mcm_compiler.capabilities import lacking
-from mcm_compiler.cost import NODE_COST
-from mcm_compiler.diagnostics import Severity
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.levels import load_level
-from mcm_compiler.options import AUTO
-from mcm_compiler.partition import (
+from mcm_compiler.components.capabilities import lacking
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import (
     PARTITION,
     PARTITION_PROBLEM,
     Budget,
@@ -24,20 +21,28 @@ from mcm_compiler.partition import (
     SearchMonitor,
     asks_judge,
 )
-from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.contracts.replication import (
+    PACKAGE_JUDGE,
+    PACKAGE_PROBLEM,
+    REPLICATION,
+    Replication,
+)
+from mcm_compiler.contracts.target import other_machine_of
+from mcm_compiler.diagnostics import Severity
+from mcm_compiler.options import AUTO
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION, Replication
-from mcm_compiler.target import other_machine_of
-from mcm_compiler.units import seconds_text
+from mcm_compiler.text import spec_text
+from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
-from mcm_passes.parallel.replica_search import Solved, solve_replicas, solved
-from mcm_passes.parallel.share_judge import ShareJudge
-from mcm_passes.partitioning.measured_names import measured_note
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.partitioning.solve import solve, with_chips
-from mcm_passes.partitioning.untyped_values import untyped_note
-from mcm_passes.problem_files.wishes import Wishes
-from mcm_passes.strategies.lazy_judge import judge_of
+from mcm_passes.mapping.placement_constraints.wishes import Wishes
+from mcm_passes.mapping.problem.measured_names import measured_note
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.untyped_values import untyped_note
+from mcm_passes.mapping.solving.lazy_judge import judge_of
+from mcm_passes.mapping.solving.solve import solve, with_chips
+from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas, solved
+from mcm_passes.parallelism.replicas.share_judge import ShareJudge
 
 
 @dataclass(frozen=True)

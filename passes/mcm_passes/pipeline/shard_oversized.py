@@ -8,14 +8,19 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
-from mcm_compiler.target import Target
-from mcm_compiler.units import bytes_text
-from mcm_passes.sharding.oversized import OperatorSharder, Oversized, WeightDemand, weight_demand
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.units import bytes_text
+from mcm_passes.parallelism.oversized.oversized import (
+    OperatorSharder,
+    Oversized,
+    WeightDemand,
+    weight_demand,
+)
 
 
 @dataclass(frozen=True)

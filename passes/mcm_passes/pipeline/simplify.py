@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.control_flow import inline_constant_ifs
-from mcm_compiler.ir.shapes import infer_shapes
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.passes import Pass, PassContext
-from mcm_passes.simplification.common_subexpressions import merge_common_subexpressions
-from mcm_passes.simplification.constant_folding import fold_constants, fold_static_shapes
-from mcm_passes.simplification.dead_code import remove_dead_code
-from mcm_passes.simplification.duplicate_weights import merge_duplicate_weights
-from mcm_passes.simplification.identities import remove_identities
-from mcm_passes.simplification.range_operands import make_range_operands_scalar
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
+from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_compiler.pipeline.passes import Pass, PassContext
+from mcm_passes.rewriting.simplification.common_subexpressions import merge_common_subexpressions
+from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
+from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
+from mcm_passes.rewriting.simplification.duplicate_weights import merge_duplicate_weights
+from mcm_passes.rewriting.simplification.identities import remove_identities
+from mcm_passes.rewriting.simplification.range_operands import make_range_operands_scalar
 
 MAX_ROUNDS = 8
 """Rounds until nothing changes are two or three; more only where folding ran out of its limits."""

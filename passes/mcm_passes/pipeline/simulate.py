@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.capabilities import Capability
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.replication import REPLICATION, Replication
-from mcm_compiler.side_by_side import simulate_pipelines
-from mcm_compiler.simulation import SIMULATION
+from mcm_compiler.components.capabilities import Capability
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import REPLICATION, Replication
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.placements.side_by_side import simulate_pipelines
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.ir.splitter import split
-from mcm_compiler.partition import CHIP
-from mcm_compiler.passes import AnyKey, Pass, PassContext
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.ir.rewriting.splitter import split
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 
 @dataclass(frozen=True)

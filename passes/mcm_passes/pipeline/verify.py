@@ -10,28 +10,24 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import input_entries
-from mcm_compiler.artifact.equality import differences, not_compared, verify_folder
-from mcm_compiler.artifact.sibling_data import sibling_data
-from mcm_compiler.artifact.structure_step import (
-    left_to_runs,
-    original_faults,
-    structure_faults,
-)
-from mcm_compiler.artifact.user_data import DataSet
-from mcm_compiler.artifact.user_model import read_raw
-from mcm_compiler.artifact.witness import weakness_warnings
-from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.sibling_data import sibling_data
+from mcm_compiler.checking.comparison.user_data import DataSet
+from mcm_compiler.checking.comparison.witness import weakness_warnings
+from mcm_compiler.checking.structure_step import left_to_runs, original_faults, structure_faults
+from mcm_compiler.checking.user_model import read_raw
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equivalence.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.equivalence.structure_proof import prove_chips
-from mcm_compiler.inputs import random_inputs
-from mcm_compiler.ir.limits import check_run_size
-from mcm_compiler.ir.map_types import load_model
-from mcm_compiler.ir.random_ops import random_outputs
-from mcm_compiler.ir.source import SOURCE, SourceModel
-from mcm_compiler.passes import AnyKey, Pass, PassContext
-from mcm_compiler.units import count_text
-from mcm_compiler.verification import EMITTED, VERIFICATION, StructureProof
+from mcm_compiler.equivalence.values.followed_passes import constant_bytes, unfollowed_passes
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.ir.graph.limits import check_run_size
+from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.ir.graph.random_ops import random_outputs
+from mcm_compiler.ir.graph.source import SOURCE, SourceModel
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5
 """Random ops that a diagnostic names."""

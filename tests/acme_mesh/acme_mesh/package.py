@@ -7,14 +7,19 @@ from itertools import pairwise
 from typing import ClassVar
 
 from acme_mesh.grid import Grid
-from mcm_compiler.machine import Machine
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_hardware.chip_spec import PackageSpec
-from mcm_hardware.chips_package import ChipsPackage
-from mcm_hardware.package_file import PackageFile
-from mcm_hardware.package_machine import package_machine
-from mcm_hardware.package_schema import BANDWIDTH, LATENCY_US, PackageForm, package_form
-from mcm_hardware.target_schema import Choice, Key, Number
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.chip.chip_spec import PackageSpec
+from mcm_hardware.descriptions.package_file import PackageFile
+from mcm_hardware.descriptions.package_schema import (
+    BANDWIDTH,
+    LATENCY_US,
+    PackageForm,
+    package_form,
+)
+from mcm_hardware.descriptions.target_schema import Choice, Key, Number
+from mcm_hardware.package.chips_package import ChipsPackage
+from mcm_hardware.package.package_machine import package_machine
 
 MESH = package_form(
     "acme_mesh",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 from acme_mesh.package import MeshPackage
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from tests.acme_mesh.tests.plain_mesh import Mesh
 
 BLOCK = 64

@@ -11,11 +11,11 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.certificate.files import read_certificate
-from mcm_compiler.machine import same_machine
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.target_loading import load_target
 from tools.figure_mutations import rehash
 
 ARRAYS = "certificate.safetensors"

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.partition import Outcome
+from mcm_compiler.contracts.partition import Outcome
 from mcm_compiler.registry import STRATEGIES, TARGETS
 from tests.acme_mesh.tests.plain_mesh import Mesh
 

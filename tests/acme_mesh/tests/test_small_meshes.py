@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.machine_rules import find_placement_violations
-from mcm_compiler.partition import Budget
+from mcm_compiler.contracts.partition import Budget
+from mcm_compiler.placements.machine_rules import find_placement_violations
+from mcm_passes.mapping.bound_checks.bound_checks import verify_bound
+from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
-from mcm_passes.partitioning.bound_checks import verify_bound
-from mcm_passes.partitioning.bounds import lower_bound
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
 from tests.acme_mesh.tests.random_meshes import mesh_case
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import resources
 
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.registry import TARGET_FAMILIES
-from mcm_compiler.target import Target
 
 
 def acme8() -> Target:

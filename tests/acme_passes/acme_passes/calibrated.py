@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel, NodeCost, OpCosts
-from mcm_compiler.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
+from mcm_compiler.contracts.cost import CostModel, NodeCost, OpCosts
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 

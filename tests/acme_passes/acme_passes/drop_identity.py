@@ -8,7 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.passes import Pass, PassContext
+from mcm_compiler.pipeline.passes import Pass, PassContext
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler import register_strategy
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 
 
 @register_strategy

@@ -12,10 +12,10 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler import CompileError, Diagnostic, register_planner
-from mcm_compiler.cluster import ClusterTarget
-from mcm_compiler.parallel_plan import Degrees, ParallelPlan, model_digest
-from mcm_compiler.planning import Planner, PlanOptions, PlanResult, planner_of
-from mcm_compiler.target import Target
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.planning import Planner, PlanOptions, PlanResult, planner_of
+from mcm_compiler.contracts.sharding.parallel_plan import Degrees, ParallelPlan, model_digest
+from mcm_compiler.contracts.target import Target
 
 
 @register_planner

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import OpFacts, ShardingRule
-from mcm_compiler.sharding_templates import rule_for_shapes
+from mcm_compiler.contracts.sharding.rules import OpFacts, ShardingRule
+from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 
 BLEND = "n c y x, n c y x, c -> n c y x"
 """Two images of the same shape and a weight per channel; a pixel depends on its own only."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.ir import bounded_child
+from mcm_compiler.processes import bounded_child
 
 
 @pytest.fixture

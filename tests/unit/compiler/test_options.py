@@ -8,7 +8,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import AUTO, DEFAULT_LEVEL, DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.spec_text import parse_list
+from mcm_compiler.text.spec_text import parse_list
 
 
 def test_defaults_are_valid() -> None:

@@ -35,7 +35,7 @@ from mcm_compiler.registry import (
 PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar
-from mcm_compiler.passes import Pass
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import register_pass
 
 @register_pass

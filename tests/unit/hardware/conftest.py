@@ -7,9 +7,9 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.chip_spec import ChipSpec
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.roofline import Roofline
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.roofline import Roofline
 
 
 def parse(text: str, opset: int = 21) -> ir.Model:

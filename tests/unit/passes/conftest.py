@@ -9,11 +9,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.cost import NODE_COST, NodeCost
-from mcm_compiler.fusion import FusionGroup, FusionPlan
-from mcm_compiler.target import PackageLimits
-from mcm_passes.partitioning.clonable import CloningLimits
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_compiler.contracts.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.mapping.problem.clonable import CloningLimits
+from mcm_passes.mapping.problem.problem_builder import build_problem
 
 
 @dataclass

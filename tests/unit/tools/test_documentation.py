@@ -14,10 +14,10 @@ import pytest
 
 import mcm_compiler
 from mcm_compiler import registry
-from mcm_compiler.diagnostic_catalog import catalog
-from mcm_compiler.levels import Level, load_level
+from mcm_compiler.contracts.levels import Level, load_level
+from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.options import DEFAULT_PIPELINE
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.mapping.search.named import strategy_of
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

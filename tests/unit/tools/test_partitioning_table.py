@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
 
 BENCH = Path(__file__).parents[3] / "tools" / "bench"
 INPUTS = Path(__file__).parents[2] / "data" / "device_placement"
@@ -357,7 +357,7 @@ def test_what_is_too_little_is_never_too_much_to_ask(tool: Any) -> None:
     """Against all partitions of small chains: where one fits, there is no proof against it."""
     from itertools import product
 
-    from mcm_passes.families.ring.fast_model import evaluate
+    from mcm_passes.families.ring.analytic.fast_model import evaluate
 
     rng = np.random.default_rng(7)
     proven = 0

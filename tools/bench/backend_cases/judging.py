@@ -81,9 +81,9 @@ def judge(case: Case, entered: Callable[[str], None]) -> Outcome:
         entered: called with `reference` before the first and `chips` before the second, so that
             a crash of the runtime can be laid at the right door.
     """
-    from mcm_compiler.artifact.user_data import DataSet, read_data_sets
+    from mcm_compiler.checking.comparison.user_data import DataSet, read_data_sets
     from mcm_compiler.diagnostics import CompileError
-    from mcm_compiler.execution import open_session, run_session
+    from mcm_compiler.execution.execution import open_session, run_session
 
     start = time.perf_counter()
 
@@ -119,7 +119,7 @@ def _compile_and_check(
     case: Case, folder: Path, data: list[Any], outcome: Callable[..., Outcome]
 ) -> Outcome:
     from mcm_compiler.api import compile_model
-    from mcm_compiler.artifact.check import check_folder
+    from mcm_compiler.checking.check import check_folder
     from mcm_compiler.diagnostics import CompileError, Severity
     from mcm_compiler.options import CompileOptions
 
@@ -176,7 +176,7 @@ def _write(case: Case, folder: Path) -> None:
 
 def _loadable(path: Path) -> onnx.ModelProto:
     """The model with the IR version that the importer would give it."""
-    from mcm_compiler.ir.versions import newest_ir_version
+    from mcm_compiler.ir.reading.versions import newest_ir_version
 
     model = onnx.load(path)
     model.ir_version = min(model.ir_version, newest_ir_version())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from judge_cases.problems import Case, lowered_by_passes
 
-from mcm_compiler.capabilities import simulator_of
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Ints
+from mcm_compiler.components.capabilities import simulator_of
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import Ints
 
 TOLERANCE = 1e-12
 """Largest relative difference of two times that are the same."""

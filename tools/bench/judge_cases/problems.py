@@ -12,15 +12,15 @@ import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import lowering_of, required_batch_judging_of
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Ints, PartitionProblem
-from mcm_compiler.passes import Pass
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import load_target
+from mcm_compiler.components.capabilities import lowering_of, required_batch_judging_of
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Ints, PartitionProblem
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.pipeline.passes import Pass
 
 TO_PARTITION = "simplify,fuse,annotate_cost,shard_oversized,partition"
 TO_CHIPS = f"{TO_PARTITION},legalize,split"

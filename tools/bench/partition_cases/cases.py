@@ -9,13 +9,13 @@ from partition_cases.packages import package
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import Routing
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.strategies.lazy_judge import LazyJudge
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import Routing
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.solving.lazy_judge import LazyJudge
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 

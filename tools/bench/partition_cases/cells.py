@@ -10,17 +10,17 @@ import numpy as np
 from partition_cases.cases import Case
 from partition_cases.isolation import Meter
 
-from mcm_compiler import spec_text
-from mcm_compiler.levels import load_level
-from mcm_compiler.partition import Budget, Partition, PartitionProblem
-from mcm_compiler.placement import PlacementRequest, Rule
-from mcm_compiler.placement_file import read_placement, with_devices
-from mcm_compiler.randomness import seeded_generator
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
+from mcm_compiler.contracts.placement import PlacementRequest, Rule
+from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.partitioning.planned_memory import solve_with_plans
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.named import strategy_of
+from mcm_compiler.text import spec_text
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.planned_memory import solve_with_plans
+from mcm_passes.mapping.solving.solve import solve
 
 LEVEL = 2
 """Effort of the cells, that of `-O2`."""

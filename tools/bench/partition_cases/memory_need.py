@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, PartitionProblem
-from mcm_passes.partitioning.rooms import tensor_rooms, weight_rooms
+from mcm_compiler.contracts.partition import Floats, PartitionProblem
+from mcm_passes.mapping.problem.rooms import tensor_rooms, weight_rooms
 
 
 def too_little_memory(problem: PartitionProblem) -> str:

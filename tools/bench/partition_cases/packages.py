@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import load_target, target_from_text
+from mcm_compiler.components.target_loading import load_target, target_from_text
+from mcm_compiler.contracts.target import Target
 
 PACKAGE = "mcm36"
 """The roomy package; the tight ones differ from it in chips and memory alone."""

@@ -22,9 +22,9 @@ from partition_cases.isolation import Job, Record
 from partition_cases.packages import STRICT
 from partition_cases.tightness import find_tightness
 
-from mcm_compiler import spec_text
-from mcm_compiler.levels import load_level
-from mcm_compiler.placement import Rule
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.placement import Rule
+from mcm_compiler.text import spec_text
 
 TIGHTNESS_LIMIT_S = 1800.0
 CELL_LIMIT_S = 600.0

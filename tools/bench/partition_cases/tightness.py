@@ -11,11 +11,11 @@ from partition_cases.cases import CaseSpec, build_case
 from partition_cases.memory_need import too_little_memory
 from partition_cases.packages import TIGHTNESS, sram_mib_for
 
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.partitioning.infeasibility import impossible
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.search.named import strategy_of
 
 STEP = 0.1
 """Between the factors that are tried."""

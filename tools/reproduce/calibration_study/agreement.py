@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from calibration_study.measurement import Samples
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import Floats
 
 
 def summary(samples: Samples) -> dict[str, Any]:

@@ -13,15 +13,21 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.capabilities import required_batch_judging_of
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.judging import Verdicts
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Floats, Ints, PartitionProblem
-from mcm_compiler.target import Routing, Target
-from mcm_compiler.target_loading import load_target
-from mcm_passes.families.ring.fast_model import Evaluation, FastModel
+from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.judging import Verdicts
+from mcm_compiler.contracts.partition import (
+    PARTITION,
+    PARTITION_PROBLEM,
+    Floats,
+    Ints,
+    PartitionProblem,
+)
+from mcm_compiler.contracts.target import Routing, Target
+from mcm_passes.families.ring.analytic.fast_model import Evaluation, FastModel
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition"
 RULES_WITHOUT_MEMORY = frozenset({"memory"})

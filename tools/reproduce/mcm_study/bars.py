@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.curves import Panel, geometric_mean, mean_and_deviation
 from mcm_study.leads import common_seeds, empty_seeds, lead_percent
 from mcm_study.methods import CONTROL, DP

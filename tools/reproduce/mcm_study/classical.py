@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Partition
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.levels import DEFAULT
-from mcm_passes.strategies.named import strategy_of
+from mcm_compiler.contracts.partition import Budget, Partition
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.levels import DEFAULT
+from mcm_passes.mapping.solving.solve import solve
 from mcm_study.problems import StudyProblem
 from tools.kept_records import Record
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.cells import Cell, Record
 from mcm_study.classical import Exact, Portfolio
 from mcm_study.methods import Method

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.curves import Panel, geometric_mean, pair
 
 SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.curves import Panel
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from mcm_compiler.partition import Budget
+from mcm_compiler.contracts.partition import Budget
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY

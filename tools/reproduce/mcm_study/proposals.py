@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.partition import Floats, Ints, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.inference import Decoded
 from mcm_models.policy.layout import initial_weights
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rewards import FastRewards
 from mcm_passes.families.ring.learning.rollouts import Rollouts

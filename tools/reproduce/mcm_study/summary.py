@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.curves import MARKS, Panel, Run, geometric_mean, pair, rounded, sample_counts
 from mcm_study.equal_time import SECONDS, against_classical, at_seconds
 from mcm_study.leads import lead_percent

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
 from mcm_study.curves import Panel, mean_and_deviation, rounded
 
 PAPER_LEVELS = (1.60, 1.70, 1.80)

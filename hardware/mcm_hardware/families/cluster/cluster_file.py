@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mcm_compiler.cluster import Cluster
+from mcm_compiler.contracts.cluster import Cluster
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.toml_description import parse_description
-from mcm_hardware.description_reader import DescriptionReader
+from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.families.cluster.cluster_schema import CLUSTER_FORM, CLUSTER_KEYS
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcm_compiler.cluster import Cluster
-from mcm_compiler.toml_description import parse_description
-from mcm_hardware.chosen_costs import CostPair
-from mcm_hardware.described_target import DescribedTarget
-from mcm_hardware.description_reader import DescriptionReader
+from mcm_compiler.contracts.cluster import Cluster
+from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.chip.chosen_costs import CostPair
+from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.families.cluster.cluster_file import ClusterSpec, parse_cluster
 from mcm_hardware.families.cluster.cluster_schema import CLUSTER_FORM, CLUSTER_KEYS
+from mcm_hardware.package.described_target import DescribedTarget
 
 
 @dataclass(frozen=True)
 class ClusterPackage(DescribedTarget):
-    """Implements `mcm_compiler.cluster.ClusterTarget`."""
+    """Implements `mcm_compiler.contracts.cluster.ClusterTarget`."""
 
     spec: ClusterSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcm_hardware.target_schema import (
+from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
     Choice,
     DescriptionForm,

@@ -7,11 +7,11 @@ a shape is not known here, so times are lower bounds that keep the proportions b
 
 from __future__ import annotations
 
-from mcm_compiler.cluster import Cluster
-from mcm_hardware.chip_spec import ChipSpec, MacArray, VectorUnit
-from mcm_hardware.kernel_work import KernelWork
-from mcm_hardware.roofline import EngineTimes, Roofline
-from mcm_hardware.storage_widths import StorageWidths
+from mcm_compiler.contracts.cluster import Cluster
+from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.chip.kernel_work import KernelWork
+from mcm_hardware.chip.roofline import EngineTimes, Roofline
+from mcm_hardware.tensors.storage_widths import StorageWidths
 
 _ALIGNMENT_BYTES = 256
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_hardware.package_schema import BANDWIDTH, LATENCY_US, package_form
-from mcm_hardware.target_schema import Choice, Key, Number
+from mcm_hardware.descriptions.package_schema import BANDWIDTH, LATENCY_US, package_form
+from mcm_hardware.descriptions.target_schema import Choice, Key, Number
 
 RING = package_form(
     "ring",

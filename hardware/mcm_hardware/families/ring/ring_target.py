@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.judging import BatchJudge
-from mcm_compiler.machine import Machine
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.target import PackageLimits
-from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
-from mcm_hardware.chips_package import ChipsPackage
-from mcm_hardware.families.ring.ring_machine import ring_machine
+from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.machines.machine import Machine
+from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
+from mcm_hardware.descriptions.package_schema import PackageForm
+from mcm_hardware.families.ring.machine.ring_machine import ring_machine
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 from mcm_hardware.families.ring.ring_schema import RING
-from mcm_hardware.families.ring.ring_spec import RingSpec
 from mcm_hardware.families.ring.target_file import parse_ring
-from mcm_hardware.package_schema import PackageForm
+from mcm_hardware.package.chips_package import ChipsPackage
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from mcm_hardware.descriptions.package_file import PackageFile
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 from mcm_hardware.families.ring.ring_schema import RING
-from mcm_hardware.families.ring.ring_spec import RingSpec
-from mcm_hardware.package_file import PackageFile
 
 
 def parse_ring(name: str, text: str) -> RingSpec:

@@ -1,4 +1,7 @@
-"""The kernels that judge a program, compiled before they are called; see `mcm_compiler.warm_up`."""
+"""The kernels that simulate a program, compiled before they are called.
+
+See `mcm_compiler.processes.warm_up`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from typing import Any, get_type_hints
 
 from numba import types
 
-from mcm_compiler.partition import Bools, Ints
-from mcm_hardware.channel_arrays import ChannelArrays
-from mcm_hardware.event_graph import event_graph
+from mcm_compiler.contracts.partition import Bools, Ints
+from mcm_hardware.event_graph.channel_arrays import ChannelArrays
+from mcm_hardware.event_graph.graph import event_graph
+from mcm_hardware.event_graph.performance import performance
+from mcm_hardware.event_graph.program_arrays import Floats, Longs, ProgramArrays
+from mcm_hardware.event_graph.stall_times import stall_times
+from mcm_hardware.event_graph.steady_state import steady_state
 from mcm_hardware.families.ring.batch.partition_judge import PackageTables, Results, judge_range
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
-from mcm_hardware.low_memory_order import low_memory_order
-from mcm_hardware.offset_assignment import plan_offsets
-from mcm_hardware.performance import performance
-from mcm_hardware.program_arrays import Floats, Longs, ProgramArrays
-from mcm_hardware.stall_times import stall_times
-from mcm_hardware.steady_state import steady_state
+from mcm_hardware.memory.low_memory_order import low_memory_order
+from mcm_hardware.memory.offset_assignment import plan_offsets
 
 LONGS = types.Array(types.int64, 1, "C")
 FLOATS = types.Array(types.float64, 1, "C")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.weights import Uniform, after_relu, around
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.weights import Uniform, after_relu, around
 
 Pair = int | tuple[int, int]
 """An extent for height and width; one number stands for both."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import Scope
+from mcm_models.zoo.layers.graph_builder import Scope
 
 
 def cross_entropy(

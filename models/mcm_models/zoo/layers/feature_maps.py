@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.convolution_layers import Window, batch_norm, convolution, max_pool
-from mcm_models.zoo.graph_builder import Scope
+from mcm_models.zoo.layers.convolution_layers import Window, batch_norm, convolution, max_pool
+from mcm_models.zoo.layers.graph_builder import Scope
 
 _REDUCTION = 4
 """Channels of the gate's hidden layer are the image's divided by this."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_models.zoo.weights import Uniform, random_tensor
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
+from mcm_models.zoo.layers.weights import Uniform, random_tensor
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol
 Array = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | npt.NDArray[np.float32]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.weights import Uniform, around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.weights import Uniform, around, keeps_variance
 
 GATES = 3
 

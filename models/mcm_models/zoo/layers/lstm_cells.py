@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.weights import around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
+from mcm_models.zoo.layers.weights import around, keeps_variance
 
 GATES = 4
 

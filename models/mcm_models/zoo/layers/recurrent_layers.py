@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.gru_cells import GruLayer
-from mcm_models.zoo.lstm_cells import LstmLayer, LstmState
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.gru_cells import GruLayer
+from mcm_models.zoo.layers.lstm_cells import LstmLayer, LstmState
 
 CellKind = Literal["lstm", "gru"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.graph_builder import Scope
-from mcm_models.zoo.weights import Uniform, around, before_relu, keeps_variance, spread
+from mcm_models.zoo.layers.graph_builder import Scope
+from mcm_models.zoo.layers.weights import Uniform, around, before_relu, keeps_variance, spread
 
 _EPSILON = 1e-6
 

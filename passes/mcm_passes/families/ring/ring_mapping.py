@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.levels import Level
-from mcm_compiler.mapping import Nearest, PassedOn
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.levels import Level
+from mcm_compiler.contracts.mapping import Nearest, PassedOn
+from mcm_compiler.contracts.partition import (
     Budget,
     Ints,
     LowerBound,
@@ -17,7 +16,8 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-from mcm_compiler.ring_routes import (
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.placements.ring_routes import (
     COLLECTED,
     FORWARDED,
     FROM_HOST,
@@ -25,12 +25,12 @@ from mcm_compiler.ring_routes import (
     route,
     route_kinds,
 )
-from mcm_passes.families.ring import fast_model
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic import fast_model
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
 
 class RingMapping:
-    """Implements `mcm_compiler.mapping.FamilyMapping`.
+    """Implements `mcm_compiler.contracts.mapping.FamilyMapping`.
 
     What only some compiles need is imported where it is used: exact search loads a solver.
     """
@@ -52,13 +52,13 @@ class RingMapping:
 
     def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
         """Dataflow against the ring, and chips that would have to stay empty."""
-        from mcm_passes.families.ring.problem_files.ring_pins import contradictions
+        from mcm_passes.families.ring.placement_constraints.ring_pins import contradictions
 
         return contradictions(problem)
 
     def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
         """Those along the ring that leave no chip below a used one empty."""
-        from mcm_passes.families.ring.all_partitions import all_partitions
+        from mcm_passes.families.ring.analytic.all_partitions import all_partitions
 
         return all_partitions(problem, most)
 
@@ -109,7 +109,7 @@ class RingMapping:
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
     ) -> Nearest:
         """As `nearest_valid`."""
-        from mcm_passes.families.ring.problem_files.nearest import nearest_valid
+        from mcm_passes.families.ring.placement_constraints.nearest import nearest_valid
 
         return nearest_valid(problem, chip_of, rng)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mcm_compiler.partition import LowerBound, PartitionProblem
-from mcm_passes.partitioning.chain_check import chain_does_not_fit
-from mcm_passes.partitioning.dual_feasible_check import copies_do_not_fit, units_do_not_pack
-from mcm_passes.partitioning.window_check import plain_windows
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
+from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
+from mcm_passes.mapping.bound_checks.dual_feasible_check import copies_do_not_fit, units_do_not_pack
+from mcm_passes.mapping.bound_checks.window_check import plain_windows
 
 Checks = Mapping[str, Callable[[PartitionProblem, float], bool]]
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
 
 ENDS = 4
 """Beginnings that are tried, and ends: those with the most readers, or with the most to read."""

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_passes.partitioning.dual_feasible import MOST_PARTS
-from mcm_passes.partitioning.plain_need import plain_weights
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.mapping.bound_checks.plain_need import plain_weights
+from mcm_passes.mapping.bounds.dual_feasible import MOST_PARTS
 
 
 def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_passes.partitioning.bound_checks import CHECKS, MOST_UNITS
-from mcm_passes.partitioning.infeasibility import impossible
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.mapping.bound_checks.bound_checks import CHECKS, MOST_UNITS
+from mcm_passes.mapping.bounds.infeasibility import impossible
 
 Check = Callable[[PartitionProblem, float], bool]
 

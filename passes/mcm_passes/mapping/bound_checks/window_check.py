@@ -10,9 +10,9 @@ from collections import deque
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.plain_need import plain_weights
+from mcm_compiler.contracts.partition import Bools, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.plain_need import plain_weights
 
 PlainWindows = dict[int, tuple[int, int]]
 """The lowest and the highest chip of each unit that is not clonable."""

@@ -17,17 +17,17 @@ import dataclasses
 import numpy as np
 from numba import njit
 
+from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Floats, Ints, LowerBound, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.units import bytes_text, count_text, seconds_text
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.text.units import bytes_text, count_text, seconds_text
+from mcm_passes.mapping.bounds.bisection import longest_too_short
+from mcm_passes.mapping.bounds.connected_parts import connected_parts
+from mcm_passes.mapping.bounds.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
+from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
+from mcm_passes.mapping.bounds.waists import waists_by_sweep
 from mcm_passes.mapping.models import mapping_of
-from mcm_passes.partitioning.bisection import longest_too_short
-from mcm_passes.partitioning.connected_parts import connected_parts
-from mcm_passes.partitioning.copied_weights import copied_weights
-from mcm_passes.partitioning.indivisible_work import indivisible_work
-from mcm_passes.partitioning.passed_outputs import outputs_passed_on
-from mcm_passes.partitioning.waists import waists_by_sweep
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.partition import Longs
+from mcm_compiler.contracts.partition import Longs
 
 Nodes = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Longs, LowerBound, PartitionProblem
-from mcm_compiler.units import bytes_text, count_text
-from mcm_passes.partitioning.bisection import longest_too_short
-from mcm_passes.partitioning.dual_feasible import fewest_bins, too_many
-from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, PartitionProblem
+from mcm_compiler.text.units import bytes_text, count_text
+from mcm_passes.mapping.bounds.bisection import longest_too_short
+from mcm_passes.mapping.bounds.dual_feasible import fewest_bins, too_many
+from mcm_passes.mapping.problem.rooms import weight_rooms
 
 STEPS = 40
 """Halvings of the bisection."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Longs
+from mcm_compiler.contracts.partition import Floats, Longs
 
 MOST_PARTS = 100
 """Largest k of the functions that are tried."""

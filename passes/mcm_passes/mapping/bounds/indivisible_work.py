@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Longs, LowerBound, PartitionProblem
-from mcm_compiler.units import count_text
-from mcm_passes.partitioning.dual_feasible import MARGIN, MOST_PARTS, too_many
+from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, PartitionProblem
+from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.bounds.dual_feasible import MARGIN, MOST_PARTS, too_many
 
 STEPS = 40
 """Halvings of the bisection."""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Longs, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.partition import Longs, PartitionProblem
-from mcm_compiler.units import bytes_text
-from mcm_passes.partitioning.rooms import (
-    memory_roots,
-    sram_blocks,
-    tensor_rooms,
-    weight_rooms,
-)
+from mcm_compiler.text.units import bytes_text
+from mcm_passes.mapping.problem.rooms import memory_roots, sram_blocks, tensor_rooms, weight_rooms
 
 
 def impossible(problem: PartitionProblem) -> list[Diagnostic]:

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import LowerBound, PartitionProblem
-from mcm_compiler.units import seconds_text
+from mcm_compiler.text.units import seconds_text
 
 
 def outputs_passed_on(problem: PartitionProblem) -> LowerBound:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Bools, Floats, Longs, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
 
 BEGINNINGS = 4
 """Sources that are tried as the one beginning; likewise sinks."""

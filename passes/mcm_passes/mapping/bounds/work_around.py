@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import weight_blocks
-from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
+from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_passes.mapping.problem.rooms import weight_blocks
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
 
 
 class WorkAround(NamedTuple):

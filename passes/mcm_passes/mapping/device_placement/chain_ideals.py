@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.partitioning.order_ideals import order_ideals
-from mcm_passes.partitioning.rule_graph import Words
-from mcm_passes.problem_files.device_chains import group_order
-from mcm_passes.problem_files.device_groups import DeviceGroups
+from mcm_passes.mapping.device_placement.device_chains import group_order
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
+from mcm_passes.mapping.problem.order_ideals import order_ideals
+from mcm_passes.mapping.problem.rule_graph import Words
 
 MOST_IDEALS = 50_000
 """Ideals up to which all are enumerated."""

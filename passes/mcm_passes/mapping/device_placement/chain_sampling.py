@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.placement import PlacementProblem
-from mcm_passes.problem_files.chain_ideals import as_words, ideals_of_orders, neighbours
-from mcm_passes.problem_files.device_chains import ChainSearch, DeviceChain, Reading
-from mcm_passes.problem_files.device_groups import DeviceGroups
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_passes.mapping.device_placement.chain_ideals import as_words, ideals_of_orders, neighbours
+from mcm_passes.mapping.device_placement.device_chains import ChainSearch, DeviceChain, Reading
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 
 MOST_IDEALS = 12_000
 """Ideals that are looked at together."""

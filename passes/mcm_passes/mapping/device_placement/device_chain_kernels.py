@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_passes.mapping.problem.rule_graph import Words
 
 
 class Ideals(NamedTuple):

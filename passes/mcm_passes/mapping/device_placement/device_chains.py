@@ -13,10 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints
-from mcm_compiler.placement import PlacementProblem
-from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
-from mcm_passes.problem_files.device_chain_kernels import (
+from mcm_compiler.contracts.partition import Floats, Ints
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_passes.mapping.device_placement.device_chain_kernels import (
     ChainLimits,
     GroupPaths,
     Ideals,
@@ -26,9 +25,10 @@ from mcm_passes.problem_files.device_chain_kernels import (
     best_chains,
     split_outputs,
 )
-from mcm_passes.problem_files.device_groups import DeviceGroups
-from mcm_passes.problem_files.device_loads import MEMORY_SLACK
-from mcm_passes.problem_files.training_order import backward_paths
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
+from mcm_passes.mapping.device_placement.device_loads import MEMORY_SLACK
+from mcm_passes.mapping.device_placement.training_order import backward_paths
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
 
 Reading = Literal["none", "relay", "adjacent", "between"]
 """Which chains count. `none`: all. `relay`: all, and what passes a device costs there. `adjacent`:

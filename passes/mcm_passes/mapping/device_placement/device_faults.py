@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.contracts.placement import PlacementProblem, Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.placement import PlacementProblem, Rule
-from mcm_compiler.units import bytes_text
-from mcm_passes.problem_files.device_groups import DeviceGroups
-from mcm_passes.problem_files.device_loads import MEMORY_SLACK
+from mcm_compiler.text.units import bytes_text
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
+from mcm_passes.mapping.device_placement.device_loads import MEMORY_SLACK
 
 
 def refuse_unanswerable(problem: PlacementProblem, rule: Rule) -> None:

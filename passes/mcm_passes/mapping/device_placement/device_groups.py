@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Bools, Floats, Ints
-from mcm_compiler.placement import PlacementProblem
-from mcm_passes.problem_files.device_loads import clonable_operators, totals
-from mcm_passes.problem_files.training_order import order_edges
+from mcm_compiler.contracts.partition import Bools, Floats, Ints
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_passes.mapping.device_placement.device_loads import clonable_operators, totals
+from mcm_passes.mapping.device_placement.training_order import order_edges
 
 Pairs = npt.NDArray[np.int64]
 

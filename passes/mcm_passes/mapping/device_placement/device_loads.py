@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.contracts.partition import Bools, Floats, Ints
+from mcm_compiler.contracts.placement import PlacementProblem, Rule
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Bools, Floats, Ints
-from mcm_compiler.placement import PlacementProblem, Rule
-from mcm_compiler.placement_file import find_cycle
-from mcm_compiler.ring_rules import MAX_REPORTED, find_violations
-from mcm_passes.problem_files.training_order import order_edges, torn_parts
+from mcm_compiler.placements.placement_file import find_cycle
+from mcm_compiler.placements.ring_rules import MAX_REPORTED, find_violations
+from mcm_passes.mapping.device_placement.training_order import order_edges, torn_parts
 
 MEMORY_SLACK = 1e-9
 """Relative room for the rounding of sums."""

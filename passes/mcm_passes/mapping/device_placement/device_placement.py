@@ -9,26 +9,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler import spec_text
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.partition import Budget, Ints
+from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest, Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.partition import Budget, Ints
-from mcm_compiler.placement import Placement, PlacementProblem, PlacementRequest, Rule
-from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.units import count_text
-from mcm_passes.problem_files.chain_ideals import MOST_IDEALS, all_ideals
-from mcm_passes.problem_files.chain_sampling import MOST_IDEALS as MOST_SAMPLED_IDEALS
-from mcm_passes.problem_files.chain_sampling import sampled_chain
-from mcm_passes.problem_files.device_chains import ChainSearch, DeviceChain, Reading
-from mcm_passes.problem_files.device_faults import (
+from mcm_compiler.text import spec_text
+from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.device_placement.chain_ideals import MOST_IDEALS, all_ideals
+from mcm_passes.mapping.device_placement.chain_sampling import MOST_IDEALS as MOST_SAMPLED_IDEALS
+from mcm_passes.mapping.device_placement.chain_sampling import sampled_chain
+from mcm_passes.mapping.device_placement.device_chains import ChainSearch, DeviceChain, Reading
+from mcm_passes.mapping.device_placement.device_faults import (
     not_found,
     refuse_impossible,
     refuse_unanswerable,
 )
-from mcm_passes.problem_files.device_groups import DeviceGroups, device_groups
-from mcm_passes.problem_files.device_loads import device_loads
-from mcm_passes.problem_files.device_problem import partition_problem
-from mcm_passes.problem_files.free_operators import with_free
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups, device_groups
+from mcm_passes.mapping.device_placement.device_loads import device_loads
+from mcm_passes.mapping.device_placement.device_problem import partition_problem
+from mcm_passes.mapping.device_placement.free_operators import with_free
 
 MOST_SAMPLED_GROUPS = 4096
 """Groups up to which ideals are sampled; above, `dp` cuts orders of them."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.placement import PlacementProblem, Rule
-from mcm_compiler.target import PackageLimits
-from mcm_passes.problem_files.device_groups import DeviceGroups
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.placement import PlacementProblem, Rule
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 
 BUFFERS = 8
 """Buffers that a tensor may take on one chip: two at each end of a channel, and some to compute."""

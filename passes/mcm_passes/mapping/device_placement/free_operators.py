@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Ints
-from mcm_compiler.placement import PlacementProblem
-from mcm_passes.problem_files.device_groups import DeviceGroups
+from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 
 
 def with_free(

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Ints
-from mcm_compiler.placement import PlacementProblem
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_compiler.contracts.partition import Bools, Ints
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_passes.mapping.problem.rule_graph import Words
 
 
 @dataclass(frozen=True, eq=False)

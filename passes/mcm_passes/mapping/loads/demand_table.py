@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
-from mcm_compiler.rows import Rows
-from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms, weight_rooms
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
+from mcm_passes.mapping.problem.rooms import needed_rooms, tensor_rooms, weight_rooms
 
 
 class Resource(IntEnum):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import aligned
+from mcm_compiler.contracts.partition import Longs, PartitionProblem
+from mcm_passes.mapping.problem.rooms import aligned
 
 
 class DeviceMemory(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Longs
+from mcm_compiler.contracts.partition import Floats, Longs
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 
 CROSSED, EXITED, ENTERED, MADE, RECEIVED, SENT, PASSED, LIVE = range(8)

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.equal_shares import equal_shares
-from mcm_compiler.levels import Level
-from mcm_compiler.mapping import Nearest, PassedOn
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.levels import Level
+from mcm_compiler.contracts.mapping import Nearest, PassedOn
+from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
@@ -21,6 +19,8 @@ from mcm_compiler.partition import (
     PartitionStrategy,
     knows_machines,
 )
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.machines.equal_shares import equal_shares
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
 from mcm_passes.mapping.machine.stages import Stages
 
@@ -31,7 +31,7 @@ QUICK_EVALUATIONS = 2_000
 
 
 class AnyMachine:
-    """Implements `mcm_compiler.mapping.FamilyMapping`: devices, channels and routes are all."""
+    """Implements `FamilyMapping`: devices, channels and routes are all that it knows."""
 
     def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> MachineEvaluation:
         """As `MachineModel.evaluate`."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.partition import Longs
+from mcm_compiler.contracts.partition import Longs
+from mcm_compiler.machines.machine import Machine
 
 
 def hops_between(machine: Machine, num_devices: int) -> Longs:

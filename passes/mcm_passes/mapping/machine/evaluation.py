@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.machine import Machine
-from mcm_compiler.machine_rules import find_placement_violations
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.violation import Violation
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.violation import Violation
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.loads.device_memory import device_memory
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from mcm_passes.mapping.machine.load_kernels import MachineLoads, loads_on_machine, route_arrays

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.machine import Machine
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
     count_copies,

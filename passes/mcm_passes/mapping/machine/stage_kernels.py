@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
 

@@ -7,9 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Longs, Outcome, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.rows import distinct_rows
+from mcm_compiler.arrays.rows import distinct_rows
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Floats,
+    Ints,
+    Longs,
+    Outcome,
+    PartitionProblem,
+)
+from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.machine.device_order import walk_over_devices
 from mcm_passes.mapping.machine.evaluation import MachineModel, machine_model
 from mcm_passes.mapping.machine.stage_kernels import (
@@ -25,9 +33,9 @@ from mcm_passes.mapping.machine.stage_kernels import (
     placement,
     search_stages,
 )
-from mcm_passes.partitioning.rooms import weight_rooms
-from mcm_passes.partitioning.topological_orders import Order, topological_orders
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
+from mcm_passes.mapping.search.search import Search
 
 CHUNK = 512
 """Moves between two looks at the clock."""

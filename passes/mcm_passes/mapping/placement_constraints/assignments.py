@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcm_compiler.assignment_file import AssignedName
+from mcm_compiler.contracts.mapping import Nearest
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.mapping import Nearest
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.units import count_text
-from mcm_compiler.violation import Violation
+from mcm_compiler.placements.assignment_file import AssignedName
+from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.models import evaluate, mapping_of
-from mcm_passes.problem_files.name_matching import KnownNames, compiled, is_pattern
+from mcm_passes.mapping.placement_constraints.name_matching import KnownNames, compiled, is_pattern
 
 MAX_FAULTS = 10
 """Faults of one kind that are spelled out."""

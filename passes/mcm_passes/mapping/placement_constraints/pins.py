@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.ir.graph.constants import placeable_nodes
 from mcm_passes.mapping.models import mapping_of
-from mcm_passes.problem_files.name_matching import KnownNames
+from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
 
 MAX_FAULTS = 10
 """Contradictions that are spelled out."""

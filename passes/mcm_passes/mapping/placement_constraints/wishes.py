@@ -8,17 +8,21 @@ from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler.assignment_file import AssignedName, read_assignment
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.partition import PartitionProblem, PartitionStrategy
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.ir.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PartitionProblem, PartitionStrategy
-from mcm_compiler.units import count_text
-from mcm_passes.problem_files.assignments import assign, refuse_invalid
-from mcm_passes.problem_files.name_matching import KnownNames
-from mcm_passes.problem_files.pins import known_names, match_pins, refuse_contradictions
-from mcm_passes.strategies.manual import Manual
+from mcm_compiler.placements.assignment_file import AssignedName, read_assignment
+from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.placement_constraints.assignments import assign, refuse_invalid
+from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
+from mcm_passes.mapping.placement_constraints.pins import (
+    known_names,
+    match_pins,
+    refuse_contradictions,
+)
+from mcm_passes.mapping.search.manual import Manual
 
 
 @dataclass(frozen=True, eq=False)

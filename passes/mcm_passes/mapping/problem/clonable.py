@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Longs
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import consumed_values
-from mcm_passes.partitioning.untyped_values import joined_units, untyped_reads
+from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_reads
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel, ModelNames
-from mcm_compiler.cost_coverage import coverage, measured_costs
+from mcm_compiler.components.cost_coverage import coverage, measured_costs
+from mcm_compiler.contracts.cost import CostModel, ModelNames
+from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.ir.source import SOURCE
-from mcm_compiler.units import count_text, percent_text
+from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.text.units import count_text, percent_text
 
 
 def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagnostic | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs
-from mcm_passes.partitioning.rule_graph import RuleGraph, Words
+from mcm_compiler.contracts.partition import Ints, Longs
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
 MOST_BYTES = 1 << 26
 """What the bitsets of all ideals may take."""

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST, CostModel
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import (
+from mcm_compiler.contracts.cost import NODE_COST, CostModel
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.target import Routing, Target, other_machine_of
+from mcm_compiler.ir.graph.constants import (
     body_weights,
     constant_values,
     is_deterministic,
     placeable_nodes,
 )
-from mcm_compiler.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.target import Routing, Target, other_machine_of
-from mcm_passes.partitioning.clonable import CloneFacts, CloningLimits, choose_clonable
-from mcm_passes.partitioning.contraction import Unit, contract
-from mcm_passes.partitioning.shared_memory import shared_memory, views_of
+from mcm_passes.mapping.problem.clonable import CloneFacts, CloningLimits, choose_clonable
+from mcm_passes.mapping.problem.contraction import Unit, contract
+from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of
 
 
 def build_problem(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import IN_A_WEIGHT, Bools, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints, Longs, PartitionProblem
 
 
 def aligned(sizes: npt.NDArray[np.int64], alignment: int) -> Longs:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
 
 Words = npt.NDArray[np.uint64]
 

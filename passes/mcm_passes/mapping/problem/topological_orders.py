@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.weight_components import by_weight_components, worth_keeping
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.problem.weight_components import by_weight_components, worth_keeping
 
 RESIDENT_SHARE = 0.75
 """Share of a chip's memory that an order by resident weights counts on; the rest is for tensors."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import constant_values, consumed_values, placeable_nodes
-from mcm_compiler.units import count_text
+from mcm_compiler.ir.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.text.units import count_text
 
 
 def untyped_reads(

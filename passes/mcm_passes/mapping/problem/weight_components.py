@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Longs, PartitionProblem
-from mcm_passes.partitioning.untyped_values import joined_units
+from mcm_compiler.contracts.partition import Longs, PartitionProblem
+from mcm_passes.mapping.problem.untyped_values import joined_units
 
 WORTH_KEEPING = 0.01
 """Share of a chip's memory that a weight must take for its users to be kept together."""

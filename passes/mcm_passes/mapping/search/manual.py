@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from mcm_compiler import spec_text
-from mcm_compiler.partition import PartitionStrategy
+from mcm_compiler.contracts.partition import PartitionStrategy
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.text import spec_text
 
 
 def strategy_of(text: str) -> PartitionStrategy:

@@ -8,7 +8,7 @@ from bisect import insort
 
 import numpy as np
 
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     EvaluatesBatches,

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.chips import GROUP_PROPERTY, ORIGIN_PROPERTY, ordered_by
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.ir.constants import constant_values, consumed_values
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.ir.node_copying import copy_node, rewire
-from mcm_compiler.mapping import PassedOn
-from mcm_compiler.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.chips import GROUP_PROPERTY, ORIGIN_PROPERTY, ordered_by
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.mapping import PassedOn
+from mcm_compiler.contracts.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
+from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_compiler.ir.rewriting.node_copying import copy_node, rewire
+from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.models import evaluate, mapping_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.levels import Level
+from mcm_compiler.contracts.levels import Level
 
 FIRST_LOOK = Level(
     name="0",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.fusion import FusionPlan
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.target import Routing, Target
+from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.target import Routing, Target
+from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import evaluate
-from mcm_passes.partitioning.infeasibility import impossible
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.problem_files.pins import known_names, match_pins
+from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
+from mcm_passes.mapping.problem.problem_builder import build_problem
 
 
 class PipelineModel:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
+from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.models import evaluate
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.planned_placements import nothing_fits, plan_all
-from mcm_passes.partitioning.solve import with_sram_limits
+from mcm_passes.mapping.solving.planned_placements import nothing_fits, plan_all
+from mcm_passes.mapping.solving.solve import with_sram_limits
 
 ROUNDS = 4
 """Times that limits are tightened at most."""

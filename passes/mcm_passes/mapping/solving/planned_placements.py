@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.units import bytes_text, count_text
+from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.mapping.models import evaluate, mapping_of
 
 MOST_PLACEMENTS = 4096

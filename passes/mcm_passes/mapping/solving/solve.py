@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.partition import (
     Budget,
     KnowsMachines,
     Outcome,
@@ -16,12 +15,13 @@ from mcm_compiler.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
+from mcm_compiler.contracts.target import RING
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.target import RING
-from mcm_compiler.units import bytes_text, count_text
+from mcm_compiler.text.units import bytes_text, count_text
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.infeasibility import all_weights, heaviest_weight, impossible
 from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.infeasibility import all_weights, heaviest_weight, impossible
 
 
 def solve(

@@ -15,11 +15,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.sharding_rules import ShardingRule
-from mcm_passes.sharding.joined_dimensions import join_dimensions, meeting_classes
-from mcm_passes.sharding.kept_factors import divided_below_whole
-from mcm_passes.sharding.normalised_axes import normalised_axes
-from mcm_passes.sharding.ruled_graph import RuledGraph, ruled_graph
+from mcm_compiler.contracts.sharding.rules import ShardingRule
+from mcm_passes.parallelism.classes.joined_dimensions import join_dimensions, meeting_classes
+from mcm_passes.parallelism.classes.kept_factors import divided_below_whole
+from mcm_passes.parallelism.classes.normalised_axes import normalised_axes
+from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, ruled_graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 REASONS = {
     Block.WHOLE: "needs the dimension whole",

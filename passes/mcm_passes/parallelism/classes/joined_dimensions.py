@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.division_runs import division_runs
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.ruled_graph import RuledGraph
+from mcm_passes.parallelism.classes.division_runs import division_runs
+from mcm_passes.parallelism.rules.rule_templates import Block
+from mcm_passes.parallelism.rules.ruled_graph import RuledGraph
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]

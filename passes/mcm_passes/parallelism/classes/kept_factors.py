@@ -17,10 +17,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.sharding_rules import FactorKind, ShardingRule
-from mcm_passes.sharding.joined_dimensions import JoinedDimensions, join_dimensions, rows_of_rules
-from mcm_passes.sharding.rule_templates import Block, RuleTemplate, rule_template
-from mcm_passes.sharding.ruled_graph import RuledGraph, template_table
+from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
+from mcm_passes.parallelism.classes.joined_dimensions import (
+    JoinedDimensions,
+    join_dimensions,
+    rows_of_rules,
+)
+from mcm_passes.parallelism.rules.rule_templates import Block, RuleTemplate, rule_template
+from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, template_table
 
 _MAY_BE_FREE = (Block.NONE, Block.MINOR)
 """Reasons to block that are none, or go away with what is above."""

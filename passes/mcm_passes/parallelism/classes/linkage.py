@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 
 
 @dataclass(frozen=True, eq=False)

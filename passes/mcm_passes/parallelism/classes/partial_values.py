@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.sharding_rules import FactorKind
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.variables import float_bytes
+from mcm_compiler.contracts.sharding.rules import FactorKind
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.variables import float_bytes
 
 _REARRANGING = frozenset(
     {"Cast", "Expand", "Flatten", "Identity", "Neg", "Reshape", "Slice", "Split", "Squeeze",

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mcm_compiler.diagnostics import quote
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.factor_graph import FactorGraph, Step
-from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph, Step
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 _MOST_NAMED = 8
 """Tensors that an explanation names before it only counts."""

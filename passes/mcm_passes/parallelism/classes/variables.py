@@ -6,8 +6,8 @@ import math
 
 import onnx_ir as ir
 
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_passes.sharding.ruled_graph import WITH_BODIES
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
+from mcm_passes.parallelism.rules.ruled_graph import WITH_BODIES
 
 _STATISTICS = {"BatchNormalization": (3, 5)}
 """Operands, from and up to, that are measured in training and not learnt."""

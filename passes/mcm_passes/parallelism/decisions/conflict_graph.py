@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 
 def dense_conflicts(problem: DecisionProblem) -> NDArray[np.bool_]:

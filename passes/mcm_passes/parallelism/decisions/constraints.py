@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_passes.sharding.decision_problem import DecisionProblem, unpack_bits
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.provenance import render, why, why_conflict, why_linked, why_small
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.provenance import (
+    render,
+    why,
+    why_conflict,
+    why_linked,
+    why_small,
+)
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, unpack_bits
 
 KEPT_WHOLE = -1
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.decision_problem import DecisionProblem, unpack_bits
-from mcm_passes.sharding.step_cost import StepCost
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, unpack_bits
+from mcm_passes.parallelism.decisions.step_cost import StepCost
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.decision_items import DecisionItems
-from mcm_passes.sharding.decision_objective import DecisionObjective
+from mcm_passes.parallelism.decisions.decision_items import DecisionItems
+from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
 
 
 def largest_first(items: DecisionItems, forced: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.step_cost import StepCost
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.step_cost import StepCost
 
 
 def _no_gains() -> NDArray[np.float64]:

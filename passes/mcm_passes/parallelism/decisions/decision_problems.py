@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.linkage import Linkage, linkage_groups
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.variables import float_bytes, trainable_variables
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.classes.linkage import Linkage, linkage_groups
+from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 
 def opp_problem(

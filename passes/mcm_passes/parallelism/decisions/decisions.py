@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.sharding.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 
 class ConflictMasks:

@@ -16,16 +16,16 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.randomness import seeded_generator
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.dqn.decision_arrays import CONTEXT, DecisionArrays
 from mcm_models.dqn.layout import QLayout
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
-from mcm_passes.sharding.count_oracle import OracleDecision, best_decision
-from mcm_passes.sharding.decision_baselines import largest_first, random_search
-from mcm_passes.sharding.decision_items import DecisionItems, decision_items, gap
-from mcm_passes.sharding.decision_objective import DecisionObjective, count_objective
-from mcm_passes.sharding.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
+from mcm_passes.parallelism.decisions.decision_baselines import largest_first, random_search
+from mcm_passes.parallelism.decisions.decision_items import DecisionItems, decision_items, gap
+from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 Backend = Literal["jit", "plain"]
 """Environment and learner as one compiled program, or in NumPy, for problems of a few items."""

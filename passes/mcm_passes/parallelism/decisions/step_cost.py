@@ -20,13 +20,13 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.sharding_rules import FactorKind
-from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.partial_values import partial_values
-from mcm_passes.sharding.variables import float_bytes, trainable_variables
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.sharding.rules import FactorKind
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.partial_values import partial_values
+from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 _BACKWARD = 2.0
 """Seconds of the gradients of an op's operands for each second of the op: two products of the size

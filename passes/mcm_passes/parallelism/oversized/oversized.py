@@ -7,19 +7,24 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.ir.constants import (
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.sharding.sharding import OperatorSharding
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.ir.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
 )
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.sharding import OperatorSharding
-from mcm_compiler.target import PackageLimits
-from mcm_passes.sharding.unused_values import drop_unused
-from mcm_passes.sharding.weight_cuts import WeightCut, piece_bounds, static_shape, weight_cut
-from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.weight_cuts import (
+    WeightCut,
+    piece_bounds,
+    static_shape,
+    weight_cut,
+)
+from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 
 _MOST_FOR_ACTIVATIONS = 0.25
 """Share of the SRAM that the activations of a whole operator may claim."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.ir.writer import release
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_compiler.ir.rewriting.writer import release
 
 _SAME_AXES = frozenset({"Cast", "Identity"})
 

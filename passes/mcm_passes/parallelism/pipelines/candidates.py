@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.pipelining.baselines import pipeline_of
+from mcm_passes.parallelism.pipelines.baselines import pipeline_of
 
 PRUNING_RADIUS = 3
 """Devices on each side of a boundary between servers at which stages may begin."""

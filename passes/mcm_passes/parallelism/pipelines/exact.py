@@ -24,10 +24,10 @@ from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats, Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
-from mcm_passes.pipelining.baselines import descended, pipeline_of
-from mcm_passes.pipelining.cut_intervals import CutIntervals, cut_intervals
-from mcm_passes.pipelining.least_memory import least_memory, roomiest_pipeline
-from mcm_passes.pipelining.stage_labels import (
+from mcm_passes.parallelism.pipelines.baselines import descended, pipeline_of
+from mcm_passes.parallelism.pipelines.cut_intervals import CutIntervals, cut_intervals
+from mcm_passes.parallelism.pipelines.least_memory import least_memory, roomiest_pipeline
+from mcm_passes.parallelism.pipelines.stage_labels import (
     StageLabels,
     StageStates,
     bounds_before,

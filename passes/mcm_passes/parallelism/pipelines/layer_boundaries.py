@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mcm_passes.pipelining.node_chain import NodeChain, chain_nodes
+from mcm_passes.parallelism.pipelines.node_chain import NodeChain, chain_nodes
 
 MAX_PERIOD = 256
 """Segments of a layer, at most."""

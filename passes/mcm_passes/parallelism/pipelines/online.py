@@ -12,7 +12,7 @@ from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.balanced import descend, shift_together
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_passes.pipelining.candidates import candidate_cuts
+from mcm_passes.parallelism.pipelines.candidates import candidate_cuts
 
 ITERATIONS = 2_000
 """Gradient steps: a fifth of those over which the paper's share of random actions falls."""

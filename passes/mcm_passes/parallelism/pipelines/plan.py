@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.units import bytes_text
+from mcm_compiler.text.units import bytes_text
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_passes.pipelining.baselines import balanced, descended, random_search
-from mcm_passes.pipelining.exact import best_pipeline, least_memory
+from mcm_passes.parallelism.pipelines.baselines import balanced, descended, random_search
+from mcm_passes.parallelism.pipelines.exact import best_pipeline, least_memory
 
 Method = Literal["exact", "dqn", "policy", "descent", "balanced", "random"]
 
@@ -131,7 +131,7 @@ def _out_of_memory(problem: PipelineProblem, at: str | None) -> CompileError:
 
 
 def _learned_online(problem: PipelineProblem, seed: int) -> Pipeline | None:
-    from mcm_passes.pipelining.online import learn_online
+    from mcm_passes.parallelism.pipelines.online import learn_online
 
     return learn_online(problem, seed).pipeline
 

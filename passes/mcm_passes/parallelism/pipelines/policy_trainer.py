@@ -12,16 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.staging import cannot_write
-from mcm_compiler.training import (
+from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
     check_at_least_one,
 )
-from mcm_compiler.whole_files import write_whole
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import write_whole
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.plain_learner import PlainLearner
@@ -140,7 +140,7 @@ def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int 
 
 @dataclasses.dataclass(frozen=True)
 class PipelinePolicyTrainer:
-    """Trains the pipeline policy; see `mcm_compiler.training.Trainer`.
+    """Trains the pipeline policy; see `mcm_compiler.contracts.training.Trainer`.
 
     A training takes minutes and is not resumed.
 

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import POSITIONS
-from mcm_passes.pipelining.node_chain import NodeChain, node_chain
-from mcm_passes.pipelining.problem_builder import (
+from mcm_passes.parallelism.pipelines.node_chain import NodeChain, node_chain
+from mcm_passes.parallelism.pipelines.problem_builder import (
     ModelPipelining,
     PipelineSettings,
     pipeline_problem,

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_models.pipelines.problem import PipelineProblem, Schedule, device_row
-from mcm_passes.pipelining.layer_boundaries import layer_boundaries
-from mcm_passes.pipelining.node_chain import NodeChain, node_chain
+from mcm_passes.parallelism.pipelines.layer_boundaries import layer_boundaries
+from mcm_passes.parallelism.pipelines.node_chain import NodeChain, node_chain
 
 Optimizer = Literal["sgd", "momentum", "adam", "adafactor"]
 

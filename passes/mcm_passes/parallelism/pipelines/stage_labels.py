@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
-from mcm_passes.pipelining.cut_intervals import (
+from mcm_passes.parallelism.pipelines.cut_intervals import (
     CutIntervals,
     StageBound,
     stage_bound,

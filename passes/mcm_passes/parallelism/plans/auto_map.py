@@ -8,27 +8,27 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.planning import PlanOptions, PlanResult
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_plan
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.parallel_plan import ParallelPlan, check_plan
-from mcm_compiler.planning import PlanOptions, PlanResult
-from mcm_compiler.target import Target
-from mcm_passes.parallel.auto_map_options import AutoMapOptions, Search
-from mcm_passes.parallel.cluster_plan import plan_for_cluster
-from mcm_passes.parallel.plan_annotation import annotate_plan
-from mcm_passes.parallel.plan_application import planned_classes
-from mcm_passes.parallel.plannable import make_plannable
-from mcm_passes.parallel.ring_plan import plan_for_ring
-from mcm_passes.parallel.sharded_graph import shard_graph
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import missing_rules, rules_of
-from mcm_passes.sharding.provenance import explain
-from mcm_passes.sharding.variables import trainable_variables
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.classes.provenance import explain
+from mcm_passes.parallelism.classes.variables import trainable_variables
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions, Search
+from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
+from mcm_passes.parallelism.plans.plan_annotation import annotate_plan
+from mcm_passes.parallelism.plans.plan_application import planned_classes
+from mcm_passes.parallelism.plans.plannable import make_plannable
+from mcm_passes.parallelism.plans.ring_plan import plan_for_ring
+from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
+from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 
 
 @dataclass(frozen=True)
 class AutoMap:
-    """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.planning`.
+    """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.contracts.planning`.
 
     Attributes:
         search: `dqn` for deep Q-learning held against exact methods, `exact` for those alone.
@@ -42,7 +42,7 @@ class AutoMap:
     linkage: bool = True
 
     def prepare(self, model: ir.Model) -> None:
-        """See `mcm_compiler.planning.Planner.prepare`."""
+        """See `mcm_compiler.contracts.planning.Planner.prepare`."""
         make_plannable(model)
 
     def plan(
@@ -53,7 +53,7 @@ class AutoMap:
         options: PlanOptions,
         progress: Callable[[str], None],
     ) -> PlanResult:
-        """See `mcm_compiler.planning.Planner.plan`."""
+        """See `mcm_compiler.contracts.planning.Planner.plan`."""
         asked = AutoMapOptions(**vars(options), search=self.search, linkage=self.linkage)
         if isinstance(target, ClusterTarget):
             result = plan_for_cluster(model, name, target, asked, progress)
@@ -64,7 +64,7 @@ class AutoMap:
     def why(
         self, model: ir.Model, tensor: str, dim: int, degree: int, plan: ParallelPlan | None
     ) -> str:
-        """See `mcm_compiler.planning.Planner.why`."""
+        """See `mcm_compiler.contracts.planning.Planner.why`."""
         classes = dimension_classes(model, rules_of(model))
         value = classes.value_by_name.get(tensor)
         rank = 0 if value is None or value.shape is None else len(value.shape)
@@ -83,12 +83,12 @@ class AutoMap:
         return explain(classes, tensor, dim, degree=degree, plan=divided, tensors=names)
 
     def annotated(self, model: ir.Model, plan: ParallelPlan) -> ir.Model:
-        """See `mcm_compiler.planning.Planner.annotated`."""
+        """See `mcm_compiler.contracts.planning.Planner.annotated`."""
         check_plan(plan, model)
         return annotate_plan(model, plan)
 
     def sharded(self, model: ir.Model, plan: ParallelPlan) -> ir.Model:
-        """See `mcm_compiler.planning.Planner.sharded`."""
+        """See `mcm_compiler.contracts.planning.Planner.sharded`."""
         check_plan(plan, model)
         copy = model.clone()
         classes, partitioned = planned_classes(copy, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_compiler.planning import PlanOptions
+from mcm_compiler.contracts.planning import PlanOptions
 
 Search = Literal["dqn", "exact"]
 """Deep Q-learning, held against exact methods; or those alone, which are quicker here."""

@@ -14,9 +14,9 @@ from typing import cast
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.cluster import Cluster, ClusterTarget
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.parallel_plan import (
+from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
+from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
+from mcm_compiler.contracts.sharding.parallel_plan import (
     REPLICATED,
     Degrees,
     ParallelPlan,
@@ -24,22 +24,26 @@ from mcm_compiler.parallel_plan import (
     SearchRecord,
     model_digest,
 )
-from mcm_compiler.planning import PlanEstimate, PlanResult
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_passes.parallel.auto_map_options import AutoMapOptions
-from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
-from mcm_passes.pipelining.baselines import balanced, descended
-from mcm_passes.pipelining.exact import best_pipeline
-from mcm_passes.pipelining.node_chain import NodeChain
-from mcm_passes.pipelining.problem_builder import (
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
+from mcm_passes.parallelism.pipelines.baselines import balanced, descended
+from mcm_passes.parallelism.pipelines.exact import best_pipeline
+from mcm_passes.parallelism.pipelines.node_chain import NodeChain
+from mcm_passes.parallelism.pipelines.problem_builder import (
     ModelPipelining,
     Optimizer,
     PipelineSettings,
     prepare,
 )
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.step_cost import DeviceGroup
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
+from mcm_passes.parallelism.plans.operator_choice import (
+    OperatorChoice,
+    best_inputs,
+    choose_operators,
+)
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 MOST_STAGES = 8
 """Stages up to which pipelines are compared without being asked for."""
@@ -260,7 +264,7 @@ def _searched(
     assert exact is not None
     if options.search == "exact":
         return exact, [SearchRecord("PP", "dp", options.seed, exact.length_s, exact.length_s, 0.0)]
-    from mcm_passes.pipelining.online import learn_online
+    from mcm_passes.parallelism.pipelines.online import learn_online
 
     progress(f"learning to cut {way.stages} stages")
     learned = learn_online(way.problem, options.seed).pipeline
@@ -298,8 +302,8 @@ def _planned(
 def _nothing_fits(
     target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
 ) -> list[Diagnostic]:
-    from mcm_compiler.units import bytes_text
-    from mcm_passes.pipelining.exact import least_memory
+    from mcm_compiler.text.units import bytes_text
+    from mcm_passes.parallelism.pipelines.exact import least_memory
 
     if not ways:
         return [

@@ -9,33 +9,33 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.parallel_plan import REPLICATED, SearchRecord
-from mcm_passes.parallel.auto_map_options import AutoMapOptions
-from mcm_passes.pipelining.problem_builder import BACKWARD_PER_FORWARD
-from mcm_passes.sharding.constraints import (
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.decisions.constraints import (
     ConstrainedProblem,
     constrained,
     parse_constraint,
     require_divisible,
 )
-from mcm_passes.sharding.cost_oracle import cheapest_decision
-from mcm_passes.sharding.count_oracle import best_decision
-from mcm_passes.sharding.decision_objective import (
+from mcm_passes.parallelism.decisions.cost_oracle import cheapest_decision
+from mcm_passes.parallelism.decisions.count_oracle import best_decision
+from mcm_passes.parallelism.decisions.decision_objective import (
     DecisionObjective,
     cost_objective,
     count_objective,
 )
-from mcm_passes.sharding.decision_problem import DecisionProblem
-from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.step_cost import (
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
     batch_class_of,
     seconds_by_model,
     step_cost,
 )
+from mcm_passes.parallelism.pipelines.problem_builder import BACKWARD_PER_FORWARD
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 
 LEAST_DEGREE = 2
 
@@ -78,7 +78,7 @@ class OperatorChoice:
         """The choice after the search that is asked for: the better of it and what was known."""
         if self.problem is None or self.objective is None or options.search == "exact":
             return self
-        from mcm_passes.sharding.dqn_search import RECIPES, search_decision
+        from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         progress(f"learning what to divide over {self.degree} devices")
         found = search_decision(
@@ -131,7 +131,7 @@ def best_inputs(model: ir.Model, classes: DimensionClasses, options: AutoMapOpti
     if options.search == "exact":
         records = (SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, 0.0),)
     elif problem.num_classes:
-        from mcm_passes.sharding.dqn_search import RECIPES, search_decision
+        from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         found = search_decision(
             problem, RECIPES["adp"], options.seed, objective, linkage=options.linkage

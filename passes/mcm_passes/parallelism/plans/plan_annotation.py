@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.parallel_plan import REPLICATED, ParallelPlan
-from mcm_compiler.sharding_specs import shard_value
-from mcm_passes.parallel.plan_application import planned_classes
-from mcm_passes.pipelining.node_chain import chain_nodes
+from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan
+from mcm_compiler.contracts.sharding.specs import shard_value
+from mcm_passes.parallelism.pipelines.node_chain import chain_nodes
+from mcm_passes.parallelism.plans.plan_application import planned_classes
 
 MULTI_DEVICE_IR_VERSION = 11
 """The IR version that introduced the fields."""

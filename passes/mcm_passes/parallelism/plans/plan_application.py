@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.parallel_plan import REPLICATED, ParallelPlan
-from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.provenance import render, why, why_conflict
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.classes.provenance import render, why, why_conflict
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 MOST_NAMED = 20
 """Faults that are told at most."""

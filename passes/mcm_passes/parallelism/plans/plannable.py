@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.shapes import infer_shapes
-from mcm_compiler.ir.source import SOURCE
-from mcm_passes.simplification.constant_folding import fold_constants, fold_static_shapes
-from mcm_passes.simplification.dead_code import remove_dead_code
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
+from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
 
 MAX_BYTES = 4096
 """Of constants that are computed: shapes and the like, and no weights worth dividing."""

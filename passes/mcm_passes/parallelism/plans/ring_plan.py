@@ -10,9 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.options import CompileOptions
-from mcm_compiler.parallel_plan import (
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
+from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.sharding.parallel_plan import (
     REPLICATED,
     Degrees,
     ParallelPlan,
@@ -20,16 +21,19 @@ from mcm_compiler.parallel_plan import (
     model_digest,
     plan_text,
 )
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.planning import PlanEstimate, PlanResult
-from mcm_compiler.replication import REPLICATION
-from mcm_compiler.spec_text import print_value
-from mcm_compiler.target import Target
-from mcm_passes.parallel.auto_map_options import AutoMapOptions
-from mcm_passes.parallel.operator_choice import OperatorChoice, best_inputs, choose_operators
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.step_cost import DeviceGroup
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.spec_text import print_value
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
+from mcm_passes.parallelism.plans.operator_choice import (
+    OperatorChoice,
+    best_inputs,
+    choose_operators,
+)
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
 

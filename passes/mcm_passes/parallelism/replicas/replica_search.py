@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
+from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Budget, Partition, PartitionProblem
-from mcm_compiler.replication import PipelineCount, Replication
-from mcm_passes.parallel.replicas import on_share
-from mcm_passes.partitioning.planned_memory import overflows, solve_with_plans
+from mcm_passes.mapping.solving.planned_memory import overflows, solve_with_plans
+from mcm_passes.parallelism.replicas.replicas import on_share
 
 CLOSE = 0.06
 """Share by which a number may be slower than the fastest with its first partition for a full search

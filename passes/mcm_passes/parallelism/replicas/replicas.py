@@ -12,16 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    LowerBound,
+    Partition,
+    PartitionProblem,
+)
+from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.equal_shares import equal_shares
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import Budget, Evaluate, Ints, LowerBound, Partition, PartitionProblem
-from mcm_compiler.replication import PipelineCount, Replication
+from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
+from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
-from mcm_passes.parallel.share_judge import ShareJudge
-from mcm_passes.partitioning.bounds import lower_bound, total_work
-from mcm_passes.partitioning.infeasibility import impossible
-from mcm_passes.partitioning.planned_memory import solve_with_plans
+from mcm_passes.mapping.solving.planned_memory import solve_with_plans
+from mcm_passes.parallelism.replicas.share_judge import ShareJudge
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all

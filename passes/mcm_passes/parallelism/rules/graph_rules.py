@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.sharding.rules import OpFacts, ShardingRule
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.sharding_rules import OpFacts, ShardingRule
-from mcm_passes.sharding.rule_table import RuleTable, installed_rules, operator_name
+from mcm_passes.parallelism.rules.rule_table import RuleTable, installed_rules, operator_name
 
 Shape = tuple[int | None, ...]
 

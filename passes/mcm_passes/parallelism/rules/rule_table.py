@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from mcm_compiler.contracts.sharding.notation import factor_problem, read_template
+from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import SHARDING_RULES
-from mcm_compiler.sharding_notation import factor_problem, read_template
-from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.sharding_templates import rule_for_shapes
-from mcm_passes.sharding.rules.composing import whole
+from mcm_passes.parallelism.rules.operators.composing import whole
 
 
 @dataclass(frozen=True)

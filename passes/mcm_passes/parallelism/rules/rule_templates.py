@@ -16,7 +16,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.sharding_rules import Dims, FactorKind, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, ShardingRule
 
 
 class Block(IntEnum):

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.ir.constants import consumed_values
-from mcm_compiler.sharding_rules import ShardingRule
-from mcm_passes.sharding.rule_templates import Block, RuleTemplate, rule_template
+from mcm_compiler.contracts.sharding.rules import ShardingRule
+from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_passes.parallelism.rules.rule_templates import Block, RuleTemplate, rule_template
 
 UNKNOWN_EXTENT = 0
 """Extent of a dimension whose size is not known: neutral in a greatest common divisor."""

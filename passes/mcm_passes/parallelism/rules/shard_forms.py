@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcm_compiler.sharding_rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
-from mcm_passes.sharding.rules.composing import listed
-from mcm_passes.sharding.rules.extents import sliced_pieces
-from mcm_passes.sharding.rules.windows import Window, windows
+from mcm_compiler.contracts.sharding.rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import listed
+from mcm_passes.parallelism.rules.operators.extents import sliced_pieces
+from mcm_passes.parallelism.rules.operators.windows import Window, windows
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_passes.parallel.new_ops import NewOps
+from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.naming import UnusedNames
+from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 Dims = Sequence[int | ir.SymbolicDim]
 

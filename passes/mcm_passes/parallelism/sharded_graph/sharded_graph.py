@@ -17,25 +17,25 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.ir.constants import constant_values, subgraphs
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_compiler.sharding import DividedTensor, OperatorSharding
-from mcm_compiler.sharding_rules import FactorKind, ShardingRule
-from mcm_passes.parallel.masked_lookup import TableRows, masked_lookup
-from mcm_passes.parallel.new_ops import NewOps
-from mcm_passes.parallel.shard_ops import Extents, changed_attributes
-from mcm_passes.parallel.value_parts import (
+from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
+from mcm_compiler.contracts.sharding.sharding import DividedTensor, OperatorSharding
+from mcm_compiler.ir.graph.constants import constant_values, subgraphs
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
+from mcm_passes.parallelism.rules.graph_rules import GraphRules
+from mcm_passes.parallelism.rules.rule_table import installed_rules
+from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
+from mcm_passes.parallelism.sharded_graph.masked_lookup import TableRows, masked_lookup
+from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
+from mcm_passes.parallelism.sharded_graph.shard_ops import Extents, changed_attributes
+from mcm_passes.parallelism.sharded_graph.value_parts import (
     combined_results,
     joined_value,
     known_extent,
     split_value,
 )
-from mcm_passes.sharding.dimension_classes import DimensionClasses
-from mcm_passes.sharding.graph_rules import GraphRules
-from mcm_passes.sharding.rule_table import installed_rules
-from mcm_passes.sharding.shard_forms import ShardForm, shard_form
-from mcm_passes.sharding.unused_values import drop_unused
-from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice
 
 WHOLE = -1
 """In place of a class: the operand is read whole."""

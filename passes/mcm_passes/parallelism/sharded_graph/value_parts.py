@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.sharding_rules import Reduction
-from mcm_passes.parallel.new_ops import Dims, NewOps
+from mcm_compiler.contracts.sharding.rules import Reduction
+from mcm_passes.parallelism.sharded_graph.new_ops import Dims, NewOps
 
 COMBINERS: dict[Reduction, str] = {
     "sum": "Add",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.attention import ATTENTION
-from mcm_passes.fusion_rules.convolution import CONV_BN_ACTIVATION
-from mcm_passes.fusion_rules.elementwise import ELEMENTWISE
-from mcm_passes.fusion_rules.gelu import GELU
-from mcm_passes.fusion_rules.layer_norm import LAYER_NORM
-from mcm_passes.fusion_rules.matmul import MATMUL_BIAS_ACTIVATION
-from mcm_passes.fusion_rules.rms_norm import RMS_NORM
-from mcm_passes.fusion_rules.rule import FusionRule
-from mcm_passes.fusion_rules.softmax import SOFTMAX
-from mcm_passes.fusion_rules.swish import SWISH
-from mcm_passes.fusion_rules.views import VIEWS
+from mcm_passes.rewriting.fusion_rules.attention import ATTENTION
+from mcm_passes.rewriting.fusion_rules.convolution import CONV_BN_ACTIVATION
+from mcm_passes.rewriting.fusion_rules.elementwise import ELEMENTWISE
+from mcm_passes.rewriting.fusion_rules.gelu import GELU
+from mcm_passes.rewriting.fusion_rules.layer_norm import LAYER_NORM
+from mcm_passes.rewriting.fusion_rules.matmul import MATMUL_BIAS_ACTIVATION
+from mcm_passes.rewriting.fusion_rules.rms_norm import RMS_NORM
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.softmax import SOFTMAX
+from mcm_passes.rewriting.fusion_rules.swish import SWISH
+from mcm_passes.rewriting.fusion_rules.views import VIEWS
 
 RULES: tuple[FusionRule, ...] = (
     SOFTMAX,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.grouping import Grouping
-from mcm_passes.fusion_rules.op_classes import ELEMENTWISE_OPS
-from mcm_passes.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.op_classes import ELEMENTWISE_OPS
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 
 def _match(grouping: Grouping, anchor: int) -> list[int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from mcm_passes.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.fusion_rules.grouping import Group, Grouping
-from mcm_passes.fusion_rules.op_classes import ELEMENTWISE_OPS, VIEW_OPS
+from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.grouping import Group, Grouping
+from mcm_passes.rewriting.fusion_rules.op_classes import ELEMENTWISE_OPS, VIEW_OPS
 
 _WHOLE_GROUPS = frozenset({"gelu", "swish"})
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from mcm_passes.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.fusion_rules.op_classes import ARITHMETIC
-from mcm_passes.fusion_rules.region import Growth, ancestors_up_to, grow
+from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.op_classes import ARITHMETIC
+from mcm_passes.rewriting.fusion_rules.region import Growth, ancestors_up_to, grow
 
 _INNER = ARITHMETIC | {"Cast", "Clip", "Exp", "Log", "Neg", "Softplus"}
 _MAX_SOURCES = 8

@@ -6,9 +6,9 @@ Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*: `x / 2 * (1 + erf(x / 
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.gated_activation import gated_activation
-from mcm_passes.fusion_rules.grouping import Grouping
-from mcm_passes.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.gated_activation import gated_activation
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 
 def _match(grouping: Grouping, anchor: int) -> set[int] | None:

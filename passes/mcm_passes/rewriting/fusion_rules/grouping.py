@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mcm_passes.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ opset 16, and `x * (scale / root) + (shift - mean * scale / root)`, as TensorFlo
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.grouping import Grouping
-from mcm_passes.fusion_rules.normalization import GROWTH_OPS, centered, root_mean_square
-from mcm_passes.fusion_rules.region import Growth, grow
-from mcm_passes.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.normalization import GROWTH_OPS, centered, root_mean_square
+from mcm_passes.rewriting.fusion_rules.region import Growth, grow
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 
 def _match(grouping: Grouping, anchor: int) -> set[int] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.epilogue import with_epilogue
-from mcm_passes.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.epilogue import with_epilogue
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 MATMUL_BIAS_ACTIVATION = FusionRule(
     "matmul_bias_activation",

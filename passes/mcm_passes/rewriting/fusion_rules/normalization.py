@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_passes.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 
 GROWTH_OPS = frozenset({"Add", "Cast", "Div", "Mul", "Reciprocal", "Sub"})
 """Ops from the root to the scaled and shifted result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mcm_passes.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
 
 Matcher = Callable[[Grouping, int], Iterable[int] | None]
 

@@ -6,9 +6,9 @@ MobileNetV3* (`x * clip(x + 3, 0, 6) / 6`); Misra 2019, *Mish* (`x * tanh(softpl
 
 from __future__ import annotations
 
-from mcm_passes.fusion_rules.gated_activation import gated_activation
-from mcm_passes.fusion_rules.grouping import Grouping
-from mcm_passes.fusion_rules.rule import FusionRule
+from mcm_passes.rewriting.fusion_rules.gated_activation import gated_activation
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 
 def _match(grouping: Grouping, anchor: int) -> set[int] | None:

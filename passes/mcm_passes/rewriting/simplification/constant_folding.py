@@ -7,8 +7,8 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import is_deterministic, subgraphs
-from mcm_passes.simplification.constant_evaluation import ConstantEvaluator
+from mcm_compiler.ir.graph.constants import is_deterministic, subgraphs
+from mcm_passes.rewriting.simplification.constant_evaluation import ConstantEvaluator
 
 FREE_GROWTH_BYTES = 1 << 16
 """A result up to this size may be larger than what it is computed from."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.constants import consumed_values
-from mcm_compiler.ir.node_copying import remove_nodes
+from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.ir.rewriting.node_copying import remove_nodes
 
 
 def remove_dead_code(graph: ir.Graph) -> int:

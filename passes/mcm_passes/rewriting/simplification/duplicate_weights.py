@@ -8,8 +8,8 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.writer import release
-from mcm_passes.simplification.replacing import is_replaceable
+from mcm_compiler.ir.rewriting.writer import release
+from mcm_passes.rewriting.simplification.replacing import is_replaceable
 
 
 def merge_duplicate_weights(graph: ir.Graph, max_bytes: int) -> int:

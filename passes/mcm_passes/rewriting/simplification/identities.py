@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_passes.simplification.replacing import (
+from mcm_passes.rewriting.simplification.replacing import (
     complete_type,
     is_replaceable,
     rounds_at_boundaries,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.naming import UnusedNames
+from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 
 def make_range_operands_scalar(graph: ir.Graph) -> int:

@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.spec_text import print_value
+from mcm_compiler.text.spec_text import print_value
 
 TABLE = """node,kernel,op_type,inputs,type,seconds
 ,y,,,,4e-5

@@ -17,16 +17,16 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import CompileResult, compile_model
-from mcm_compiler.artifact.certificate_check import check_certificate
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.artifact.gate import OpenedFolder, open_folder
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
 from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.checking.certificate_check import check_certificate
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PartitionProblem
 from mcm_compiler.registry import PROOF_CHECKERS
 from tools.figure_mutations import rehash
 

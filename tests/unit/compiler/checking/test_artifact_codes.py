@@ -13,15 +13,15 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.artifact.constraint_check import check_constraints
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.artifact.stored_target import folder_target
-from mcm_compiler.artifact.structure_check import load_chips
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.constraint_check import check_constraints
+from mcm_compiler.checking.entry.structure_check import load_chips
+from mcm_compiler.contracts.target import HOST, Wire
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.target import HOST, Wire
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
 
 
 def chain_of_products():

@@ -13,11 +13,11 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact import json_text
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.derived_report import NOT_DERIVED
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.report.derived_report import NOT_DERIVED
 from mcm_compiler.report.report_data import build_report
+from mcm_compiler.text import json_text
 from tests.generators.example_result import example_result
 from tools.figure_mutations import (
     Mutation,

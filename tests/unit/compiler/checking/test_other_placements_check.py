@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.options import CompileOptions
 from tools.figure_mutations import Mutation, apply, mutations, one_of_each_field, refusal, rehash
 

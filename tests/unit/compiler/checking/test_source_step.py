@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from onnx import numpy_helper, parser
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import CheckReport, check_folder
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.checking.check import CheckReport, check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.passes import Pass, PassContext
+from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.registry import PASSES
 
 TEXT = (
@@ -158,7 +158,7 @@ def test_the_same_change_without_such_a_pass_is_refused(softer, tmp_path):
 
 
 def test_a_built_in_pass_that_errs_fails_the_compile(monkeypatch, tmp_path):
-    from mcm_passes.simplify import Simplify
+    from mcm_passes.pipeline.simplify import Simplify
 
     right = Simplify.run
 

@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from mcm_compiler.artifact import json_text
 from mcm_compiler.ci.baseline import read_baseline, report_path
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report.report_data import build_report
+from mcm_compiler.text import json_text
 from tests.generators.example_result import example_result
 
 

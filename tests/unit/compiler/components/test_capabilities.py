@@ -10,19 +10,19 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.capabilities import (
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.cli.main import cli
+from mcm_compiler.components.capabilities import (
     batch_judging_of,
     lowering_of,
     required_batch_judging_of,
     simulator_of,
     targets_with,
 )
-from mcm_compiler.cli.main import cli
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.registry import TARGET_FAMILIES
-from mcm_compiler.target_loading import load_target
 
 MODEL = "zoo:plain-cnn"
 

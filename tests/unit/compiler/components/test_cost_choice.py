@@ -18,13 +18,18 @@ from click.testing import CliRunner
 from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.api import run_passes
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cost import CostModel, KnowsViews, NodeCost
-from mcm_compiler.cost_choice import CostBasis, CostModelMaker, choose_cost_model, with_cost_model
-from mcm_compiler.cost_files import MAX_COST_FILE_BYTES, user_files, with_cost_model_text
+from mcm_compiler.components.cost_choice import (
+    CostBasis,
+    CostModelMaker,
+    choose_cost_model,
+    with_cost_model,
+)
+from mcm_compiler.components.cost_files import MAX_COST_FILE_BYTES, user_files, with_cost_model_text
+from mcm_compiler.components.target_loading import load_cluster, target_from_text, without_chips
+from mcm_compiler.contracts.cost import CostModel, KnowsViews, NodeCost
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import COST_MODELS, register_cost_model
-from mcm_compiler.target import Target
-from mcm_compiler.target_loading import load_cluster, target_from_text, without_chips
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.measured_times.times_file import read_times
 
@@ -424,7 +429,7 @@ def test_choices_of_equal_text_and_files_are_equal(tmp_path: Path) -> None:
 def test_a_target_in_memory_is_compiled_with_the_cost_model_that_its_description_names(
     tmp_path: Path,
 ) -> None:
-    from mcm_compiler.artifact.check import check_folder
+    from mcm_compiler.checking.check import check_folder
 
     target = RingTarget.from_text("mine", MCM4 + '\n[cost]\nmodel = "flat{ microseconds = 2 }"\n')
     options = CompileOptions(replicas=1, chips=2, inferences=8)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machine import Machine
-from mcm_compiler.machine_builder import MachineBuilder
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
-from mcm_compiler.target_loading import load_target, target_from_text
-from mcm_compiler.toml_description import MAX_DESCRIPTION_BYTES
+from mcm_compiler.text.toml_description import MAX_DESCRIPTION_BYTES
 
 
 def refused(text, tmp_path):

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.levels import Level, load_level
 from mcm_compiler.options import DEFAULT_LEVEL, CompileOptions
 from mcm_compiler.registry import LEVELS
 
 PLUGIN = """
 from mcm_compiler import register_level
-from mcm_compiler.levels import Level
+from mcm_compiler.contracts.levels import Level
 
 register_level(
     Level(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.diagnostic_catalog import catalog, usage
 from mcm_compiler.diagnostics import MAX_QUOTED, CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics.catalog import catalog, usage
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("mcm_compiler", "passes/mcm_passes", "hardware/mcm_hardware", "models/mcm_models")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mcm_compiler.api import build_zoo_model, compile_model
-from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.manifest import read_manifest
-from mcm_compiler.artifact.user_model import read_user_model
-from mcm_compiler.ir.writer import write_model
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 
 ROOT = Path(__file__).parents[4]

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest
-from mcm_compiler.artifact.structure_step import prove_folder
-from mcm_compiler.artifact.user_model import read_user_model
+from mcm_compiler.checking.structure_step import prove_folder
+from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.cli.main import cli
-from mcm_compiler.execution import same_bits
-from mcm_compiler.inputs import random_inputs
-from mcm_compiler.ir.map_types import load_model
-from mcm_compiler.ir.writer import write_model
+from mcm_compiler.execution.execution import same_bits
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 
 EXACT = ("--planner", "auto-map{search=exact}")

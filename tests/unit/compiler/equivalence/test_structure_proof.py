@@ -10,15 +10,15 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper, parser
 
-from mcm_compiler.equivalence.followed_passes import (
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.equivalence.values.followed_passes import (
     MAX_CONSTANT_BYTES,
     constant_bytes,
     unfollowed_passes,
 )
-from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.options import DEFAULT_PIPELINE
 from mcm_compiler.registry import PASSES
-from mcm_compiler.target import HOST, ChipModel, Wire
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 
@@ -275,7 +275,7 @@ def test_input_with_a_default_counts_as_what_the_wire_brings():
 
 def test_functions_that_expand_without_end_are_refused(monkeypatch):
     from mcm_compiler.diagnostics import CompileError
-    from mcm_compiler.equivalence import graph_walk
+    from mcm_compiler.equivalence.values import graph_walk
 
     monkeypatch.setattr(graph_walk, "MAX_OPS", 100)
     ops = " ".join(f"a{i + 1} = Relu (a{i})" for i in range(150))

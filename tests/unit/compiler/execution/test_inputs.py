@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.inputs import FILLS, index_limit, random_inputs
+from mcm_compiler.execution.inputs import FILLS, index_limit, random_inputs
 
 
 def model():

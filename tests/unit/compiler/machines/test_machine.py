@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.machine import (
+from mcm_compiler.machines.machine import (
     HOST,
     HOST_ROOT,
     OFF_PACKAGE,
@@ -17,8 +17,8 @@ from mcm_compiler.machine import (
     route_row,
     same_machine,
 )
-from mcm_compiler.machine_builder import MachineBuilder
-from mcm_compiler.routes import Routes, routes_of
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_compiler.machines.routes import Routes, routes_of
 
 
 def line(builder: MachineBuilder | None = None) -> MachineBuilder:

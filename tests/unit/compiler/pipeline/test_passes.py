@@ -13,14 +13,14 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.ir.source import SOURCE, SourceModel
+from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.ir.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pass_manager import PassManager
-from mcm_compiler.passes import Pass, PassContext
-from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import Pass, PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES
-from mcm_compiler.staging import StagingFolder
 from tests.generators.example_result import ExampleTarget, example_model
 
 FACT: AnnotationKey[int] = AnnotationKey("test_fact")

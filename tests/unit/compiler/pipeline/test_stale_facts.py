@@ -14,15 +14,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import CompileResult, compile_model, import_named
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.ir.graph_snapshot import snapshot
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.ir.graph.graph_snapshot import snapshot
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.pass_manager import PassManager
-from mcm_compiler.passes import Pass, PassContext
-from mcm_compiler.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import Pass, PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.processes.staging import staging
 from mcm_compiler.registry import PASSES
-from mcm_compiler.staging import staging
-from mcm_compiler.target_loading import load_target
 
 REST = "partition,legalize,split,lower,simulate,emit,verify"
 

@@ -15,9 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.stock_passes import PREFIX, adapted, stock_registrations
 from mcm_compiler.registry import PASSES, register_pass
-from mcm_compiler.stock_passes import PREFIX, adapted, stock_registrations
 
 STOCK = [registration.name for registration in stock_registrations()]
 BEFORE_PARTITION = (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.assignment_file import AssignedName, assignment_text, read_assignment
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.placements.assignment_file import AssignedName, assignment_text, read_assignment
 
 
 def read(path, text):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_rules import MAX_REPORTED, find_violations, overflows
+from mcm_compiler.placements.ring_rules import MAX_REPORTED, find_violations, overflows
 
 
 def check(chip_of, edges, routing="strict", **options):

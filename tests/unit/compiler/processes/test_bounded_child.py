@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 
-from mcm_compiler.ir import bounded_child, child_server
-from mcm_compiler.ir.bounded_child import ChildDiedError, answer_of_child, may_fork
+from mcm_compiler.processes import bounded_child, child_server
+from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, may_fork
 
 GROWTH_BYTES = 1 << 28
 
@@ -111,8 +111,8 @@ def test_an_interrupt_takes_the_child_with_it(monkeypatch):
         children.append(fork())
         return children[-1]
 
-    monkeypatch.setattr("mcm_compiler.ir.bounded_child.read_all", interrupt)
-    monkeypatch.setattr("mcm_compiler.ir.bounded_child.os.fork", remember)
+    monkeypatch.setattr("mcm_compiler.processes.bounded_child.read_all", interrupt)
+    monkeypatch.setattr("mcm_compiler.processes.bounded_child.os.fork", remember)
     with pytest.raises(KeyboardInterrupt):
         answer_of_child(sleep, GROWTH_BYTES)
     # Gone, and waited for: there may be children of other tests.
@@ -188,7 +188,7 @@ def refuse():
     raise SystemExit("forked")
 os.fork = refuse
 import onnx
-from mcm_compiler.ir.importer import import_onnx
+from mcm_compiler.ir.reading.importer import import_onnx
 # The inference of onnx knows the first op, the symbolic one of onnxruntime the second.
 onnx.save(onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> net (float[2,4] x)'

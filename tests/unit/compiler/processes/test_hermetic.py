@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler import hermetic
-from mcm_compiler.hermetic import private_kernels
+from mcm_compiler.processes import hermetic
+from mcm_compiler.processes.hermetic import private_kernels
 
 
 def _after_import(**environment: str) -> list[str]:

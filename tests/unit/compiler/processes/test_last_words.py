@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.last_words import (
+from mcm_compiler.processes.last_words import (
     MAX_STEP_CHARACTERS,
     LastWords,
     displaced,
@@ -18,13 +18,13 @@ from mcm_compiler.last_words import (
     tell_to,
     unfinished,
 )
-from mcm_compiler.private_folders import clean_up, private_folder
+from mcm_compiler.processes.private_folders import clean_up, private_folder
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LastWords]]:
     words: list[LastWords] = []
-    monkeypatch.setattr("mcm_compiler.last_words._teller.unfinished", [])
+    monkeypatch.setattr("mcm_compiler.processes.last_words._teller.unfinished", [])
     tell_to(words.append)
     yield words
     tell_to(None)
@@ -60,7 +60,7 @@ def test_what_a_signal_keeps_from_being_removed_stays_told(
         pytest.raises(KeyboardInterrupt),
         private_folder(tmp_path) as folder,
     ):
-        patch.setattr("mcm_compiler.private_folders.shutil.rmtree", interrupted)
+        patch.setattr("mcm_compiler.processes.private_folders.shutil.rmtree", interrupted)
     assert told[-1].unfinished == (str(folder),)
     clean_up(told[-1])
     assert list(tmp_path.iterdir()) == []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler import private_folders
-from mcm_compiler.last_words import LastWords
-from mcm_compiler.private_folders import clean_up, private_folder, remove_stale, world
-from mcm_compiler.staging import staging
+from mcm_compiler.processes import private_folders
+from mcm_compiler.processes.last_words import LastWords
+from mcm_compiler.processes.private_folders import clean_up, private_folder, remove_stale, world
+from mcm_compiler.processes.staging import staging
 
 linux = pytest.mark.skipif(world() is None, reason="only Linux tells which processes are alive")
 

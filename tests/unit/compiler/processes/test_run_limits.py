@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from mcm_compiler import run_limits
 from mcm_compiler.api import compile_model
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import RunStoppedError, open_session, run_session
-from mcm_compiler.run_limits import RunWatch, watched_run
+from mcm_compiler.execution.execution import RunStoppedError, open_session, run_session
+from mcm_compiler.processes import run_limits
+from mcm_compiler.processes.run_limits import RunWatch, watched_run
 
 HEADER = '<ir_version: 10, opset_import: ["" : 17]> '
 

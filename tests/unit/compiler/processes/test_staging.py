@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.staging import cannot_write, staging
+from mcm_compiler.processes.staging import cannot_write, staging
 
 
 def _code(caught: pytest.ExceptionInfo[CompileError]) -> str:

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler import warm_up
-from mcm_compiler.warm_up import WarmUp
+from mcm_compiler.processes import warm_up
+from mcm_compiler.processes.warm_up import WarmUp
 
 SIGNATURES = """
 import json, sys
 from mcm_hardware.families.ring import warm_up as component
 from mcm_hardware.families.ring.batch.partition_judge import judge_range
-from mcm_hardware.event_graph import event_graph
-from mcm_hardware.low_memory_order import low_memory_order
-from mcm_hardware.offset_assignment import plan_offsets
-from mcm_hardware.performance import performance
-from mcm_hardware.stall_times import stall_times
-from mcm_hardware.steady_state import steady_state
+from mcm_hardware.event_graph.graph import event_graph
+from mcm_hardware.memory.low_memory_order import low_memory_order
+from mcm_hardware.memory.offset_assignment import plan_offsets
+from mcm_hardware.event_graph.performance import performance
+from mcm_hardware.event_graph.stall_times import stall_times
+from mcm_hardware.event_graph.steady_state import steady_state
 
 if sys.argv[1] == "warm":
     component.warm_up()
@@ -138,7 +138,7 @@ def test_the_second_process_says_nothing_and_fails_for_no_component(
 def test_the_second_process_ends_with_the_first(tmp_path: Path):
     script = (
         "import os, signal\n"
-        "from mcm_compiler.warm_up import WarmUp\n"
+        "from mcm_compiler.processes.warm_up import WarmUp\n"
         "warm = WarmUp()\n"
         "warm.start()\n"
         "print(warm.process.pid, flush=True)\n"

@@ -11,7 +11,12 @@ from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.whole_files import appended_file, refuse_irregular, whole_file, write_whole
+from mcm_compiler.processes.whole_files import (
+    appended_file,
+    refuse_irregular,
+    whole_file,
+    write_whole,
+)
 
 
 def _irregular(kind: str, folder: Path) -> Path:

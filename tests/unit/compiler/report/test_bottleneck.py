@@ -7,11 +7,11 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.program import LoweredProgram, Transfer
+from mcm_compiler.contracts.program import LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.contracts.target import OFF_PACKAGE
 from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck
-from mcm_compiler.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.target import OFF_PACKAGE
 from tests.generators.example_result import MIB, example_result, ring_of
 
 RING_OF_3 = ring_of(3)

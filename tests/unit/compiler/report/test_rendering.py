@@ -13,10 +13,10 @@ from rich.console import Console
 
 from mcm_compiler.report.chip_bars import MAX_CHIPS
 from mcm_compiler.report.markdown import LISTED, render_markdown
-from mcm_compiler.report.printable import printable, printable_data
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
+from mcm_compiler.text.printable import printable, printable_data
 from tests.generators.example_result import bare_result, example_result
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "report"

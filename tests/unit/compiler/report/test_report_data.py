@@ -12,13 +12,14 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.artifact import json_text, layout
+from mcm_compiler.artifact import layout
+from mcm_compiler.contracts.partition import LowerBound
+from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.partition import LowerBound
 from mcm_compiler.report.report_data import build_report, verification_data
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
-from mcm_compiler.verification import OutputComparison, Verification
+from mcm_compiler.text import json_text
 from tests.generators.example_result import (
     MIB,
     bare_result,

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_compiler.strictness import reasons_of_verification
-from mcm_compiler.verification import OutputComparison, Verification
+from mcm_compiler.results.strictness import reasons_of_verification
 
 EQUAL = OutputComparison("y", True, 0.0, 0.0)
 SMALL = "zoo:plain-cnn{shape_only=true}"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.spec_text import Spec, instantiate, parse_list, parse_one, print_one
+from mcm_compiler.text.spec_text import Spec, instantiate, parse_list, parse_one, print_one
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.toml_description import (
+from mcm_compiler.text.toml_description import (
     MAX_DEPTH,
     MAX_DESCRIPTION_BYTES,
     parse_description,
     read_description,
 )
-from mcm_compiler.toml_key_lines import key_lines
+from mcm_compiler.text.toml_key_lines import key_lines
 
 TEXT = """\
 # a comment with [brackets] and key = 1

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.units import (
-    bytes_text,
-    count_text,
-    percent_text,
-    rate_text,
-    seconds_text,
-)
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 
 @pytest.mark.parametrize(

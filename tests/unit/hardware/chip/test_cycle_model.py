@@ -7,9 +7,8 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.cycle_model import copy_seconds, cycle_model, launch_seconds
-from mcm_hardware.op_costs.work import Gemm
-from mcm_hardware.tile_cycles import (
+from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.chip.tile_cycles import (
     left_readings,
     passes,
     pipelined_cycles,
@@ -17,6 +16,7 @@ from mcm_hardware.tile_cycles import (
     right_readings,
     streaming_cycles,
 )
+from mcm_hardware.op_costs.work import Gemm
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.cost import CostModel
-from mcm_hardware.cycle_model import cycle_model
+from mcm_compiler.contracts.cost import CostModel
+from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.tile_cycles import pipelined_cycles, streaming_cycles
 from mcm_hardware.op_costs.work import Gemm
-from mcm_hardware.tile_cycles import pipelined_cycles, streaming_cycles
 
 
 def test_a_65_wide_product_takes_two_passes(chip):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler import CompileOptions, compile_model, load_target
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_hardware.families.ring.ring_target import RingTarget
 from tests.generators.small_mesh import SmallMesh

@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import CompileResult, compile_model
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.target_loading import load_target
-from mcm_hardware.body_memory import SCRATCH, body_bytes
+from mcm_hardware.memory.body_memory import SCRATCH, body_bytes
 
 FLOAT = TensorProto.FLOAT
 node, value = helper.make_node, helper.make_tensor_value_info
@@ -152,7 +152,7 @@ def test_branches_that_no_chip_can_hold_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_view_in_a_body_takes_nothing(tmp_path: Path) -> None:
-    from mcm_compiler.ir.importer import import_onnx
+    from mcm_compiler.ir.reading.importer import import_onnx
 
     path = branches(tmp_path / "m.onnx", extra=3)
     proto = onnx.load(path)

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from mcm_hardware.low_memory_order import (
+from mcm_hardware.memory.low_memory_order import (
     live_ranges,
     low_memory_order,
     max_live_bytes,

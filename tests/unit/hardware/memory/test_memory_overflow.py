@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from mcm_compiler.program import Lever, LoweredProgram
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.contracts.program import Lever, LoweredProgram
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
 

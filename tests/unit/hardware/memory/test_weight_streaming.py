@@ -10,12 +10,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.buffer_overlap import overlapping_buffers
-from mcm_compiler.program import ChipProgram, LoweredProgram
-from mcm_compiler.target import HOST, OFF_PACKAGE, ChipModel, Wire
+from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, ChipModel, Wire
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
-from mcm_hardware.weight_streaming import choose_streamed
+from mcm_hardware.memory.weight_streaming import choose_streamed
 
 WEIGHT_BYTES = 16 * 16 * 2
 

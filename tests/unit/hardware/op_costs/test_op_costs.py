@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.kernel_work import formula_work
+from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.lane_ops import POWER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mcm_compiler.contracts.target import ChipModel, JudgesBatches, Lowers, Simulates, Wire
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machine import HOST
-from mcm_compiler.target import ChipModel, JudgesBatches, Lowers, Simulates, Wire
+from mcm_compiler.machines.machine import HOST
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from tests.generators.small_mesh import SmallMesh, small_mesh
 

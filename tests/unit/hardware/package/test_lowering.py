@@ -5,14 +5,14 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.buffer_overlap import overlapping_buffers
-from mcm_compiler.chips import GROUP_PROPERTY
-from mcm_compiler.json_records import record_of
-from mcm_compiler.program import LoweredProgram
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.text.json_records import record_of
+from mcm_hardware.chip.kernel_order import order_kernels
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
-from mcm_hardware.kernel_order import order_kernels
 
 
 def chip_model(index: int, model: ir.Model) -> ChipModel:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machine import HOST, OFF_PACKAGE
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.simulation import SimulationResult
-from mcm_hardware.machine_simulator import MachineSimulator
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
+from mcm_hardware.package.machine_simulator import MachineSimulator
 from tests.generators.small_mesh import SmallMesh, small_mesh
 
 

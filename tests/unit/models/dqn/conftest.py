@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.dqn.decision_arrays import DecisionArrays
 
 use_one_thread()

@@ -6,15 +6,16 @@ from collections import Counter
 
 import pytest
 
-from mcm_compiler import CompileOptions, load_target, spec_text
+from mcm_compiler import CompileOptions, load_target
 from mcm_compiler.api import build_zoo_model, run_passes
-from mcm_compiler.fusion import FUSION_PLAN
-from mcm_compiler.ir.constants import placeable_nodes
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
+from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.registry import ZOO
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY
+from mcm_compiler.text import spec_text
 from mcm_models.policy.dataset import MODELS, split
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.mapping.problem.problem_builder import build_problem
 
 FEWEST_OPS, MOST_OPS = 25, 400
 """Tens to hundreds."""

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_compiler.zoo import ModelBuilder
+from mcm_compiler.contracts.zoo import ModelBuilder
 from tests.generators.small_zoo import SMALL
 
 Feeds = dict[str, np.ndarray]

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
 
 
 def test_is_a_builder_whose_model_is_valid(make):

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
+from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert48
-from mcm_models.zoo.relative_position import relative_bucket
+from mcm_models.zoo.layers.relative_position import relative_bucket
 from mcm_models.zoo.t5 import T5
 from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_models.zoo.vgg19 import Vgg19, Vgg19Training

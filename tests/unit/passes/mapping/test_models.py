@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from acme_mesh.targets import mesh16
 
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.levels import load_level
-from mcm_compiler.partition import LowerBound, PartitionProblem
 from mcm_compiler.registry import MAPPINGS
+from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.any_machine import ANY_MACHINE, AnyMachine
 from mcm_passes.mapping.models import mapping_for
-from mcm_passes.partitioning.bounds import lower_bound
 from tests.acme_mesh.tests.random_meshes import mesh_case
 
 

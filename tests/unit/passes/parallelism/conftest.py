@@ -10,10 +10,10 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
 
-from mcm_compiler.ir.importer import import_model
-from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.rule_templates import Block
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 Import = Callable[..., ir.Model]
 Classes = Callable[..., DimensionClasses]

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import NODE_COST, NodeCost
-from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.passes import PassContext
-from mcm_passes.annotate_cost import AnnotateCost
+from mcm_compiler.diagnostics.catalog import catalog
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_passes.pipeline.annotate_cost import AnnotateCost
 from tools.update_goldens import parse_filled
 
 

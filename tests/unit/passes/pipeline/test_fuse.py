@@ -5,12 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.passes import PassContext
-from mcm_compiler.pipeline_text import parse_pipeline
-from mcm_passes.fuse import Fuse, plan_fusion
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_passes.pipeline.fuse import Fuse, plan_fusion
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'

@@ -7,13 +7,13 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.program import PROGRAM, Lever, LoweredProgram, MemoryOverflow
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.passes import PassContext
-from mcm_compiler.program import PROGRAM, Lever, LoweredProgram, MemoryOverflow
-from mcm_compiler.staging import staging
-from mcm_passes.lower import Lower
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.processes.staging import staging
+from mcm_passes.pipeline.lower import Lower
 
 KIB = 1024
 

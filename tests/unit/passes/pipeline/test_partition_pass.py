@@ -9,17 +9,17 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import CHIP_MODELS, WIRES
-from mcm_compiler.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
+from mcm_compiler.contracts.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.pass_manager import PassManager
-from mcm_compiler.passes import PassContext
-from mcm_compiler.pipeline_text import parse_pipeline, print_pipeline
-from mcm_compiler.staging import staging
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.processes.staging import staging
 
 TEXT = """
     <ir_version: 10, opset_import: ["" : 18]>

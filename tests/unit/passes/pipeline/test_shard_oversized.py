@@ -12,23 +12,23 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
-from mcm_compiler.cost import NODE_COST, NodeCost
-from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, ShardingPlan
+from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext
-from mcm_compiler.pipeline_text import parse_pipeline
-from mcm_compiler.sharding import SHARDING_PLAN, ShardingPlan
-from mcm_compiler.target import PackageLimits
-from mcm_passes.annotate_cost import AnnotateCost
-from mcm_passes.fuse import Fuse
-from mcm_passes.shard_oversized import ShardOversized, plan_without
-from mcm_passes.sharding.weight_cuts import piece_bounds
-from mcm_passes.sharding.weight_slices import Slice, slice_tensor
+from mcm_compiler.diagnostics.catalog import catalog
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_passes.parallelism.oversized.weight_cuts import piece_bounds
+from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
+from mcm_passes.pipeline.annotate_cost import AnnotateCost
+from mcm_passes.pipeline.fuse import Fuse
+from mcm_passes.pipeline.shard_oversized import ShardOversized, plan_without
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'

@@ -8,15 +8,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext
-from mcm_compiler.pipeline_text import parse_pipeline
-from mcm_passes.simplification import constant_evaluation, constant_folding
-from mcm_passes.simplify import Simplify
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_passes.pipeline.simplify import Simplify
+from mcm_passes.rewriting.simplification import constant_evaluation, constant_folding
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.passes import PassContext
-from mcm_passes.simplify import Simplify
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_passes.pipeline.simplify import Simplify
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 

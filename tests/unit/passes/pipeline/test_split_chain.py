@@ -10,21 +10,21 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import CHIP_PROPERTY, GROUP_PROPERTY
-from mcm_compiler.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.chips import CHIP_PROPERTY, GROUP_PROPERTY
+from mcm_compiler.contracts.cost import NODE_COST, NodeCost
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_compiler.contracts.partition import CHIP, LowerBound, Partition
+from mcm_compiler.contracts.target import HOST, PackageLimits
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.fusion import FusionGroup, FusionPlan
-from mcm_compiler.ir.annotations import AnnotationKey
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.ir.splitter import split
-from mcm_compiler.partition import CHIP, LowerBound, Partition
-from mcm_compiler.ring_rules import find_violations
-from mcm_compiler.target import HOST, PackageLimits
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.partitioning.clonable import CloningLimits
-from mcm_passes.partitioning.legalization import legalize
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.rewriting.splitter import split
+from mcm_compiler.placements.ring_rules import find_violations
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.problem.clonable import CloningLimits
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.solving.legalization import legalize
 
 
 class UnitCost:

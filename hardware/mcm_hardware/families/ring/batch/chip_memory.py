@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Bools, Longs
-from mcm_hardware.chip_spec import STREAM_BUFFERS
+from mcm_compiler.contracts.partition import Bools, Longs
+from mcm_hardware.chip.chip_spec import STREAM_BUFFERS
 from mcm_hardware.families.ring.batch.dataflow import (
     ROOT_ITEM,
     ROOT_LEAVES,
@@ -17,9 +17,9 @@ from mcm_hardware.families.ring.batch.dataflow import (
     Dataflow,
 )
 from mcm_hardware.families.ring.batch.problem_tables import ValueTables
-from mcm_hardware.low_memory_order import live_ranges, low_memory_order
-from mcm_hardware.offset_assignment import plan_offsets
-from mcm_hardware.weight_streaming import choose_streamed
+from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order
+from mcm_hardware.memory.offset_assignment import plan_offsets
+from mcm_hardware.memory.weight_streaming import choose_streamed
 
 
 class ChipPlans(NamedTuple):

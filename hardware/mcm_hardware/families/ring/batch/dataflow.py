@@ -1,9 +1,9 @@
 """Where the tensors of every chip live and travel: splitting and lowering, as compiled code.
 
-What `mcm_compiler.ir.splitter` and `chip_dataflow.py` find out by walking through one ONNX model
-per chip is found here by one walk through the tables. A value of the original graph stands for
-all its copies: a chip has at most one that it makes itself, or one that arrives. What a relay
-makes is known by the relay.
+What `mcm_compiler.ir.rewriting.splitter` and `chip_dataflow.py` find out by walking through one
+ONNX model per chip is found here by one walk through the tables. A value of the original graph
+stands for all its copies: a chip has at most one that it makes itself, or one that arrives. What a
+relay makes is known by the relay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Floats, Longs
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Floats, Longs
 from mcm_hardware.families.ring.batch.placement import EVERYWHERE, NOWHERE, Placement
 from mcm_hardware.families.ring.batch.problem_tables import (
     KernelTables,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.ir.node_copying import copy_node
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 MAX_OPTIONS = 10
 """Results of one clone that may or may not be read; there is a time for each set of them."""

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mcm_compiler.compiled_rules import breaks_rule
-from mcm_compiler.judging import Verdict
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_hardware.channel_arrays import ChannelArrays
+from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.placements.compiled_rules import breaks_rule
+from mcm_hardware.event_graph.channel_arrays import ChannelArrays
+from mcm_hardware.event_graph.performance import program_performance
 from mcm_hardware.families.ring.batch.chip_memory import plan_chips
 from mcm_hardware.families.ring.batch.dataflow import follow_tensors
 from mcm_hardware.families.ring.batch.placement import place
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.families.ring.batch.program_assembly import assemble
-from mcm_hardware.performance import program_performance
 
 _RUNS, _BREAKS_RULE, _OVERFLOWS = (
     int(Verdict.RUNS),
@@ -45,7 +45,7 @@ class PackageTables(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Where verdicts go; fields as in `mcm_compiler.judging.Verdicts`."""
+    """Where verdicts go; fields as in `mcm_compiler.contracts.judging.Verdicts`."""
 
     verdict: Ints
     period_s: Floats

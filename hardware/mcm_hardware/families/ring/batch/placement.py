@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Bools, Ints, Longs
-from mcm_compiler.ring_routes import (
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Bools, Ints, Longs
+from mcm_compiler.placements.ring_routes import (
     CLONED,
     COLLECTED,
     FORWARDED,

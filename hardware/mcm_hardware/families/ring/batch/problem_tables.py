@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 
 
 class UnitTables(NamedTuple):

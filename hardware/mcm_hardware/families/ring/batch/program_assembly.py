@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Longs
-from mcm_compiler.target import HOST, OFF_PACKAGE
+from mcm_compiler.contracts.partition import Longs
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
+from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.families.ring.batch.chip_memory import ChipPlans
 from mcm_hardware.families.ring.batch.dataflow import Dataflow
 from mcm_hardware.families.ring.batch.problem_tables import ValueTables
-from mcm_hardware.program_arrays import ProgramArrays
 
 
 @njit(nogil=True, cache=True)

@@ -8,15 +8,14 @@ from itertools import groupby
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.cost import CostModel
-from mcm_compiler.ir.constants import body_weights, constant_values, consumed_values
-from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.ring_routes import route_kinds
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_hardware.activation_plan import buffer_bytes
-from mcm_hardware.body_memory import body_scratch
-from mcm_hardware.chip_spec import ChipSpec
-from mcm_hardware.cycle_model import copy_seconds, cycle_model
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.ir.graph.constants import body_weights, constant_values, consumed_values
+from mcm_compiler.placements.ring_routes import route_kinds
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model
+from mcm_hardware.chip.kernel_work import is_view
 from mcm_hardware.families.ring.batch.kernel_times import kernel_times, relay_seconds
 from mcm_hardware.families.ring.batch.problem_tables import (
     KernelTables,
@@ -26,8 +25,9 @@ from mcm_hardware.families.ring.batch.problem_tables import (
     UnitTables,
     ValueTables,
 )
-from mcm_hardware.families.ring.ring_spec import RingSpec
-from mcm_hardware.kernel_work import is_view
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.memory.activation_plan import buffer_bytes
+from mcm_hardware.memory.body_memory import body_scratch
 
 
 def build_tables(

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.routes import Routes
-from mcm_hardware.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
-from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.machines.routes import Routes
+from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 
 
 def ring_machine(spec: RingSpec) -> Machine:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_hardware.families.ring.ring_machine import ring_machine
-from mcm_hardware.families.ring.ring_spec import RingSpec
-from mcm_hardware.machine_simulator import MachineSimulator
+from mcm_hardware.families.ring.machine.ring_machine import ring_machine
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.package.machine_simulator import MachineSimulator
 
 NAME = "ring-event-graph"
 """What is printed with every number of a ring's simulator."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mcm_compiler.target import Forwarding, HostIo
-from mcm_hardware.chip_spec import PackageSpec
+from mcm_compiler.contracts.target import Forwarding, HostIo
+from mcm_hardware.chip.chip_spec import PackageSpec
 
 Switching = Literal["store_and_forward", "cut_through"]
 """Whether a chip that passes a tensor on has to have all of it before it begins."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
 
 
 def all_partitions(problem: PartitionProblem, most: int) -> Ints | None:

@@ -7,14 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import lean_njit
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.ring_routes import (
-    CLONED,
-    EVERYWHERE,
-    FROM_HOST,
-    TO_HOST,
-)
+from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE, FROM_HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     HOST_IN,

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.families.ring import fast_model
-from mcm_passes.families.ring.period_kernels import RuleArrays, periods_between
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.families.ring.analytic import fast_model
+from mcm_passes.families.ring.analytic.period_kernels import RuleArrays, periods_between
 
 CHUNK = 64
 """Partitions below which a second thread does not pay."""

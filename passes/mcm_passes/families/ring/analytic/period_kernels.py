@@ -1,7 +1,8 @@
 """The fast model's verdict on a partition as one compiled call: its period, or infinity.
 
 For searches, which ask millions of times and want no explanations. `fast_model.evaluate` and
-`mcm_compiler.ring_rules` are the authorities; property tests hold them together with this.
+`mcm_compiler.placements.ring_rules` are the authorities; property tests hold them together with
+this.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.compiled_rules import breaks_rule
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.fast_kernels import measure
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.placements.compiled_rules import breaks_rule
+from mcm_passes.families.ring.analytic.fast_kernels import measure
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays

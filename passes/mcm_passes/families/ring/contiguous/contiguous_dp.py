@@ -9,15 +9,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Longs, Outcome, PartitionProblem
-from mcm_compiler.units import count_text
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    Longs,
+    Outcome,
+    PartitionProblem,
+)
+from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.families.ring.contiguous.tightest_unit import tightest_unit
-from mcm_passes.partitioning.rooms import weight_rooms
-from mcm_passes.partitioning.topological_orders import Order, topological_orders
+from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 
 SLACK = 1e-9
 """Relative room for the rounding of running sums."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
 
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba

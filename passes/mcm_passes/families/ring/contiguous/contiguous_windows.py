@@ -12,15 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.ring_routes import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FROM_HOST,
-    TO_HOST,
-)
-from mcm_compiler.rows import distinct_rows
+from mcm_compiler.arrays.rows import distinct_rows
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import CLONED, COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import DemandTable, demand_table, least_at_root
 from mcm_passes.mapping.loads.tensor_columns import (
@@ -33,7 +27,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_passes.mapping.problem.rooms import weight_rooms
 
 
 class SharedDemands(NamedTuple):

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import greedy_cuts
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 
 
 def chips_from_cuts(problem: PartitionProblem, order: Ints, cuts: np.ndarray) -> Ints:

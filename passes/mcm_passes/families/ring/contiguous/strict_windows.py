@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.ring_routes import CLONED, FROM_HOST, TO_HOST
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, TO_HOST
 from mcm_passes.families.ring.contiguous.contiguous_windows import tensors_along, windows_along
 from mcm_passes.mapping.loads.demand_table import demand_table
 from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, SENT

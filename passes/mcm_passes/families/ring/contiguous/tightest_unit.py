@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.units import bytes_text
+from mcm_compiler.text.units import bytes_text
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.partitioning.topological_orders import Order
+from mcm_passes.mapping.problem.topological_orders import Order
 
 
 def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcm_compiler.partition import LowerBound, PartitionProblem
-from mcm_passes.families.ring.exact.ideal_check import IdealCheck
-from mcm_passes.families.ring.exact.packed_check import units_do_not_pack_in_order
-from mcm_passes.partitioning import bound_checks
-from mcm_passes.partitioning.bound_checks import MOST_UNITS
-from mcm_passes.partitioning.window_check import crosses_at_least, plain_windows
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
+from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
+from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
+from mcm_passes.mapping.bound_checks import bound_checks
+from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS
+from mcm_passes.mapping.bound_checks.window_check import crosses_at_least, plain_windows
 
 MOST_WINDOWS = 500_000
 """Windows that a check over order ideals may weigh."""

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
-from mcm_compiler.units import count_text, seconds_text
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows, chip_windows
+from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.text.units import count_text, seconds_text
+from mcm_passes.families.ring.analytic.fast_model import evaluate as evaluate_partition
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
-from mcm_passes.families.ring.exact.incumbent import Incumbent
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
-from mcm_passes.families.ring.fast_model import evaluate as evaluate_partition
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.rooms import weight_rooms
-from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
-from mcm_passes.partitioning.work_around import work_around
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, chip_windows
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 if TYPE_CHECKING:
-    from mcm_passes.families.ring.exact.cpsat_model import SearchResult
+    from mcm_passes.families.ring.order_encoding.cpsat_model import SearchResult
 
 PROOF = "cpsat"
 
@@ -204,7 +204,7 @@ class _Rounds:
 
     def _search(self, windows: ChipWindows, ceiling_s: float) -> SearchResult:
         """CP-SAT below a ceiling, from the best partition on."""
-        from mcm_passes.families.ring.exact.cpsat_model import CpSatModel, SearchLimits
+        from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchLimits
 
         known = self._known
         model = CpSatModel(

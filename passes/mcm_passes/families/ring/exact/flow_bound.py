@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import LowerBound, PartitionProblem
-from mcm_compiler.units import bytes_text, seconds_text
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.chip_windows import chip_windows
+from mcm_compiler.text.units import bytes_text, seconds_text
 from mcm_passes.families.ring.exact.link_cuts import fewest_crossing_bytes
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
+from mcm_passes.mapping.bounds.work_around import WorkAround
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
-from mcm_passes.partitioning.rule_graph import RuleGraph
-from mcm_passes.partitioning.work_around import WorkAround
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 OF_WINDOWS, OF_LINKS = "windows", "link_cuts"
 """Names of the proofs."""

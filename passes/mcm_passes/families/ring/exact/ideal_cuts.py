@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Ints, Longs
-from mcm_compiler.ring_routes import COLLECTED
-from mcm_compiler.rows import Rows
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands, TensorDemands
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Ints, Longs
+from mcm_compiler.placements.ring_routes import COLLECTED
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands, TensorDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
-from mcm_passes.partitioning.order_ideals import OrderIdeals
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_passes.mapping.problem.order_ideals import OrderIdeals
+from mcm_passes.mapping.problem.rule_graph import Words
 
 
 class Cuts(NamedTuple):

@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_chain import Covers, Package, best_chain
 from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
 from mcm_passes.families.ring.exact.ideal_windows import PackingRatio
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
-from mcm_passes.partitioning.order_ideals import OrderIdeals, order_ideals
-from mcm_passes.partitioning.rooms import sram_blocks
-from mcm_passes.partitioning.rule_graph import closure, rule_graph
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
+from mcm_passes.mapping.problem.rooms import sram_blocks
+from mcm_passes.mapping.problem.rule_graph import closure, rule_graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_compiler.ring_routes import COLLECTED, TO_HOST
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.placements.ring_routes import COLLECTED, TO_HOST
 from mcm_passes.families.ring.exact.ideal_cuts import Cuts, holds, read_beyond
-from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, count_way
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, TensorColumns
+from mcm_passes.mapping.problem.rule_graph import Words
 
 BEFORE, HERE, BEYOND = range(3)
 """A window as the middle one of three chips: tensors come from before it and go beyond it."""
@@ -167,28 +167,28 @@ def _stays(d: ChipDemands, cuts: Cuts, window: Window, tensor: int) -> bool:
 @inlined_njit
 def _count_ways(d: ChipDemands, cuts: Cuts, window: Window, scratch: WindowScratch) -> None:
     """Counts the tensors that arrive at the window or leave it, on their way past three chips."""
-    tensors, busy, totals = d.tensors, scratch.busy, scratch.totals
-    kind, amount, passed_s = tensors.kind, tensors.amount, tensors.passed_s
+    columns = TensorColumns(d.tensors.kind, d.tensors.amount, d.tensors.passed_s)
+    loads = Loads(scratch.busy, scratch.totals)
+    loads.busy_s[:] = 0.0
+    loads.totals[:] = 0
     inside = window.inside
-    busy[:] = 0.0
-    totals[:] = 0
     is_last = window.end == cuts.members.shape[0] - 1
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
-        collected = kind[t] & COLLECTED and not is_last
+        collected = columns.kind[t] & COLLECTED and not is_last
         goes_on = collected or read_beyond(cuts.members, window.end, cuts.read_by, t)
         last = BEYOND if goes_on else HERE
-        if count_way(kind, amount, passed_s, t, BEFORE, last, 1, busy, totals):
+        if count_way(columns, t, BEFORE, last, 1, loads):
             for k in range(inside.size):
                 if cuts.read_by[t, k] & inside[k]:
-                    totals[HELD, HERE] += amount[t, RECEIVED]
+                    loads.totals[HELD, HERE] += columns.amount[t, RECEIVED]
                     break
     for e in range(cuts.crossing_ptr[window.end], cuts.crossing_ptr[window.end + 1]):
         t = cuts.crossing[e]
-        maker = int(tensors.producer[t])
+        maker = int(d.tensors.producer[t])
         # What the host sends starts at the first chip; all else from before is counted already.
         if window.start == 0 or (maker >= 0 and not holds(cuts.members, window.start, maker)):
-            count_way(kind, amount, passed_s, t, HERE, BEYOND, 1, busy, totals)
+            count_way(columns, t, HERE, BEYOND, 1, loads)
 
 
 @lean_njit

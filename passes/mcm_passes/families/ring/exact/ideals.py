@@ -8,20 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import (
-    Budget,
-    Evaluate,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-)
-from mcm_compiler.units import count_text
+from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice, IdealOptimum
-from mcm_passes.families.ring.exact.incumbent import Incumbent
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.partitioning.bounds import lower_bound
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.bounds.bounds import lower_bound
 
 PROOF = "ideals"
 

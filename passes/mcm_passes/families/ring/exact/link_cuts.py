@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 MOST_BYTES = 2**60
 """The flow solver counts in 64-bit integers."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Floats, Ints, Longs
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.solver.node_bits import has
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_passes.mapping.problem.rule_graph import Words
 
 SLACK = 1e-9
 """Relative room for sums that the fast model adds in another order."""

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import starts
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
-from mcm_compiler.rows import starts
-from mcm_compiler.units import count_text, seconds_text
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
+from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.packed_windows import (
     SLACK,
     Side,
@@ -20,8 +19,9 @@ from mcm_passes.families.ring.exact.packed_windows import (
     lowest_by_work,
 )
 from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
-from mcm_passes.partitioning.rooms import sram_blocks, weight_blocks
-from mcm_passes.partitioning.rule_graph import RuleGraph, Words, closure
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.mapping.problem.rooms import sram_blocks, weight_blocks
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
 
 PROOF = "packed_windows"
 

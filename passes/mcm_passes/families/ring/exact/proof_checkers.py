@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact import certificates
-from mcm_passes.families.ring.exact.ideal_check import IdealCheck
-from mcm_passes.families.ring.exact.packed_check import MOST_UNITS as MOST_PACKED_UNITS
-from mcm_passes.partitioning.proof_checkers import (
+from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
+from mcm_passes.families.ring.exact.checks.packed_check import MOST_UNITS as MOST_PACKED_UNITS
+from mcm_passes.mapping.bound_checks.proof_checkers import (
     CHAIN,
     COPIED_WEIGHTS,
     HEAVIEST_UNIT,

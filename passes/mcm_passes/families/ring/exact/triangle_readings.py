@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from mcm_compiler.lean_kernels import lean_njit
-from mcm_passes.families.ring.exact.chip_demands import TensorDemands
+from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_passes.families.ring.exact.ideal_cuts import Cuts, holds, read_beyond
 from mcm_passes.families.ring.exact.ideal_windows import Window
-from mcm_passes.partitioning.rule_graph import Words
+from mcm_passes.families.ring.order_encoding.chip_demands import TensorDemands
+from mcm_passes.mapping.problem.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]
 """How a window judges long dependencies by itself. `none`: it does not. `adjacent`: what arrives

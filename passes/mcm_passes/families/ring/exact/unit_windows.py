@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcm_compiler.partition import LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
-from mcm_passes.partitioning import bounds
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.partitioning.work_around import work_around
+from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 
 def windows_of_units(problem: PartitionProblem, least_s: float) -> LowerBound:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
-from mcm_passes.partitioning.rooms import weight_blocks
-from mcm_passes.partitioning.rule_graph import RuleGraph, Words
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.mapping.problem.rooms import weight_blocks
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
 LEAST_SHARE = 0.01
 """Share of all work from which on a run is worth looking at."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures
 
 ROOM = 0.95

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcm_compiler.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.json_records import record_of
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.json_records import record_of
 from mcm_models.policy.dataset import split
 
 DEFAULT_DATA_SET = "mcm87"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Ints
+from mcm_compiler.contracts.partition import Ints
 from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_passes.families.ring.learning.recipes import Recipe

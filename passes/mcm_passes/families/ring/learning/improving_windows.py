@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.solver.staircase import sample_staircases, staircase_marginals

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from mcm_compiler.partition import Floats, Ints
+from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_models.policy import network, ppo
 from mcm_models.policy.features import Singles
 from mcm_models.policy.inference import PolicyOfGraph

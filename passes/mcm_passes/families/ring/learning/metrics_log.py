@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.whole_files import appended_file
+from mcm_compiler.processes.whole_files import appended_file
 
 Number = int | float | str
 

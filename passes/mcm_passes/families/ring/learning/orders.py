@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures
 from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts
-from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
-from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 
 ORDERS = 3
 """Orders of `topological_orders` that are compared with the late one: given, late, depth-first."""

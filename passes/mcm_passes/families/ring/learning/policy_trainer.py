@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.private_folders import PREFIX, remove_stale
-from mcm_compiler.staging import cannot_write
-from mcm_compiler.target_loading import load_target
-from mcm_compiler.training import (
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
     check_at_least_one,
 )
-from mcm_compiler.whole_files import appended_file, write_whole
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.private_folders import PREFIX, remove_stale
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import appended_file, write_whole
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
@@ -54,7 +54,7 @@ Tell = Callable[[TrainingProgress], None]
 
 @dataclass(frozen=True)
 class PolicyTrainer:
-    """Trains the partitioning policy; see `mcm_compiler.training.Trainer`.
+    """Trains the partitioning policy; see `mcm_compiler.contracts.training.Trainer`.
 
     Attributes:
         target: name or file of the package to train for.

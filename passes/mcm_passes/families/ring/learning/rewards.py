@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.partition import Floats, Ints
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
 
 class Rewards(Protocol):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles
 from mcm_models.policy.inference import Decoded
 from mcm_passes.families.ring.learning.improving_windows import ImprovingWindows
@@ -18,7 +18,7 @@ from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.problem_sampling import allowed_chips, filled_rows, with_pins
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.staircase import sample_staircases, staircase_marginals
-from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 FORBIDDEN = np.float32(-1e9)
 """`log_base` of a chip that could not be chosen; finite, so that gradients stay finite."""

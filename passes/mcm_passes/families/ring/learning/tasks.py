@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles, graph_features
 from mcm_models.policy.padding import PaddedGraph, pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around

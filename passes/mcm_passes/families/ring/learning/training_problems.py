@@ -10,15 +10,15 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.api import run_passes
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.fusion import FUSION_PLAN
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_compiler.target import Target
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.rewards import FastRewards
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.mapping.problem.problem_builder import build_problem
 
 _PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 _PARTITIONING = "MCM-P"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.partition import Floats
+from mcm_compiler.contracts.partition import Floats
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.checkpoint import parse_checkpoint
 from mcm_models.policy.inference import PolicyOfGraph
 from mcm_passes.families.ring.learning.recipes import Recipe

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_compiler.ring_routes import (
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.placements.ring_routes import (
     COLLECTED,
     FORWARDED,
     FROM_HOST,
@@ -20,7 +21,6 @@ from mcm_compiler.ring_routes import (
     TO_HOST,
     passing_span,
 )
-from mcm_compiler.rows import Rows
 from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
     ENTERED,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.ring_routes import CLONED, EVERYWHERE
-from mcm_compiler.rows import Rows, starts
+from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FROM_HOST
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.rows import Entries, Rows, distinct_rows
+from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import CLONED, COLLECTED, EVERYWHERE, FROM_HOST
+from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import (
     DemandTable,

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Longs
-from mcm_compiler.ring_routes import TO_HOST
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Longs
+from mcm_compiler.placements.ring_routes import TO_HOST
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
-from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
-from mcm_passes.families.ring.strategies.placement_state import LOCAL, WEIGHT, PlacementState
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
+from mcm_passes.families.ring.moves.placement_state import LOCAL, WEIGHT, PlacementState
 from mcm_passes.mapping.loads.tensor_columns import LIVE
 
 STREAM = 4

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mcm_compiler.compiled_rules import has_detours
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Bools, Ints, Longs
-from mcm_passes.families.ring.strategies.placed_problem import MoveGraph
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Bools, Ints, Longs
+from mcm_compiler.placements.compiled_rules import has_detours
+from mcm_passes.families.ring.moves.placed_problem import MoveGraph
 
 LAST_USED, MARK, LONG = range(3)
 """Places of `PlacementState.counts`."""

@@ -12,12 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_compiler.ring_routes import CLONED, COLLECTED, EVERYWHERE, FORWARDED, FROM_HOST, TO_HOST
+from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.placements.ring_routes import (
+    CLONED,
+    COLLECTED,
+    EVERYWHERE,
+    FORWARDED,
+    FROM_HOST,
+    TO_HOST,
+)
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, Loads, count_host, count_way
-from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
-from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, LONG, MARK, count_edges
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
+from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, MARK, count_edges
 from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
 
 WEIGHT, LOCAL, ARRIVED = 4, 5, 6

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Bools, Ints
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Bools, Ints
+from mcm_passes.families.ring.moves.placed_problem import MoveGraph, PlacedProblem
+from mcm_passes.families.ring.moves.placement_state import LAST_USED, PlacementState
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.families.ring.strategies.placed_problem import MoveGraph, PlacedProblem
-from mcm_passes.families.ring.strategies.placement_state import LAST_USED, PlacementState
 
 Words = npt.NDArray[np.uint64]
 

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
-from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.families.ring.strategies.placed_problem import PlacedProblem
-from mcm_passes.families.ring.strategies.placement_loads import (
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
+from mcm_passes.families.ring.moves.placement_loads import (
     Scratch,
     find_peaks,
     held_on_chip,
@@ -21,19 +20,20 @@ from mcm_passes.families.ring.strategies.placement_loads import (
     scratch,
     weigh_memory,
 )
-from mcm_passes.families.ring.strategies.placement_rules import LAST_USED, breaks_triangle_rule
-from mcm_passes.families.ring.strategies.placement_state import (
+from mcm_passes.families.ring.moves.placement_rules import LAST_USED, breaks_triangle_rule
+from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     PlacementState,
     fill_state,
     place_unit,
 )
-from mcm_passes.families.ring.strategies.proposals import (
+from mcm_passes.families.ring.moves.proposals import (
     Proposal,
     empty_proposal,
     propose,
     units_at_borders,
 )
+from mcm_passes.families.ring.solver.random_stream import uniform
 
 Words = npt.NDArray[np.uint64]
 

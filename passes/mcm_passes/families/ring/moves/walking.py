@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.families.ring.strategies.placed_problem import placed_problem
-from mcm_passes.families.ring.strategies.placement_state import empty_state
-from mcm_passes.families.ring.strategies.walk_kernels import (
-    Walk,
-    begin_walk,
-    empty_walk,
-    take_steps,
-)
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.moves.placed_problem import placed_problem
+from mcm_passes.families.ring.moves.placement_state import empty_state
+from mcm_passes.families.ring.moves.walk_kernels import Walk, begin_walk, empty_walk, take_steps
 
 Words = npt.NDArray[np.uint64]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mcm_passes.families.ring.exact.order_literals import (
+from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
     OrderLiterals,
     WeightedSum,
     negated,
 )
-from mcm_passes.families.ring.exact.trigger_literals import PeriodModel
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.ring_routes import (
+from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_routes import (
     CLONED,
     COLLECTED,
     EVERYWHERE,
@@ -22,7 +23,6 @@ from mcm_compiler.ring_routes import (
     SENT_ONCE,
     TO_HOST,
 )
-from mcm_compiler.rows import Rows, starts
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
 from mcm_passes.mapping.loads.tensor_columns import (
@@ -32,8 +32,8 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.partitioning.rooms import needed_rooms, tensor_rooms
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rooms import needed_rooms, tensor_rooms
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
 class NodeDemands(NamedTuple):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import sram_blocks
-from mcm_passes.partitioning.rule_graph import RuleGraph
-from mcm_passes.partitioning.work_around import WorkAround
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_passes.mapping.bounds.work_around import WorkAround
+from mcm_passes.mapping.problem.rooms import sram_blocks
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 SLACK = 1e-9
 """Relative room for sums that the fast model adds in another order."""

@@ -10,15 +10,15 @@ from typing import Literal
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.exact.chip_constraints import constrain_skips, constrain_time
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
-from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
-from mcm_passes.families.ring.exact.order_literals import OrderLiterals
-from mcm_passes.families.ring.exact.triangle_constraints import constrain_triangles
-from mcm_passes.families.ring.exact.trigger_literals import PeriodModel, TriggerLiterals
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.order_encoding.chip_constraints import constrain_skips, constrain_time
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.families.ring.order_encoding.memory_constraints import MemoryConstraints
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
+from mcm_passes.families.ring.order_encoding.triangle_constraints import constrain_triangles
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 TICKS = 1 << 24
 """Ticks of the ceiling: times are rounded down to them, n units on a chip by n / TICKS at most."""

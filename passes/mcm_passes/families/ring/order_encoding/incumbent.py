@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, LowerBound, Outcome
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, LowerBound, Outcome
 
 NO_BOUND = LowerBound(0.0, "nothing proven")
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.ring_routes import FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.exact.order_literals import WeightedSum
-from mcm_passes.families.ring.exact.trigger_literals import PeriodModel
+from mcm_compiler.placements.ring_routes import FORWARDED, FROM_HOST, TO_HOST
+from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
-from mcm_passes.partitioning.rooms import sram_blocks
+from mcm_passes.mapping.problem.rooms import sram_blocks
 
 STREAM_TICKS = 1024
 """Parts of a tick in which the time of one streamed block is counted."""

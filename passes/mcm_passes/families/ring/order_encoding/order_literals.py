@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
-from mcm_compiler.ring_routes import COLLECTED
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_compiler.placements.ring_routes import COLLECTED
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 Literal = cp_model.LiteralT
 """A Boolean variable, its negation, or a constant `bool`."""

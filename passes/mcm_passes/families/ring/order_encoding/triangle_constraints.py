@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.families.ring.exact.order_literals import Literal, OrderLiterals, negated
-from mcm_passes.partitioning.rule_graph import RuleGraph, closure
+from mcm_passes.families.ring.order_encoding.order_literals import Literal, OrderLiterals, negated
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, closure
 
 MOST_CLAUSES = 2_000_000
 """Clauses beyond which the part of the rule that needs them is left out."""

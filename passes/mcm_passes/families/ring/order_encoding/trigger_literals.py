@@ -8,10 +8,10 @@ from functools import cache
 
 from ortools.sat.python import cp_model
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.ring_routes import COLLECTED, FORWARDED, FROM_HOST
-from mcm_passes.families.ring.exact.chip_demands import ChipDemands
-from mcm_passes.families.ring.exact.order_literals import (
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.placements.ring_routes import COLLECTED, FORWARDED, FROM_HOST
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
     OrderLiterals,
     WeightedSum,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.mapping import Nearest
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_compiler.contracts.mapping import Nearest
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, rule_graph
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, rule_graph
 
 ROLLOUTS = 256
 """Orders in which proposals are kept; each ends at another valid partition."""
@@ -32,7 +32,7 @@ def nearest_valid(
         rng: source of randomness.
         effort_s: deterministic seconds of CP-SAT, twice.
     """
-    from mcm_passes.families.ring.exact.nearest_model import nearest_partition
+    from mcm_passes.families.ring.placement_constraints.nearest_model import nearest_partition
 
     return nearest_partition(problem, chip_of, _by_fix(problem, chip_of, rng), effort_s)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.mapping import Nearest
-from mcm_compiler.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import chip_windows
-from mcm_passes.families.ring.exact.memory_constraints import MemoryConstraints
-from mcm_passes.families.ring.exact.order_literals import OrderLiterals
-from mcm_passes.families.ring.exact.triangle_constraints import MOST_CLAUSES
-from mcm_passes.families.ring.exact.trigger_literals import PeriodModel, TriggerLiterals
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.families.ring.solver.cp_sat import RingAuthority
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.partitioning.work_around import work_around
+from mcm_compiler.contracts.mapping import Nearest
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
+from mcm_passes.families.ring.order_encoding.memory_constraints import MemoryConstraints
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
+from mcm_passes.families.ring.order_encoding.triangle_constraints import MOST_CLAUSES
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
+from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 MOST_LITERALS = 80_000
 """Booleans "unit v is on chip c or later" up to which a model is built."""

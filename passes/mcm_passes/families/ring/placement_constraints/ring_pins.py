@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.solver.relay_domains import match
-from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
-from mcm_passes.problem_files.pins import AT
+from mcm_passes.mapping.placement_constraints.pins import AT
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 
 def contradictions(problem: PartitionProblem) -> list[Diagnostic]:

@@ -7,23 +7,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler import spec_text
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.partition import Budget
+from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.partition import Budget
-from mcm_compiler.placement import Placement, PlacementProblem, PlacementRequest
-from mcm_compiler.randomness import seeded_generator
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.problem_files.device_faults import (
+from mcm_compiler.text import spec_text
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.device_placement.device_faults import (
     not_found,
     refuse_impossible,
     refuse_unanswerable,
 )
-from mcm_passes.problem_files.device_groups import device_groups
-from mcm_passes.problem_files.device_loads import device_loads
-from mcm_passes.problem_files.device_problem import partition_problem
-from mcm_passes.problem_files.free_operators import with_free
+from mcm_passes.mapping.device_placement.device_groups import device_groups
+from mcm_passes.mapping.device_placement.device_loads import device_loads
+from mcm_passes.mapping.device_placement.device_problem import partition_problem
+from mcm_passes.mapping.device_placement.free_operators import with_free
+from mcm_passes.mapping.solving.solve import solve
 
 DEFAULT_PARTITIONER = "dp"
 

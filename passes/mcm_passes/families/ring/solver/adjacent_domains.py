@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Ints
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.solver.lanes import (
     LANES,
     Bounds,
@@ -33,8 +33,8 @@ from mcm_passes.families.ring.solver.lanes import (
     narrow,
     raise_row,
 )
-from mcm_passes.partitioning.connected_parts import connected_parts
-from mcm_passes.partitioning.rule_graph import RuleGraph, compressed_rows
+from mcm_passes.mapping.bounds.connected_parts import connected_parts
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, compressed_rows
 
 
 class AdjacentFacts(NamedTuple):

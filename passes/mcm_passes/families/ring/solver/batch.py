@@ -10,19 +10,19 @@ from functools import partial
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs
-from mcm_compiler.target import Routing
+from mcm_compiler.contracts.partition import Ints, Longs
+from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.adjacent_domains import (
     AdjacentFacts,
     adjacent_facts,
     edges_of,
 )
-from mcm_passes.families.ring.solver.cp_sat import RingAuthority
+from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Domains, Singles, narrow, widen
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
 from mcm_passes.families.ring.solver.sample_and_fix import Rollouts, solve_adjacent, solve_relay
-from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
 
 _CHUNKS_PER_THREAD = 4
 """Groups of rollouts differ in length; more chunks than threads even that out."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from mcm_compiler.partition import Floats, Ints
-from mcm_compiler.target import Routing
+from mcm_compiler.contracts.partition import Floats, Ints
+from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from mcm_passes.families.ring.exact.order_literals import OrderLiterals
+    from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 
 DETERMINISTIC_SECONDS = 60.0
 """Default effort per question, in the deterministic time of CP-SAT."""
@@ -73,10 +73,10 @@ class RingAuthority:
         self._possible = bool((graph.low <= graph.high).all())
         if not self._possible:
             return
-        from mcm_passes.families.ring.exact.chip_constraints import constrain_skips
-        from mcm_passes.families.ring.exact.chip_windows import ChipWindows
-        from mcm_passes.families.ring.exact.order_literals import OrderLiterals
-        from mcm_passes.families.ring.exact.triangle_constraints import constrain_triangles
+        from mcm_passes.families.ring.order_encoding.chip_constraints import constrain_skips
+        from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+        from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
+        from mcm_passes.families.ring.order_encoding.triangle_constraints import constrain_triangles
 
         if order is None:
             order = OrderLiterals(graph, None, ChipWindows(graph.low, graph.high))
@@ -131,7 +131,7 @@ class RingAuthority:
         """
         if not self._possible:
             return Answer(None, True)
-        from mcm_passes.families.ring.exact.order_literals import WeightedSum
+        from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
 
         order, num_chips = self._order, self._graph.num_chips
         scale = np.ones(chips.size) if weights is None else weights
@@ -196,7 +196,7 @@ class RingAuthority:
                 self._model.add_hint(literal, chip >= c)
 
     def _limit_memory(self, memory: WeightMemory) -> None:
-        from mcm_passes.families.ring.exact.order_literals import WeightedSum
+        from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
 
         order = self._order
         totals = [WeightedSum() for _ in range(self._graph.num_chips)]

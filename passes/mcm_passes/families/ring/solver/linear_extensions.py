@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Ints, Longs
+from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.families.ring.solver.lanes import Words
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 _NEWEST = 0.75
 """Share of steps that go on with what has just become ready.

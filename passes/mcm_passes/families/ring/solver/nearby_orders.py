@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mcm_compiler.partition import Floats, Ints, Longs
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 LEAST_WAY = 0.5
 """Positions that a node strays at least, as a standard deviation."""

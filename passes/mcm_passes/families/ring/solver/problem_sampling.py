@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Ints, PartitionProblem
-from mcm_compiler.target import Routing
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
+from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cp_sat import Answer, RingAuthority
+from mcm_passes.families.ring.solver.cpsat_validity import Answer, RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Singles
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.staircase import sample_staircases
 from mcm_passes.families.ring.solver.weight_memory import weight_memory
-from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 _LEAST_WEIGHT = 1e-30
 """In place of a weight of 0, which would forbid what no rule forbids."""

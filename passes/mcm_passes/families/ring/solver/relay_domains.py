@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.lean_kernels import inlined_njit, lean_njit
-from mcm_compiler.partition import Ints
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.solver.lanes import LANES, Bounds, Domains, Lanes, Words
 from mcm_passes.families.ring.solver.node_bits import has, lowest_position
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.partition import Floats, Ints
+from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_passes.families.ring.solver.random_stream import uniform
 
 Words = npt.NDArray[np.uint64]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
-from mcm_passes.partitioning.rooms import weight_rooms
-from mcm_passes.partitioning.rule_graph import RuleGraph
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.solver.staircase import log_sum, pick
 
 Words = npt.NDArray[np.uint64]

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Floats, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Floats, Outcome, PartitionProblem
 from mcm_passes.families.ring.solver.lanes import Singles
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.families.ring.strategies.start import ask_authority
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.search import Search
 
 MOST_WEIGHTS = 1 << 25
 """Numbers that all chains together may hold: 128 MiB."""

@@ -9,12 +9,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.judging import Verdict, Verdicts
-from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Outcome, PartitionProblem
-from mcm_passes.families.ring.fast_model import evaluate as explain
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Floats,
+    Ints,
+    Outcome,
+    PartitionProblem,
+)
+from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import Search
 
 SMALLEST_LOAD_S = 1e-12
 """Loads below this tell nothing about times."""

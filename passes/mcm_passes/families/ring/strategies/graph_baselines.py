@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_passes.families.ring.strategies.ring_repair import repaired
 from mcm_passes.families.ring.strategies.weighted_graph import WeightedGraph, weighted_graph
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.search import Search
 
 SEED_LIMIT = 1 << 30
 

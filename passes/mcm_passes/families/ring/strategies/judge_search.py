@@ -8,14 +8,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.judging import BatchJudge, Verdict, Verdicts
-from mcm_compiler.partition import Budget, Evaluate, Floats, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.judging import BatchJudge, Verdict, Verdicts
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Floats,
+    Ints,
+    Outcome,
+    PartitionProblem,
+)
+from mcm_passes.families.ring.moves.placed_problem import placed_problem
+from mcm_passes.families.ring.moves.placement_state import empty_state, fill_state
+from mcm_passes.families.ring.moves.proposals import draw_neighbours
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.placed_problem import placed_problem
-from mcm_passes.families.ring.strategies.placement_state import empty_state, fill_state
-from mcm_passes.families.ring.strategies.proposals import draw_neighbours
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import Search
 
 POWER = 16
 """Of the loads in a score: high enough that the busiest count most."""

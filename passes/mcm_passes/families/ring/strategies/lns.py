@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import ChipWindows
-from mcm_passes.families.ring.fast_model import evaluate as explain
-from mcm_passes.families.ring.strategies.chip_window import ChipWindow, chip_window
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
+from mcm_passes.families.ring.moves.chip_window import ChipWindow, chip_window
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.strategies.start import named_start
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.problem.rule_graph import rule_graph
+from mcm_passes.mapping.search.search import Search
 
 SEED_LIMIT = 1 << 31
 
@@ -114,7 +114,7 @@ class Lns:
         self, search: Search, window: tuple[int, int], effort_s: float, rng: np.random.Generator
     ) -> float:
         """Solves one window and offers what it finds; returns deterministic seconds."""
-        from mcm_passes.families.ring.exact.cpsat_model import CpSatModel, SearchLimits
+        from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchLimits
 
         assert search.best is not None, "the search has a start"
         part = _part(search.problem, search.best, *window)

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_passes.families.ring.moves.walk_kernels import Walk
+from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.recut import late_position, recut
 from mcm_passes.families.ring.strategies.start import find_start
-from mcm_passes.families.ring.strategies.walk_kernels import Walk
-from mcm_passes.families.ring.strategies.walking import Walker
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.search import Search
 
 UNITS_PER_STEP = 100
 """Units that an evaluation looks at in the time of one step, which looks at what it changes."""

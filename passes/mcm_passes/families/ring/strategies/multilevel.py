@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
@@ -15,14 +15,14 @@ from mcm_compiler.partition import (
     PartitionProblem,
     SearchMonitor,
 )
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.coarsening import Coarsening, coarsen
 from mcm_passes.families.ring.strategies.recut import late_position, recut
 from mcm_passes.families.ring.strategies.start import find_start
-from mcm_passes.families.ring.strategies.walking import Walker
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import Search
 
 UNITS_PER_STEP = 25
 """Units that an evaluation in full looks at in the time of one step of refinement."""

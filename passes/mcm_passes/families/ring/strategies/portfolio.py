@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import (
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
@@ -25,8 +25,8 @@ from mcm_compiler.partition import (
     gives_start,
     learns,
 )
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import ENOUGH, Search
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import ENOUGH, Search
 
 LEAST_SHARE = 1.0 / 3.0
 """Of the time that is left, what a member may take at least, however many are still to come: the

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.start import ask_authority
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.search import Search
 
 NOTHING_DRAWN = "no partition keeps the pins and the rules"
 

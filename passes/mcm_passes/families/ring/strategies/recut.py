@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
-from mcm_passes.partitioning.topological_orders import topological_orders
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.problem.topological_orders import topological_orders
+from mcm_passes.mapping.search.search import Search
 
 ROOM = 1e-9
 """Relative room for the rounding of running sums."""

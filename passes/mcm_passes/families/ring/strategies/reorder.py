@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.nearby_orders import order_near
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import named_start
-from mcm_passes.families.ring.strategies.walking import Walker
-from mcm_passes.partitioning.rule_graph import RuleGraph, rule_graph
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
+from mcm_passes.mapping.search.search import Search
 
 ORDER_EVALUATIONS = 10
 """Evaluations in the time of which an order is drawn and cut."""

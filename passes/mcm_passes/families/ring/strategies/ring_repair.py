@@ -6,12 +6,12 @@ import heapq
 
 import numpy as np
 
-from mcm_compiler.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import greedy_cuts
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.partitioning.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 ROLLOUTS = 8
 """Orders in which wishes are kept."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.recipes import RECIPES
 from mcm_passes.families.ring.strategies.rl_rewards import Reward

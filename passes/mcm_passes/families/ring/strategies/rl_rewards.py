@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from mcm_compiler.judging import BatchJudge, Verdict
-from mcm_compiler.partition import Floats, Ints, LowerBound, Outcome
+from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Outcome
 from mcm_passes.families.ring.learning.rewards import relative_throughput
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.search import Search
 
 Reward = Literal["fast", "judge"]
 """What a policy learns from: the fast model (MCM, section 5.2), or the simulator in place of

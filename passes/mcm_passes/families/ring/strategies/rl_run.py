@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import PolicyOfGraph
@@ -29,9 +29,9 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.families.ring.strategies.rl_rewards import Reward, SearchRewards
 from mcm_passes.families.ring.strategies.start import KNOWN
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.problem.rule_graph import rule_graph
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import Search
 
 STEP_S = 3e-5
 """Deterministic seconds that a gradient step is taken to last, for each node."""

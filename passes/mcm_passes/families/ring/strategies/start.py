@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Evaluate
+from mcm_compiler.contracts.partition import Evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
-from mcm_passes.strategies.named import strategy_of
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.search import Search
 
 KNOWN = "known"
 """As a start: the partitions that the caller already knows."""

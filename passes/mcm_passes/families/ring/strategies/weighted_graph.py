@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 
 CLIQUE = 8
 """Units that a tensor connects up to which each two of them are neighbours; beyond, all are

@@ -5,8 +5,8 @@ Every file has `RULES`, rule makers by operator.
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import RuleMaker
-from mcm_passes.sharding.rules import (
+from mcm_compiler.contracts.sharding.rules import RuleMaker
+from mcm_passes.parallelism.rules.operators import (
     attention,
     batch_only,
     convolutions,

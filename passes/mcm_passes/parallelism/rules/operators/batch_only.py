@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.sharding_templates import rule_for_shapes
-from mcm_passes.sharding.rules.composing import PASS, REPLICATE, RuleBuilder, whole
+from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.templates import rule_for_shapes
+from mcm_passes.parallelism.rules.operators.composing import PASS, REPLICATE, RuleBuilder, whole
 
 
 def recurrent(facts: OpFacts) -> ShardingRule:

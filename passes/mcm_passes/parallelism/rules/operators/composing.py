@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcm_compiler.sharding_rules import Dim, Factor, FactorKind, OpFacts, Reduction, ShardingRule
-from mcm_compiler.sharding_templates import ordered_rule
+from mcm_compiler.contracts.sharding.rules import (
+    Dim,
+    Factor,
+    FactorKind,
+    OpFacts,
+    Reduction,
+    ShardingRule,
+)
+from mcm_compiler.contracts.sharding.templates import ordered_rule
 
 PASS = FactorKind.PASS
 REDUCE = FactorKind.REDUCE

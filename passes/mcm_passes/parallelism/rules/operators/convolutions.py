@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import Dim, FactorKind, OpFacts, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import (
+from mcm_compiler.contracts.sharding.rules import Dim, FactorKind, OpFacts, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,
@@ -11,7 +11,7 @@ from mcm_passes.sharding.rules.composing import (
     Shape,
     whole,
 )
-from mcm_passes.sharding.rules.windows import window_dims, windows
+from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
 
 
 def conv(facts: OpFacts) -> ShardingRule:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import (
+from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REPLICATE,
     RuleBuilder,

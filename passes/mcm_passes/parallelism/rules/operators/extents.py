@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from mcm_compiler.sharding_rules import Dim, OpFacts, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import (
+from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
     BLOCKED,
     PASS,
     REPLICATE,

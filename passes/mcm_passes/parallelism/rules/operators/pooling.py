@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.sharding_templates import rule_for_shapes
-from mcm_passes.sharding.rules.composing import RuleBuilder, whole
-from mcm_passes.sharding.rules.windows import window_dims, windows
+from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.templates import rule_for_shapes
+from mcm_passes.parallelism.rules.operators.composing import RuleBuilder, whole
+from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
 
 
 def pool(facts: OpFacts) -> ShardingRule:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from mcm_compiler.sharding_rules import Dim, OpFacts, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import (
+from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
     BLOCKED,
     REPLICATE,
     RuleBuilder,

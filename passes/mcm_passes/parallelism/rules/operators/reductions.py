@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcm_compiler.sharding_rules import Dim, OpFacts, Reduction, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import (
+from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, Reduction, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.sharding_rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.sharding.rules.composing import whole
+from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import whole
 
 REASONS: dict[str, tuple[str, ...]] = {
     "random numbers would differ between parts": (

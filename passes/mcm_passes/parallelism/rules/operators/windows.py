@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcm_compiler.sharding_rules import Dim, OpFacts
-from mcm_passes.sharding.rules.composing import (
-    HALO,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-)
+from mcm_compiler.contracts.sharding.rules import Dim, OpFacts
+from mcm_passes.parallelism.rules.operators.composing import HALO, REPLICATE, RuleBuilder, Shape
 
 _NAMES = {1: "x", 2: "yx", 3: "zyx"}
 

@@ -11,13 +11,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact import equality
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.artifact.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
-from mcm_compiler.artifact.reproducibility import unwritten_outputs
-from mcm_compiler.artifact.user_data import DataSet
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.comparison import equality
+from mcm_compiler.checking.comparison.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
+from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+from mcm_compiler.checking.comparison.user_data import DataSet
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.execution import run_model
+from mcm_compiler.execution.execution import run_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)

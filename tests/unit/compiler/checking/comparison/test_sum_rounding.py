@@ -13,9 +13,14 @@ import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
 
-from mcm_compiler.artifact.check import check_folder
 from mcm_compiler.artifact.manifest import sha256_file
-from mcm_compiler.artifact.sum_rounding import LAMBDA, UNIT_ROUNDOFF, sum_length, sum_tolerance
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.comparison.sum_rounding import (
+    LAMBDA,
+    UNIT_ROUNDOFF,
+    sum_length,
+    sum_tolerance,
+)
 from mcm_compiler.cli.main import cli
 
 EXACT = ("--planner", "auto-map{search=exact}")

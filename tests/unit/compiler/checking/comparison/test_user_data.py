@@ -8,7 +8,12 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler.artifact.user_data import DataSet, compare_expected, read_data_sets, runtime_value
+from mcm_compiler.checking.comparison.user_data import (
+    DataSet,
+    compare_expected,
+    read_data_sets,
+    runtime_value,
+)
 from mcm_compiler.diagnostics import CompileError
 
 

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact import json_text
 from mcm_compiler.ci.baseline import read_baseline
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.text import json_text
 from tools.figure_mutations import rehash
 
 

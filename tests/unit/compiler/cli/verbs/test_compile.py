@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler import api
-from mcm_compiler.artifact import json_text
-from mcm_compiler.cli.compile import default_folder
 from mcm_compiler.cli.main import cli
+from mcm_compiler.cli.verbs.compile import default_folder
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.registry import PASSES
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
+from mcm_compiler.text import json_text
 from tests.generators.example_result import example_model, example_result
 
 Calls = list[dict[str, Any]]
@@ -27,7 +27,7 @@ Calls = list[dict[str, Any]]
 PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar
-from mcm_compiler.passes import Pass
+from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import register_pass
 
 @register_pass
@@ -252,7 +252,7 @@ def test_a_limit_without_a_baseline_is_wrong_usage(calls: Calls) -> None:
 def test_print_after_prints_the_model_to_stderr(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcm_passes.simplify import Simplify
+    from mcm_passes.pipeline.simplify import Simplify
 
     _invoke("compile", "net.onnx", "--print-after", "simplify")
     hook: Callable[..., None] = calls[0]["after_pass"]

@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.artifact import check as check_module
-from mcm_compiler.artifact import json_text
-from mcm_compiler.artifact import run as run_module
-from mcm_compiler.artifact import simulate as simulate_module
-from mcm_compiler.artifact.check import CheckReport, CheckStep
-from mcm_compiler.artifact.simulate import CompiledFolder
+from mcm_compiler.checking import check as check_module
+from mcm_compiler.checking.check import CheckReport, CheckStep
+from mcm_compiler.checking.entry import run as run_module
+from mcm_compiler.checking.entry import simulate as simulate_module
+from mcm_compiler.checking.entry.simulate import CompiledFolder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.npz_files import read_npz, write_npz
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.program import LoweredProgram
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.perfetto_trace import write_trace
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
-from mcm_compiler.simulation import Timeline
-from mcm_compiler.verification import OutputComparison, Verification
+from mcm_compiler.text import json_text
 from tests.generators.example_result import ExampleTarget, example_result
 from tests.generators.example_timeline import example_timeline
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from mcm_compiler.cli.listing import option_rows, options_text
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.show import aligned
-from mcm_compiler.diagnostic_catalog import catalog
+from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.registry import PASSES, STRATEGIES, TARGETS, ZOO, Registration
 from tests.generators.example_result import ExampleTarget, example_model
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.assignment_file import read_assignment
 from mcm_compiler.cli.main import cli
-from mcm_compiler.placement_file import read_placement, with_devices
-from mcm_passes.problem_files.device_loads import device_loads
+from mcm_compiler.placements.assignment_file import read_assignment
+from mcm_compiler.placements.placement_file import read_placement, with_devices
+from mcm_passes.mapping.device_placement.device_loads import device_loads
 from tests.generators.placement_examples import PUBLISHED
 
 PROBLEM = str(PUBLISHED / "layer_gnmt.json")
@@ -88,7 +88,7 @@ def test_a_plug_in_may_bring_a_strategy(tmp_path: Path) -> None:
     plugin = tmp_path / "all_first.py"
     plugin.write_text(
         "import numpy as np\n"
-        "from mcm_compiler.partition import Outcome\n"
+        "from mcm_compiler.contracts.partition import Outcome\n"
         "from mcm_compiler.registry import STRATEGIES\n"
         "from dataclasses import dataclass\n"
         "@dataclass(frozen=True)\n"
@@ -182,7 +182,7 @@ def test_a_strategy_that_breaks_a_rule_is_told_so(tmp_path: Path) -> None:
     plugin = tmp_path / "backwards.py"
     plugin.write_text(
         "import numpy as np\n"
-        "from mcm_compiler.partition import Outcome\n"
+        "from mcm_compiler.contracts.partition import Outcome\n"
         "from mcm_compiler.registry import STRATEGIES\n"
         "from dataclasses import dataclass\n"
         "@dataclass(frozen=True)\n"

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACEMENT_COSTS, TRAINERS, ZOO
 
 # `train` sets variables for libraries that are imported later; here they are set already.
@@ -27,8 +27,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler import register_placement_cost, register_trainer, register_zoo
-from mcm_compiler.placement import Placement
-from mcm_compiler.training import TrainingResult
+from mcm_compiler.contracts.placement import Placement
+from mcm_compiler.contracts.training import TrainingResult
 
 
 @register_zoo

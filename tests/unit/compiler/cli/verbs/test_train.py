@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cli.train import OLD_OPTIONS
-from mcm_compiler.registry import TRAINERS
-from mcm_compiler.training import (
+from mcm_compiler.cli.verbs.train import OLD_OPTIONS
+from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
     check_at_least_one,
 )
+from mcm_compiler.registry import TRAINERS
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcm_compiler.contracts.sharding.notation import parse_rule
+from mcm_compiler.contracts.sharding.rules import Factor, FactorKind, ShardingRule
+from mcm_compiler.contracts.sharding.templates import ordered_rule, rule_for_shapes
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.sharding_notation import parse_rule
-from mcm_compiler.sharding_rules import Factor, FactorKind, ShardingRule
-from mcm_compiler.sharding_templates import ordered_rule, rule_for_shapes
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.parallel_plan import (
+from mcm_compiler.contracts.sharding.parallel_plan import (
     Degrees,
     ParallelPlan,
     PlannedPipeline,
@@ -19,6 +18,7 @@ from mcm_compiler.parallel_plan import (
     plan_text,
     read_plan,
 )
+from mcm_compiler.diagnostics import CompileError
 
 
 def _model(width: int = 6, scale: float = 1.0) -> ir.Model:

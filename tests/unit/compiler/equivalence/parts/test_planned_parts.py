@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper, parser
 
-from mcm_compiler.artifact.structure_step import left_to_runs, structure_faults
-from mcm_compiler.equivalence.structure_proof import prove_chips
-from mcm_compiler.equivalence.value_views import (
+from mcm_compiler.checking.structure_step import left_to_runs, structure_faults
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.equivalence.parts.value_views import (
     View,
     chosen,
     joined,
@@ -17,8 +17,8 @@ from mcm_compiler.equivalence.value_views import (
     places,
     whole_piece,
 )
-from mcm_compiler.ir.shapes import infer_shapes
-from mcm_compiler.target import HOST, ChipModel, Wire
+from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.ir.shapes.inference import infer_shapes
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 from onnx import parser
 
-from mcm_compiler.inputs import random_inputs
-from mcm_compiler.ir.importer import import_onnx
-from mcm_compiler.ir.map_types import MapType, load_model, model_from_proto, model_to_proto
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.ir.graph.map_types import MapType, load_model, model_from_proto, model_to_proto
+from mcm_compiler.ir.reading.importer import import_onnx
 
 ZIP = """
 <ir_version: 8, opset_import: ["" : 16, "ai.onnx.ml" : 3]>

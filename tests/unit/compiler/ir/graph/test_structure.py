@@ -4,8 +4,8 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Severity
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.structure import MAX_SUBGRAPH_DEPTH, check_structure
+from mcm_compiler.ir.graph.structure import MAX_SUBGRAPH_DEPTH, check_structure
+from mcm_compiler.ir.reading.importer import import_model
 
 
 def nested(depth):

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.ir.importer import import_onnx
+from mcm_compiler.ir.reading.importer import import_onnx
 
 
 def model_with(location, *, offset=0, length=64, dims=(4, 4)):

@@ -12,14 +12,14 @@ import pytest
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 from mcm_compiler.diagnostics import CompileError, Severity
-from mcm_compiler.execution import open_session
-from mcm_compiler.ir import isolated_inference
-from mcm_compiler.ir.function_calls import MAX_CALL_DEPTH, MAX_EXPANDED_NODES
-from mcm_compiler.ir.importer import import_model, import_onnx
-from mcm_compiler.ir.limits import MAX_VALUE_BYTES, check_run_size, run_bytes
-from mcm_compiler.ir.sparse_weights import MAX_DENSE_BYTES
-from mcm_compiler.ir.structure import MAX_SUBGRAPH_DEPTH
-from mcm_compiler.ir.versions import newest_opset
+from mcm_compiler.execution.execution import open_session
+from mcm_compiler.ir.graph.limits import MAX_VALUE_BYTES, check_run_size, run_bytes
+from mcm_compiler.ir.graph.structure import MAX_SUBGRAPH_DEPTH
+from mcm_compiler.ir.reading.function_calls import MAX_CALL_DEPTH, MAX_EXPANDED_NODES
+from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.reading.sparse_weights import MAX_DENSE_BYTES
+from mcm_compiler.ir.reading.versions import newest_opset
+from mcm_compiler.ir.shapes import isolated_inference
 
 VALUE = helper.make_tensor_value_info
 HEADER = '<ir_version: 10, opset_import: ["" : 17, "local" : 1]> '
@@ -667,7 +667,7 @@ def test_a_model_that_crashes_the_inference_of_onnx(monkeypatch, tmp_path):
     def crash(_proto, _strict):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr("mcm_compiler.ir.isolated_inference._infer", crash)
+    monkeypatch.setattr("mcm_compiler.ir.shapes.isolated_inference._infer", crash)
     (fault,) = refused(parsed(RELU), tmp_path)
     assert fault.code == "MCM-I018"
     assert "SIGKILL" in fault.message

@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.ir.estimated_dims import dim_size
-from mcm_compiler.ir.importer import MAX_PROTO_BYTES, import_model, import_onnx
-from mcm_compiler.ir.invariants import check_invariants
-from mcm_compiler.ir.source import SOURCE
+from mcm_compiler.ir.graph.estimated_dims import dim_size
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.ir.reading.importer import MAX_PROTO_BYTES, import_model, import_onnx
 
 
 def model_of(nodes, *, inputs=None, outputs=None, initializers=(), opset=17, ir_version=8):

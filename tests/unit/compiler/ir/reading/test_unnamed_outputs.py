@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.ir.control_flow import inline_constant_ifs
-from mcm_compiler.ir.importer import import_model, import_onnx
-from mcm_compiler.ir.shapes import infer_shapes
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
+from mcm_compiler.ir.shapes.inference import infer_shapes
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 ONE = numpy_helper.from_array(np.array([1], np.int64), "one")

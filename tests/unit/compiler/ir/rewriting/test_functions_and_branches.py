@@ -7,12 +7,12 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.chips import ORIGIN_PROPERTY
-from mcm_compiler.execution import run_model, same_bits
-from mcm_compiler.ir.control_flow import inline_constant_ifs
-from mcm_compiler.ir.functions import inline_functions
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.invariants import check_invariants
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
+from mcm_compiler.ir.rewriting.functions import inline_functions
 
 X = np.linspace(-2, 2, 4, dtype=np.float32)
 

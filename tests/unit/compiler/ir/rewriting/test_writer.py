@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_compiler.ir import writer
+from mcm_compiler.ir.rewriting import writer
 from mcm_models.zoo.bert import BertTiny
 from mcm_models.zoo.lstm_lm import LstmLm
 

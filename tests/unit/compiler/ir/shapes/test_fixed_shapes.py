@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.fixed_shapes import doubtful_values
+from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values
 
 RECORD = Path(__file__).parents[4] / "data" / "inferred_shapes.json"
 

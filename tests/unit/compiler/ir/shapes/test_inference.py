@@ -7,11 +7,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.inputs import random_inputs
-from mcm_compiler.ir import shapes_by_run
-from mcm_compiler.ir.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
-from mcm_compiler.ir.fixed_shapes import fixed_shapes
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.ir.graph.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.ir.shapes import shapes_by_run
+from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 

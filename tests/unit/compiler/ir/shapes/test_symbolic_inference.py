@@ -6,10 +6,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.execution import open_session
-from mcm_compiler.ir import shapes, symbolic_inference, symbolic_rules
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.ir.symbolic_inference import infer_symbolically, open_region
+from mcm_compiler.execution.execution import open_session
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.ir.shapes import inference as shapes
+from mcm_compiler.ir.shapes import symbolic_inference, symbolic_rules
+from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically, open_region
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "own" : 1]>\n'
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cluster import ClusterTarget
+from mcm_compiler.components.target_loading import load_cluster, load_package, load_target
+from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.ir.importer import import_model
-from mcm_compiler.target_loading import load_cluster, load_package, load_target
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster import builtin_clusters
 from mcm_hardware.families.cluster.cluster_package import ClusterPackage
 

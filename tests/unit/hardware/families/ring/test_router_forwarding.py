@@ -10,15 +10,15 @@ import pytest
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
+from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.simulation import SIMULATION
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.families.ring.fast_model import evaluate
 from tests.generators.partition_problems import make_problem
 from tests.generators.small_rings import CUT, STORE, far
 

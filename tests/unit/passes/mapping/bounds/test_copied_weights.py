@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from mcm_compiler.partition import LowerBound
+from mcm_compiler.contracts.partition import LowerBound
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.copied_weights import copied_weights
 from tests.generators.partition_problems import make_problem
 
 STEPS = 10

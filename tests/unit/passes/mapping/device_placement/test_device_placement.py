@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.placement import PlacementRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.placement import PlacementRequest
-from mcm_compiler.placement_file import read_placement, with_devices
-from mcm_passes.problem_files import chain_ideals, device_placement
-from mcm_passes.problem_files.chain_sampling import sampled_chain
-from mcm_passes.problem_files.device_groups import device_groups
-from mcm_passes.problem_files.device_loads import device_loads
-from mcm_passes.problem_files.device_placement import DevicePlacement
+from mcm_compiler.placements.placement_file import read_placement, with_devices
+from mcm_passes.mapping.device_placement import chain_ideals, device_placement
+from mcm_passes.mapping.device_placement.chain_sampling import sampled_chain
+from mcm_passes.mapping.device_placement.device_groups import device_groups
+from mcm_passes.mapping.device_placement.device_loads import device_loads
+from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from tests.generators.placement_examples import (
     PUBLISHED,
     example,

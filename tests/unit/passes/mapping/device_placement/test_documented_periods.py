@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mcm_compiler.placement import PlacementRequest
-from mcm_compiler.placement_file import read_placement, with_devices
-from mcm_passes.problem_files.device_placement import DevicePlacement
+from mcm_compiler.contracts.placement import PlacementRequest
+from mcm_compiler.placements.placement_file import read_placement, with_devices
+from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from tests.generators.placement_examples import PUBLISHED
 
 PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "partitioning-problems.md"

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.placement import PlacementRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.placement import PlacementRequest
-from mcm_compiler.placement_file import placement_from_json, read_placement, with_devices
-from mcm_passes.problem_files.device_loads import device_loads
-from mcm_passes.problem_files.device_placement import DevicePlacement
-from mcm_passes.problem_files.training_order import listed_along
+from mcm_compiler.placements.placement_file import placement_from_json, read_placement, with_devices
+from mcm_passes.mapping.device_placement.device_loads import device_loads
+from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
+from mcm_passes.mapping.device_placement.training_order import listed_along
 from tests.generators.placement_examples import PUBLISHED, example, node
 from tests.generators.training_graphs import training_graph
 from tests.oracles.training_oracle import least_load

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.assignment_file import chip_of_op
 from mcm_compiler.cli.main import cli
+from mcm_compiler.components.target_loading import load_target, without_chips
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.target_loading import load_target, without_chips
-from mcm_passes.families.ring.exact import nearest_model
-from mcm_passes.problem_files.name_matching import KnownNames
+from mcm_compiler.placements.assignment_file import chip_of_op
+from mcm_passes.families.ring.placement_constraints import nearest_model
+from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
 
 # A chain of six with a long way round; not fused, so that each op is a unit.
 TEXT = """

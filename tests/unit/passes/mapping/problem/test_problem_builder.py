@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.fusion import FusionGroup, FusionPlan
-from mcm_passes.partitioning.clonable import CloneFacts, CloningLimits, choose_clonable
-from mcm_passes.partitioning.problem_builder import build_problem
+from mcm_passes.mapping.problem.clonable import CloneFacts, CloningLimits, choose_clonable
+from mcm_passes.mapping.problem.problem_builder import build_problem
 
 TIED = """
     g (float[3,3] x) => (float[3,3] y)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 from tests.generators.partition_problems import make_problem
 
 

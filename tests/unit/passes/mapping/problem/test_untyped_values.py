@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.fusion import FusionGroup, FusionPlan
-from mcm_passes.partitioning.contraction import contract
-from mcm_passes.partitioning.problem_builder import build_problem
-from mcm_passes.partitioning.untyped_values import joined_units, untyped_note
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_passes.mapping.problem.contraction import contract
+from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_note
 
 WAY_AROUND = """
     g (float[2] x) => (float[2] y)

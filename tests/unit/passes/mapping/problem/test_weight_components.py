@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import period
-from mcm_passes.partitioning.topological_orders import topological_orders
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 
 WEIGHT = 100_032
 """A multiple of 64, so that rounding up leaves it."""

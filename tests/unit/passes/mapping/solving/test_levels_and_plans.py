@@ -7,17 +7,17 @@ import time
 import numpy as np
 import pytest
 
-from mcm_compiler import spec_text
+from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.judging import Verdict, Verdicts
-from mcm_compiler.levels import load_level
-from mcm_compiler.partition import Budget
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.text import spec_text
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import evaluate
-from mcm_passes.partitioning.planned_memory import TIGHT, solve_with_plans
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.lazy_judge import LazyJudge
+from mcm_passes.mapping.solving.lazy_judge import LazyJudge
+from mcm_passes.mapping.solving.planned_memory import TIGHT, solve_with_plans
+from mcm_passes.mapping.solving.solve import solve
 
 
 @pytest.mark.parametrize("level", range(4))

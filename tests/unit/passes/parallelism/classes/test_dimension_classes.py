@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.sharding_notation import parse_rule
-from mcm_passes.sharding.decision_problem import unpack_bits
-from mcm_passes.sharding.dimension_classes import classes_of
-from mcm_passes.sharding.provenance import why
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.ruled_graph import ruled_graph
+from mcm_compiler.contracts.sharding.notation import parse_rule
+from mcm_passes.parallelism.classes.dimension_classes import classes_of
+from mcm_passes.parallelism.classes.provenance import why
+from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
+from mcm_passes.parallelism.rules.rule_templates import Block
+from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3) => (float[4,10] y) {

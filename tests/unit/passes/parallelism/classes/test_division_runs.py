@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_passes.sharding.division_runs import division_runs
-from mcm_passes.sharding.provenance import explain, why
-from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.parallelism.classes.division_runs import division_runs
+from mcm_passes.parallelism.classes.provenance import explain, why
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 FUSED = """
 g (float[2,6,12] x, float[12,36] w, float[36] w2) => (float[2,6,3,4] y)

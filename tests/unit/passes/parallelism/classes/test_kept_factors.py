@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_passes.sharding.provenance import explain, why
-from mcm_passes.sharding.rule_templates import Block
+from mcm_passes.parallelism.classes.provenance import explain, why
+from mcm_passes.parallelism.rules.rule_templates import Block
 
 STACKED = """
 g (float[5,12] x, float[12,36] w, float[36] w2) => (float[3,5,4] y)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.sharding.decision_problem import unpack_bits
-from mcm_passes.sharding.dimension_classes import classes_of
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.rule_templates import Block
-from mcm_passes.sharding.ruled_graph import ruled_graph
-from mcm_passes.sharding.variables import trainable_variables
+from mcm_passes.parallelism.classes.dimension_classes import classes_of
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.variables import trainable_variables
+from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+from mcm_passes.parallelism.rules.rule_templates import Block
+from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_passes.sharding.provenance import (
+from mcm_passes.parallelism.classes.provenance import (
     explain,
     render,
     why,

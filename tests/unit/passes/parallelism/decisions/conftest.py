@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_passes.sharding.decision_objective import DecisionObjective
-from mcm_passes.sharding.decision_problem import DecisionProblem, pack_bits
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, pack_bits
 
 use_one_thread()
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.sharding.constraints import (
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.decisions.constraints import (
     ShardConstraint,
     constrained,
     parse_constraint,
     require_divisible,
 )
-from mcm_passes.sharding.decision_problems import opp_problem
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[10,12] w4) => (float[4,12] y) {

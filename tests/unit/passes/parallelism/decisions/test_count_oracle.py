@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.sharding import count_oracle
-from mcm_passes.sharding.conflict_graph import components, dense_conflicts
-from mcm_passes.sharding.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions import count_oracle
+from mcm_passes.parallelism.decisions.conflict_graph import components, dense_conflicts
+from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
 
 SEEDS = st.integers(0, 10_000)
 FEW = settings(

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.sharding.decision_problem import pack_bits, unpack_bits
-from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
-from mcm_passes.sharding.decisions import ConflictMasks, DecisionState, bits
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.variables import float_bytes, trainable_variables
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
+from mcm_passes.parallelism.decisions.decision_problem import pack_bits, unpack_bits
+from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decisions import ConflictMasks, DecisionState, bits
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (float[4,10] y) {
@@ -87,7 +87,7 @@ def test_a_state_forbids_what_conflicts(imported):
 
 def test_a_state_agrees_with_the_problem():
     rng = np.random.default_rng(1)
-    from mcm_passes.sharding.decision_problem import DecisionProblem
+    from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
     for count in (1, 5, 70, 130):
         meets = rng.random((count, count)) < 0.1
@@ -143,7 +143,7 @@ def test_what_is_trained(imported):
 
 def test_shape_only_models_have_the_same_problem():
     small = {"layers": 1, "decoder_layers": 1, "vocab": 640, "seq": 8, "decoder_seq": 8}
-    from mcm_compiler.ir.importer import import_model
+    from mcm_compiler.ir.reading.importer import import_model
 
     full, tiny = (
         import_model(T5Automap(**small, batch=8, shape_only=flag).build(), "t5")[0]

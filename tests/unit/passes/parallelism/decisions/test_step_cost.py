@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.ir.importer import import_model
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.vgg19 import Vgg19Training
-from mcm_passes.sharding.cost_oracle import cheapest_decision
-from mcm_passes.sharding.decision_problem import DecisionProblem, pack_bits
-from mcm_passes.sharding.decision_problems import adp_problem, opp_problem
-from mcm_passes.sharding.dimension_classes import dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
-from mcm_passes.sharding.linkage import linkage_groups
-from mcm_passes.sharding.partial_values import partial_values
-from mcm_passes.sharding.step_cost import (
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.partial_values import partial_values
+from mcm_passes.parallelism.classes.variables import trainable_variables
+from mcm_passes.parallelism.decisions.cost_oracle import cheapest_decision
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, pack_bits
+from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
     batch_class_of,
     seconds_by_flops,
     step_cost,
 )
-from mcm_passes.sharding.variables import trainable_variables
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10] w3) => (float[4,10] y) {

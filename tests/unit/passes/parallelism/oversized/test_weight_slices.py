@@ -6,8 +6,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.ir.naming import UnusedNames
-from mcm_passes.sharding.weight_slices import Slice, WeightSlicer, can_slice, slice_tensor
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_passes.parallelism.oversized.weight_slices import (
+    Slice,
+    WeightSlicer,
+    can_slice,
+    slice_tensor,
+)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

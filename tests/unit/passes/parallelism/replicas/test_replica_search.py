@@ -14,23 +14,23 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.cli.main import cli
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import Budget, LowerBound, Partition, PartitionProblem
-from mcm_compiler.replication import (
+from mcm_compiler.contracts.partition import Budget, LowerBound, Partition, PartitionProblem
+from mcm_compiler.contracts.replication import (
     PACKAGE_JUDGE,
     PACKAGE_PROBLEM,
     REPLICATION,
     PipelineCount,
     Replication,
 )
-from mcm_compiler.simulation import SIMULATION
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.families.ring.fast_periods import FastPeriods
-from mcm_passes.parallel.replica_search import Solved, solve_replicas
-from mcm_passes.parallel.replicas import choose_replicas, on_share
-from mcm_passes.parallel.share_judge import ShareJudge
+from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
+from mcm_passes.parallelism.replicas.replicas import choose_replicas, on_share
+from mcm_passes.parallelism.replicas.share_judge import ShareJudge
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"

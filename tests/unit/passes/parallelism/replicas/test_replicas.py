@@ -10,11 +10,11 @@ import pytest
 
 from mcm_compiler.api import CompileResult, compile_model, run_passes
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.check import check_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PARTITION
-from mcm_compiler.replication import REPLICATION
 from mcm_compiler.report.report_data import build_report
 
 MODEL = "zoo:mobilenet-v2{image_size=64,shape_only=true}"

@@ -11,21 +11,21 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
-from mcm_compiler.artifact.check import check_folder
-from mcm_compiler.machine import HOST, HOST_ROOT
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.machines.machine import HOST, HOST_ROOT
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.program import PROGRAM
-from mcm_compiler.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION
+from mcm_compiler.placements.side_by_side import side_by_side
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.timeline_tracks import tracks_of
-from mcm_compiler.side_by_side import side_by_side
-from mcm_compiler.simulation import SIMULATION
 from mcm_hardware.families.ring.builtin_targets import mcm36, mcm36_shared
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.parallel.replicas import on_share
+from mcm_passes.parallelism.replicas.replicas import on_share
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 ROOT_BYTES_PER_S = 64e9

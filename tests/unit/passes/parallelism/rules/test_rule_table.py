@@ -7,18 +7,18 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mcm_compiler.contracts.sharding.notation import parse_rule
+from mcm_compiler.contracts.sharding.rules import Factor, OpFacts, ShardingRule
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.registry import SHARDING_RULES
-from mcm_compiler.sharding_notation import parse_rule
-from mcm_compiler.sharding_rules import Factor, OpFacts, ShardingRule
-from mcm_passes.sharding.graph_rules import missing_rules, rules_of
-from mcm_passes.sharding.rule_table import (
+from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
+from mcm_passes.parallelism.rules.operators import ONNX_RULES
+from mcm_passes.parallelism.rules.rule_table import (
     RegisteredRule,
     RuleTable,
     installed_rules,
     operator_name,
 )
-from mcm_passes.sharding.rules import ONNX_RULES
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.ir.writer import write_with_data
+from mcm_compiler.ir.rewriting.writer import write_with_data
 from mcm_compiler.options import CompileOptions
-from mcm_passes.parallel.sharded_graph import shard_graph
-from mcm_passes.sharding.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 
 T5 = (
     "zoo:t5{layers=1,decoder_layers=1,hidden=64,heads=4,head_width=16,intermediate=96,vocab=101,"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.partition import PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.plain_need import PlainTensor, plain_tensors, plain_weights
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensors, plain_weights
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from mcm_compiler.partition import Bools, Floats, Longs, PartitionProblem
-from mcm_compiler.ring_rules import dependency_edges
-from mcm_passes.partitioning.plain_need import plain_weights
+from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.plain_need import plain_weights
 
 MOST_UNITS = 6_000
 """Units up to which all ancestors are collected: N^2 bytes."""

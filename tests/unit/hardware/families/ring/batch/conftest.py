@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.cost_choice import with_cost_model
+from mcm_compiler.components.cost_choice import with_cost_model
 from tests.oracles.real_road import PackageOptions, Road, parse
 
 

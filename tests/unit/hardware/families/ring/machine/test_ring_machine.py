@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from mcm_compiler.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_machine import ring_machine
-from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.families.ring.machine.ring_machine import ring_machine
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 
 
 def ring(chips: int, **changes: object) -> RingSpec:

@@ -5,13 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from mcm_compiler.contracts.program import (
+    ChipProgram,
+    Kernel,
+    LoweredProgram,
+    MemoryOverflow,
+    Transfer,
+)
+from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, MemoryOverflow, Transfer
-from mcm_compiler.simulation import Simulator
-from mcm_compiler.target import HOST
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_simulator import ring_simulator
-from mcm_hardware.families.ring.ring_spec import RingSpec
+from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.machine.ring_spec import RingSpec
 
 UNIT = RingSpec(
     summary="one byte per second",

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.simulation import SimulationResult
-from mcm_compiler.target import HOST, OFF_PACKAGE
-from mcm_hardware.families.ring.ring_simulator import ring_simulator
+from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
+from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 from tests.generators.small_rings import CUT, STORE, far, kernel, play
 
 

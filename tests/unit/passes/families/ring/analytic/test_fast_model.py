@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_passes.families.ring.fast_model import evaluate, period
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 
 LONG_SKIP = """
     g (float[250] x) => (float[250] y) <float[250] a, float[250] b, float[250] c> {

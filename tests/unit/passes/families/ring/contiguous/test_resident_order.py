@@ -6,14 +6,14 @@ import dataclasses
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_compiler.target import PackageLimits
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous import contiguous_dp
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_kernels import _earliest_starts, _latest_starts
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.fast_model import period
-from mcm_passes.partitioning.topological_orders import RESIDENT_SHARE, topological_orders
+from mcm_passes.mapping.problem.topological_orders import RESIDENT_SHARE, topological_orders
 
 WEIGHT = 100_032
 """A multiple of 64, so that rounding up leaves it."""

@@ -7,13 +7,13 @@ import re
 import numpy as np
 
 from mcm_compiler.api import run_passes
+from mcm_compiler.components.target_loading import load_target, target_from_text
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Budget
+from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.partition import PARTITION, PARTITION_PROBLEM, Budget
-from mcm_compiler.sharding import SHARDING_PLAN
-from mcm_compiler.target_loading import load_target, target_from_text
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.partitioning.rooms import weight_rooms
+from mcm_passes.mapping.problem.rooms import weight_rooms
 from tests.generators.partition_problems import make_problem
 
 SRAM = 1280

@@ -7,11 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import LowerBound
+from mcm_compiler.contracts.partition import LowerBound
 from mcm_passes.families.ring.exact import certificates
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.partitioning import bounds, chain_check
-from mcm_passes.partitioning.passed_outputs import outputs_passed_on
+from mcm_passes.mapping.bound_checks import chain_check
+from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from tests.generators.partition_problems import make_problem
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import Budget, LowerBound, SearchMonitor
+from mcm_compiler.contracts.partition import Budget, LowerBound, SearchMonitor
+from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.exact import certificates, cpsat
 from mcm_passes.families.ring.exact.certificates import verify_bound
-from mcm_passes.families.ring.exact.chip_demands import chip_demands
-from mcm_passes.families.ring.exact.chip_windows import chip_windows
 from mcm_passes.families.ring.exact.cpsat import CpSat
-from mcm_passes.families.ring.exact.cpsat_model import CpSatModel
 from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.exact.incumbent import Incumbent
-from mcm_passes.families.ring.fast_model import evaluate, period
-from mcm_passes.partitioning import order_ideals as order_ideals_module
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.partitioning.order_ideals import order_ideals
-from mcm_passes.partitioning.rule_graph import rule_graph
-from mcm_passes.partitioning.work_around import work_around
+from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
+from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem import order_ideals as order_ideals_module
+from mcm_passes.mapping.problem.order_ideals import order_ideals
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import make_problem
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]

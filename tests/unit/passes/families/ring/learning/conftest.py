@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.one_thread import use_one_thread
-from mcm_compiler.target_loading import load_target
-from mcm_compiler.training import TrainingRequest
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.training import TrainingRequest
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning import policy_trainer

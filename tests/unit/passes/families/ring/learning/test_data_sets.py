@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.target_loading import load_target
 from mcm_models.policy.dataset import MODELS, split
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.padding import MOST_NODES, bucket_of

@@ -16,7 +16,7 @@ from mcm_models.policy.inference import softmax
 from mcm_models.policy.layout import initial_weights, knot_mixture
 from mcm_models.policy.padding import pad_graph, pad_rows
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
 from mcm_passes.families.ring.learning.rewards import FastRewards

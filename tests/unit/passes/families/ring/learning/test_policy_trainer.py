@@ -183,7 +183,7 @@ def killing(*arguments):
         os.killpg(0, signal.SIGKILL)  # the process that watches over this one, too
     return replace(*arguments)
 os.replace = killing
-from mcm_compiler.one_thread import use_one_thread
+from mcm_compiler.processes.one_thread import use_one_thread
 use_one_thread()
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings

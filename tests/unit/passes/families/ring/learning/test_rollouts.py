@@ -10,7 +10,7 @@ import pytest
 
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import Decoded, softmax
-from mcm_passes.families.ring.fast_model import evaluate
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.learning.credit import node_credit
 from mcm_passes.families.ring.learning.orders import shortest_ways
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, Recipe
@@ -22,7 +22,7 @@ from mcm_passes.families.ring.learning.rollouts import (
 )
 from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts
 from mcm_passes.families.ring.solver.staircase import staircase_marginals
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 
 def decoded_of(problem, count, seed=0, rounds=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.target_loading import load_target
+from mcm_compiler.components.target_loading import load_target
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint, save_checkpoint
 from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY

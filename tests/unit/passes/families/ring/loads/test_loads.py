@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_routes import (
+from mcm_compiler.placements.ring_routes import (
     COLLECTED,
     FORWARDED,
     FROM_HOST,

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_rules import find_violations, overflows
+from mcm_compiler.placements.ring_rules import find_violations, overflows
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cp_sat import RingAuthority
+from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 from tests.oracles.constraint_solver import ConstraintSolver, NoPartitionError
 

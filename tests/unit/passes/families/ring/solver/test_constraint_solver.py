@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mcm_compiler.ring_rules import find_violations
+from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 from tests.oracles import constraint_solver

@@ -7,17 +7,17 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import Budget, PartitionProblem
-from mcm_compiler.ring_rules import find_partition_violations
-from mcm_compiler.target import PackageLimits
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.placements.ring_rules import find_partition_violations
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.solver import problem_sampling
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.annealing import Annealing
 from mcm_passes.families.ring.strategies.random_search import RandomSearch
-from mcm_passes.partitioning.rule_graph import rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 
 def problem_of(edges, num_units, routing, clonable=(), pins=None, num_chips=4):

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.partition import Budget
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.families.ring.fast_model import period
-from mcm_passes.families.ring.fast_periods import FastPeriods
+from mcm_passes.families.ring.analytic.fast_model import period
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.graph_baselines import Kahip, Metis
 from mcm_passes.families.ring.strategies.weighted_graph import CLIQUE, weighted_graph
 

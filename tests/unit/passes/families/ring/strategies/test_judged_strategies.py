@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.judging import Verdict, Verdicts
-from mcm_compiler.partition import Budget, LowerBound, Outcome
+from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies import portfolio
 from mcm_passes.families.ring.strategies.corrected import Corrected
 from mcm_passes.families.ring.strategies.judge_search import JudgeSearch
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.strategies.levels import LONG
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.levels import LONG
 
 
 @pytest.fixture

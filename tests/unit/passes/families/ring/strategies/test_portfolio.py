@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.partition import Budget, Outcome
+from mcm_compiler.contracts.partition import Budget, Outcome
+from mcm_passes.families.ring.analytic.fast_model import period
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import period
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies import portfolio
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.partitioning.solve import solve
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.solving.solve import solve
 
 MEMBERS = ("greedy", "dp", "local_search")
 

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from mcm_compiler import spec_text
+from mcm_compiler.contracts.partition import Budget, SearchMonitor
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.partition import Budget, SearchMonitor
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.text import spec_text
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import PolicyLayout, initial_weights
 from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning import recipes
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.strategies.portfolio import Portfolio

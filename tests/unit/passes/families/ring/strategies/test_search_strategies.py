@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler import spec_text
+from mcm_compiler.contracts.partition import Budget, Outcome, SearchMonitor
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.partition import Budget, Outcome, SearchMonitor
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.text import spec_text
+from mcm_passes.families.ring.analytic.fast_model import period
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_model import period
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies import start
 from mcm_passes.families.ring.strategies.annealing import Annealing
 from mcm_passes.families.ring.strategies.corrected import Corrected
@@ -22,8 +22,8 @@ from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.families.ring.strategies.reorder import Reorder
-from mcm_passes.partitioning.bounds import lower_bound
-from mcm_passes.strategies.search import Search
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.search.search import Search
 
 FROM_DP = [
     LocalSearch(),

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from mcm_compiler.partition import Budget, Outcome, asks_judge, gives_start, learns
+from mcm_compiler.contracts.partition import Budget, Outcome, asks_judge, gives_start, learns
 from mcm_compiler.registry import STRATEGIES
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.strategies.named import strategy_of
+from mcm_passes.mapping.search.named import strategy_of
 
 
 @dataclass(frozen=True)

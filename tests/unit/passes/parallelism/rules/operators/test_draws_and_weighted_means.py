@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_passes.sharding.graph_rules import rules_of
+from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 
 def _rule(node, inputs, outputs, constants=()):
