@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.placements.side_by_side import side_by_side
+from mcm_compiler.text.json_records import record_of
 from mcm_hardware.event_graph.channel_arrays import channel_arrays
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
 from mcm_hardware.event_graph.performance import performance
@@ -499,6 +500,6 @@ def test_more_buffers_never_hurt(program, spec):
 @given(programs(), specs)
 @settings(max_examples=30, deadline=None)
 def test_json_form_plays_the_same(program, spec):
-    again = LoweredProgram.from_dict(json.loads(json.dumps(program.to_dict())))
+    again = record_of(json.loads(json.dumps(program.to_dict())), LoweredProgram)
     assert again == program
     assert ring_simulator(spec).run(again) == ring_simulator(spec).run(program)

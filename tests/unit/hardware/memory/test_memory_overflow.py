@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.program import Lever, LoweredProgram
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.text.json_records import record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
 
@@ -46,7 +47,7 @@ def test_what_does_not_fit_is_data(model):
     assert overflow.largest[0] == ("x[0]", 2048)
     assert len(overflow.largest) == 5
     assert overflow.levers == ()
-    assert LoweredProgram.from_dict(json.loads(json.dumps(program.to_dict()))) == program
+    assert record_of(json.loads(json.dumps(program.to_dict())), LoweredProgram) == program
 
 
 def test_other_chips_may_take_what_is_too_much(model):

@@ -15,6 +15,7 @@ from mcm_compiler.contracts.program import (
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.text.json_records import record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec
@@ -195,7 +196,7 @@ def test_host_at_the_ends_travels_over_the_ring():
 def test_same_program_same_answer_also_from_json():
     first = ring_simulator(UNIT).run(two_chips(2))
     text = json.dumps(two_chips(2).to_dict())
-    again = LoweredProgram.from_dict(json.loads(text))
+    again = record_of(json.loads(text), LoweredProgram)
     assert again == two_chips(2)
     assert ring_simulator(UNIT).run(again) == first
 
