@@ -42,6 +42,7 @@ def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     return reach
 
 
+@njit(cache=True, nogil=True)
 def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints:
     """Independent draws from the distribution over partitions into runs that `reach` admits.
 
@@ -54,9 +55,12 @@ def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints
     Returns:
         `[count, n]`, chips by position.
     """
-    return _drawn(*_forward(_sums(log_p), _latest(reach)), _latest(reach), count, streams)
+    latest = _latest(reach)
+    ends, begins = _forward(_sums(log_p), latest)
+    return _drawn(ends, begins, latest, count, streams)
 
 
+@njit(cache=True, nogil=True)
 def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     """Marginals of the distribution that `sample_cuts` draws from (forward-backward).
 
@@ -75,15 +79,25 @@ def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     return _marginals(sums, _forward(sums, _latest(reach))[0], reach)
 
 
+@njit(cache=True, nogil=True)
 def _sums(log_p: Floats) -> Floats:
     """`[C, n + 1]`, sums of the first nodes on each chip."""
-    return np.cumsum(np.pad(log_p.T, ((0, 0), (1, 0))), axis=1)
+    sums = np.zeros((log_p.shape[1], log_p.shape[0] + 1))
+    for i in range(log_p.shape[0]):
+        for k in range(log_p.shape[1]):
+            sums[k, i + 1] = sums[k, i] + log_p[i, k]
+    return sums
 
 
+@njit(cache=True, nogil=True)
 def _latest(reach: Longs) -> Longs:
     """`[n + 1]`, the last cut that may come right before each cut; 0 where none but the first."""
-    cuts = np.arange(reach.size)
-    return np.minimum(np.searchsorted(reach[1:], cuts, "right"), np.maximum(cuts - 1, 0))
+    latest = np.zeros(reach.size, np.int64)
+    for j in range(1, reach.size):
+        latest[j] = latest[j - 1]
+        while latest[j] + 1 < j and reach[latest[j] + 1] <= j:
+            latest[j] += 1
+    return latest
 
 
 @njit(cache=True, nogil=True)
@@ -95,8 +109,10 @@ def _forward(sums: Floats, latest: Longs) -> tuple[Floats, Floats]:
     ends, begins = np.full(sums.shape, _NEVER), np.full(sums.shape, _NEVER)
     ends[0, 1:] = sums[0, 1:]
     for k in range(1, sums.shape[0]):
+        running = _NEVER
         for i in range(1, sums.shape[1] - 1):
-            begins[k, i] = log_sum(begins[k, i - 1], ends[k - 1, i] - sums[k, i])
+            running = log_sum(running, ends[k - 1, i] - sums[k, i])
+            begins[k, i] = running
         for j in range(1, sums.shape[1]):
             ends[k, j] = begins[k, latest[j]] + sums[k, j]
     return ends, begins
