@@ -6,6 +6,7 @@
 - Files of the repository that a page links to become pages under `sources/`, so that the site is
   whole without the repository and without a network.
 - The style of highlighted code is written from Pygments.
+- The index of the search is written as a script, too, for pages that are opened from files.
 """
 
 from __future__ import annotations
@@ -210,11 +211,14 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Refuses a site that would fetch anything from another host.
+    """Writes the index of the search as a script, and refuses a site that fetches from other hosts.
 
     Raises:
         ValueError: with the page and the address.
     """
+    index = Path(config.site_dir, "search", "search_index.json")
+    script = f"const searchIndexOfSite = {index.read_text(encoding='utf-8')};\n"
+    index.with_suffix(".js").write_text(script, encoding="utf-8")
     for folder, _, names in os.walk(config.site_dir):
         for name in names:
             if name.endswith(".html"):
