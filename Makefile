@@ -50,7 +50,9 @@ lint: $(READY)
 	ruff format --check .
 	pyright
 	lint-imports
+	python tools/check_limits.py
 	python tools/check_tests_mirror.py
+	python tools/render_rooms.py --check
 
 walls: $(READY)
 	python tools/without_ring.py
