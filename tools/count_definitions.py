@@ -93,7 +93,6 @@ PLACE: tuple[str, ...] = (
     f"{PASSES}/families/ring/loads/ring_kernels.py",
     f"{PASSES}/families/ring/loads/shared_items.py",
     f"{PASSES}/families/ring/loads/chip_memory.py",
-    f"{PASSES}/families/ring/loads/reference.py",
     "mcm_compiler/arrays/clone_closure.py",
 )
 

@@ -17,7 +17,6 @@ from mcm_passes.families.ring.exact.ideal_windows import (
     window_cost,
     window_scratch,
 )
-from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
@@ -27,6 +26,7 @@ from mcm_passes.mapping.loads.tensor_columns import CROSSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
+from tests.oracles.reference_loads import reference_loads
 
 
 @st.composite

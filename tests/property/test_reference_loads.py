@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
 from mcm_passes.families.ring.analytic import fast_kernels
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
+from tests.oracles.reference_loads import reference_loads
 
 
 def with_views(problem, random):

@@ -133,14 +133,6 @@ _PIPELINES: tuple[CatalogEntry, ...] = (
         "more stages or smaller micro-batches.",
     ),
     CatalogEntry(
-        "MCM-S043",
-        "a model cannot be cut into so many stages",
-        "Every stage of a pipeline holds at least one part of the model with a weight, and at\n"
-        "least one device. Ask for fewer stages.",
-        example="`--stages 64` for a model of 48 layers on 32 devices",
-        remedy="Ask for fewer stages.",
-    ),
-    CatalogEntry(
         "MCM-S044",
         "a checkpoint of the pipeline policy cannot be used",
         "The file is damaged, is no checkpoint of a pipeline policy, was trained on other\n"

@@ -3,7 +3,8 @@
 A search counts a tensor millions of times, here or there, once on and once off. The functions below
 are all that it takes: `count_way` between chips, or `count_tensor` where readers are at hand, and
 `count_host` at the host's channels. A channel that all chips share is no row of `totals`: its load
-is the sum over a row of the chips' own. Property tests hold them together with `reference`.
+is the sum over a row of the chips' own. Property tests hold them against a plain reading of the
+table, `tests/oracles/reference_loads.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mcm_compiler.api import build_zoo_model
-from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
 from mcm_models.dqn.plain_learner import PlainLearner
@@ -14,7 +13,6 @@ from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.candidates import candidate_cuts
 from mcm_passes.parallelism.pipelines.exact import best_pipeline
 from mcm_passes.parallelism.pipelines.online import learn_online, without_learning
-from mcm_passes.parallelism.pipelines.plan import plan_pipeline
 from mcm_passes.parallelism.pipelines.positions import in_positions, prepare_positions
 from mcm_passes.parallelism.pipelines.problem_builder import PipelineSettings, prepare
 from tests.generators.pipeline_cases import random_problem
@@ -75,43 +73,12 @@ def test_optimiser_state_counts():
     assert bytes_of["adam"] == 4 * once
 
 
-def test_the_plan_is_the_best_of_all_methods():
-    problem = prepare(model(BERT), config_c(), PipelineSettings()).problem
-    plan = plan_pipeline(problem, ("balanced", "random", "descent", "exact"))
-    lengths = [o.pipeline.length_s for o in plan.outcomes if o.pipeline is not None]
-    assert plan.pipeline.length_s == min(lengths)
-    assert all(o.gap is not None and o.gap > -1e-9 for o in plan.outcomes)
-
-
 def test_positions_are_shares_of_the_work():
     prepared = prepare_positions(model(BERT), config_c(), PipelineSettings(), count=16)
     assert prepared.problem.num_parts <= 16
     places = in_positions(prepared, tuple(range(1, prepared.problem.num_parts)))
     assert (np.diff(places) > 0).all()
     assert max(places) < 128
-
-
-def fault(problem, code):
-    with pytest.raises(CompileError) as caught:
-        plan_pipeline(problem, ("exact",), at="BERT")
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.code == code
-    return diagnostic
-
-
-def test_too_little_memory_is_diagnosed_with_numbers():
-    import dataclasses
-
-    problem = prepare(model(BERT), config_a(), PipelineSettings()).problem
-    tiny = dataclasses.replace(problem.devices, memory_bytes=1e6)
-    found = fault(dataclasses.replace(problem, devices=tiny), "MCM-S042")
-    assert "MiB" in found.message
-    assert "adafactor" in found.hint
-
-
-def test_too_many_stages_are_diagnosed():
-    problem = prepare(model(BERT), config_a(), PipelineSettings(stages=17)).problem
-    assert "16 devices" in fault(problem, "MCM-S043").message
 
 
 def test_positions_lie_evenly_over_work_or_over_instructions():

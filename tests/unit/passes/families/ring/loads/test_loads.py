@@ -19,7 +19,6 @@ from mcm_compiler.placements.ring_routes import (
     route_kinds,
 )
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.families.ring.loads.reference import reference_loads
 from mcm_passes.mapping.loads.demand_table import (
     Demand,
     Resource,
@@ -29,6 +28,7 @@ from mcm_passes.mapping.loads.demand_table import (
 )
 from mcm_passes.mapping.loads.tensor_columns import tensor_columns
 from tests.generators.partition_problems import make_problem
+from tests.oracles.reference_loads import reference_loads
 
 CLONES = {"compute_us": [1, 1, 1, 1, 1], "edges": [(0, 1), (1, 2), (1, 4), (0, 3)]}
 
