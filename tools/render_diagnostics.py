@@ -36,7 +36,7 @@ def render() -> str:
         "",
         "Every error, warning and note of the compiler has a code. What each means, an example and",
         "what to do about it stand below; `mcmc explain CODE` prints the same. This page is made",
-        "from `mcm_compiler/diagnostic_catalog/` by `python tools/render_diagnostics.py`.",
+        "from `mcm_compiler/diagnostics/catalog/` by `python tools/render_diagnostics.py`.",
     ]
     family = ""
     for entry in catalog().values():

@@ -21,7 +21,7 @@ def _codes_in_sources() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            if path.parent.name == "diagnostic_catalog":
+            if path.parent.name == "catalog":
                 continue
             for code in sorted(set(CODE.findall(path.read_text(encoding="utf-8")))):
                 found.setdefault(code, []).append(str(path.relative_to(ROOT)))
