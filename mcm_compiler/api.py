@@ -32,7 +32,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
-from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report

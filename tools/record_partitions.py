@@ -36,17 +36,17 @@ from mcm_compiler.api import run_passes
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.components.capabilities import required_batch_judging_of
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget, Ints, Partition, PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.search.named import strategy_of
-from mcm_passes.mapping.solving.lazy_judge import LazyJudge
+from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
 

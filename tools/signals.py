@@ -77,7 +77,7 @@ class Pipe(Pass):
     def run(self, model, context):
         from pathlib import Path
 
-        from mcm_compiler.execution.execution import open_session
+        from mcm_compiler.execution.runner import open_session
 
         pipe = context.staging.path / "pipe.onnx"
         os.mkfifo(pipe)

@@ -10,7 +10,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.target import HOST, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution.execution import run_batches
+from mcm_compiler.execution.runner import run_batches
 
 
 def run_chain(

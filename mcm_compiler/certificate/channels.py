@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 

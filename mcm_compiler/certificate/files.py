@@ -25,7 +25,7 @@ from mcm_compiler.certificate.other_placements import (
     learned_from_arrays,
     learned_to_arrays,
 )
-from mcm_compiler.certificate.problem_arrays import (
+from mcm_compiler.certificate.stored_problem import (
     Array,
     MalformedError,
     problem_from_arrays,

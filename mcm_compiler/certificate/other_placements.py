@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from mcm_compiler.certificate.problem_arrays import Array, MalformedError, vector
+from mcm_compiler.certificate.stored_problem import Array, MalformedError, vector
 from mcm_compiler.contracts.partition import Ints, LearnedGain, LowerBound
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.text.bounded_numbers import Count, Number

@@ -19,12 +19,12 @@ from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
 from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.user_data import DataSet, read_data_sets
-from mcm_compiler.checking.comparison.witness import weakness_warnings
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.entry.run import input_faults
+from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
 from mcm_compiler.checking.memory_check import check_memory
@@ -38,7 +38,7 @@ from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.graph.map_types import load_model
-from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text.bounded_numbers import Number
 from mcm_compiler.text.units import count_text

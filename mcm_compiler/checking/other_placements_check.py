@@ -11,7 +11,7 @@ import numpy as np
 from mcm_compiler.certificate.claims import Certificate, Scope
 from mcm_compiler.certificate.joined import JoinedModel, differs
 from mcm_compiler.components.capabilities import batch_judging_of
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount

@@ -15,7 +15,7 @@ from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
 from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.processes.last_words import LastWords, is_heard
+from mcm_compiler.processes.crash_journal import LastWords, is_heard
 from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_unproven
 
 if TYPE_CHECKING:

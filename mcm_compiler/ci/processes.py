@@ -19,9 +19,9 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from mcm_compiler.processes.crash_journal import LastWords, hand_on, tell_to
 from mcm_compiler.processes.interruption import deaf_children
-from mcm_compiler.processes.last_words import LastWords, hand_on, tell_to
-from mcm_compiler.processes.parent_death import end_with_parent
+from mcm_compiler.processes.parent_death_signal import end_with_parent
 from mcm_compiler.processes.private_folders import clean_up
 
 J = TypeVar("J")

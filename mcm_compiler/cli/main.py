@@ -16,6 +16,7 @@ import click
 from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
 from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
+from mcm_compiler.processes.crash_journal import finished, is_heard
 from mcm_compiler.processes.interruption import (
     all_is_done,
     end_at_once,
@@ -24,7 +25,6 @@ from mcm_compiler.processes.interruption import (
     received,
     say,
 )
-from mcm_compiler.processes.last_words import finished, is_heard
 
 INTERRUPTED_EXIT = 130
 """128 and the number of SIGINT, as shells have it."""

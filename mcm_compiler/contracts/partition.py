@@ -19,8 +19,8 @@ from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge
 from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import PackageLimits, Routing

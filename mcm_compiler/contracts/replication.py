@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.text.units import count_text

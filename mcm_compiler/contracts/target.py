@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import Simulator

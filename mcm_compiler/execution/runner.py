@@ -16,7 +16,7 @@ import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.execution.runtime_values import is_exotic, run_values
-from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import watched_run
 
 MAX_THREADS = 2

@@ -22,7 +22,7 @@ from mcm_compiler.ir.graph.source import SOURCE
 from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
 from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers
-from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.crash_journal import doing
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""

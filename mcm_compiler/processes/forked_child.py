@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mcm_compiler.processes.interruption import heeded
-from mcm_compiler.processes.parent_death import end_with_parent
+from mcm_compiler.processes.parent_death_signal import end_with_parent
 
 _CHUNK_BYTES = 1 << 20
 _STATM = Path("/proc/self/statm")

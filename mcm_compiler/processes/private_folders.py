@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcm_compiler.processes.last_words import LastWords, unfinished
+from mcm_compiler.processes.crash_journal import LastWords, unfinished
 
 PREFIX = ".mcmc-"
 _OWNED = re.compile(re.escape(PREFIX) + r"([0-9a-f]{8})-([0-9]{1,9})-")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.processes.crash_journal import displaced, unfinished
 from mcm_compiler.processes.interruption import becoming_visible, output_is_there
-from mcm_compiler.processes.last_words import displaced, unfinished
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
 
 MANIFEST = "manifest.json"

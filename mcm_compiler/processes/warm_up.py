@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from types import FrameType, TracebackType
 from typing import Any, cast
 
-from mcm_compiler.processes.parent_death import end_with_parent
+from mcm_compiler.processes.parent_death_signal import end_with_parent
 
 GROUP = "mcm_compiler.warm_ups"
 

@@ -25,7 +25,7 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.execution.execution import SESSION_OPTIONS
+from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.ir.graph.constants import (
     body_weights,
     constant_values,

@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.entry.run import run_folder
+from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 
 VALUE = helper.make_tensor_value_info

@@ -9,7 +9,7 @@ from onnx import AttributeProto, parser
 from mcm_compiler import CompileOptions, compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import open_session
+from mcm_compiler.execution.runner import open_session
 
 HEADER = '<ir_version: 10, opset_import: ["" : 17, "local" : 1]> '
 CALL = "g (float[2,4] x) => (float[2,4] y) { a = Relu (x) b = local.F (a) y = Relu (b) }"

@@ -115,7 +115,7 @@ def test_the_trace_would_show_telemetry(work):
     home.mkdir()
     log = work / "calls.txt"
     code = (
-        "import mcm_compiler, onnx; from mcm_compiler.execution.execution import open_session;"
+        "import mcm_compiler, onnx; from mcm_compiler.execution.runner import open_session;"
         "open_session(onnx.load('net.onnx'))"
     )
     command = [*tracer(log), sys.executable, "-P", "-c", code]

@@ -16,14 +16,14 @@ PAUSE_S = 2.5
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from mcm_compiler.execution import execution
+from mcm_compiler.execution import runner
 from mcm_compiler.processes import run_limits
 from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
 
 run_limits.MAX_RUN_S = 0.2
 run_limits.EXTRA_S_PER_BYTE = 0.0
-real, pauses = execution.run_values, []
+real, pauses = runner.run_values, []
 
 def paused(*arguments):
     if len(sys.argv) > 2 and len(pauses) < 2:
@@ -32,7 +32,7 @@ def paused(*arguments):
         time.sleep(0.6)  # whoever watches sees the pause before the run is over
     return real(*arguments)
 
-execution.run_values = paused
+runner.run_values = paused
 result = compile_model(
     "zoo:bert-tiny{layers=1,hidden=32,heads=2,intermediate=64,vocab=50,seq=8}",
     "mcm4", CompileOptions(level=0), output=Path(sys.argv[1]),

@@ -20,7 +20,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.bounds.infeasibility import impossible
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from tests.generators.tight_models import (
     coarse_products,
     fine_ops,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import Verdict, Verdicts
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.families.ring.analytic.fast_model import evaluate

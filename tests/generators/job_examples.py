@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from mcm_compiler.processes.last_words import LastWords, doing
+from mcm_compiler.processes.crash_journal import LastWords, doing
 from mcm_compiler.processes.private_folders import private_folder
 
 

@@ -14,14 +14,14 @@ import pytest
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import build_zoo_model, run_passes
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.contracts.judging import Verdict
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import OFF_PACKAGE
 from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_passes.mapping.problem.clonable import CloningLimits
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 BEFORE = "fuse,annotate_cost,partition"
 AFTER = "legalize,split"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
 from mcm_passes.mapping.bound_checks.dual_feasible_check import units_do_not_pack
-from mcm_passes.mapping.bounds import bounds, waists
+from mcm_passes.mapping.bounds import articulation, bounds
+from mcm_passes.mapping.bounds.articulation import waists_by_sweep
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
-from mcm_passes.mapping.bounds.waists import waists_by_sweep
 
 
 def _edges(edges):
@@ -146,9 +146,9 @@ def test_chains_are_never_above_the_best_placement(graph, chips, swept):
 def test_sweeping_reads_every_edge_a_few_times_only(monkeypatch):
     """Every source that is tried costs one pass over the edges, however many there are."""
     passes = []
-    reachable = waists._reachable
+    reachable = articulation._reachable
     monkeypatch.setattr(
-        waists,
+        articulation,
         "_reachable",
         lambda start, *rest: passes.append(start.size) or reachable(start, *rest),
     )

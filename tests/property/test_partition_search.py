@@ -15,7 +15,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
 from mcm_passes.mapping.bounds import bounds
-from mcm_passes.mapping.problem.rooms import aligned
+from mcm_passes.mapping.problem.resident_sizes import aligned
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from tests.generators.partition_problems import problems
 from tests.oracles.best_period import best_period

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
+from mcm_compiler.certificate.stored_problem import problem_from_arrays, problem_to_arrays
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods

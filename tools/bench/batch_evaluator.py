@@ -7,7 +7,7 @@ near-optimal ones, which are those of the default strategy with one to three uni
 judge 2000 / `*_cpu_ms` a second.
 `judge_setup_growth` is the time per op of making a judge for 100,000 ops, over that for 10,000.
 `judge_disagreements` counts partitions whose memory, period or latency differ from what the passes
-come to. `--update` writes tools/bench/data/judge.json.
+come to. `--update` writes tools/bench/data/batch_evaluator.json.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.bars import Bar, as_json, median_bar
 from harness.command_line import Settings, run_script
 
-DATA = Path(__file__).with_name("data") / "judge.json"
+DATA = Path(__file__).with_name("data") / "batch_evaluator.json"
 
 ROWS = 1024
 """Partitions of a batch."""
@@ -56,7 +56,7 @@ def measure(settings: Settings) -> list[Bar]:
 
 
 def _rates(name: str, source: str, bar: float, settings: Settings) -> Sequence[Bar]:
-    from judge_cases.problems import contiguous_that_run, near_optimal, prepare
+    from evaluator_cases.problems import contiguous_that_run, near_optimal, prepare
 
     case = prepare(source)
     bars = [median_bar(f"{name}_judge_setup_s", [case.setup_s], 5.0)]
@@ -86,7 +86,7 @@ def _rates(name: str, source: str, bar: float, settings: Settings) -> Sequence[B
 
 
 def _growth() -> Bar:
-    from judge_cases.problems import prepare
+    from evaluator_cases.problems import prepare
 
     small, large = (prepare(GROWTH.format(layers)) for layers in (200, 2000))
     growth = (large.setup_s / large.num_ops) / (small.setup_s / small.num_ops)
@@ -99,8 +99,8 @@ def _growth() -> Bar:
 
 
 def _disagreements() -> Bar:
-    from judge_cases.agreement import disagreements
-    from judge_cases.problems import contiguous_that_run, near_optimal, prepare
+    from evaluator_cases.agreement import disagreements
+    from evaluator_cases.problems import contiguous_that_run, near_optimal, prepare
 
     found: list[str] = []
     for source, count in COMPARED.items():

@@ -33,7 +33,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, from_edges, rule_graph
 
 DATA = Path(__file__).with_name("data") / "solver.json"

@@ -15,8 +15,8 @@ from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.structure_step import prove_folder, structure_faults
 from mcm_compiler.checking.user_model import UserModel
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import run_batches, same_bits
 from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.execution.runner import run_batches, same_bits
 from mcm_compiler.ir.graph.map_types import load_model
 
 SEEDS = range(4)

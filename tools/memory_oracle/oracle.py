@@ -9,8 +9,8 @@ import numpy as np
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import (
     PARTITION,
     Budget,
@@ -27,7 +27,7 @@ from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.infeasibility import impossible
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from memory_oracle.cases import ROOMY_BYTES, Case, for_compile
 from memory_oracle.plain_period import plain_period
 

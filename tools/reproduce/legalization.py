@@ -25,8 +25,8 @@ from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import required_batch_judging_of
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import Verdict
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.simulation import SIMULATION

@@ -11,15 +11,16 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
 from mcm_compiler.checking.comparison.user_data import DataSet, compare_expected
-from mcm_compiler.checking.comparison.witness import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution.execution import (
+from mcm_compiler.execution.inputs import FILLS, random_inputs
+from mcm_compiler.execution.runner import (
     RunStoppedError,
     foreign_op,
     max_abs_error,
@@ -28,7 +29,6 @@ from mcm_compiler.execution.execution import (
     run_session,
     same_bits,
 )
-from mcm_compiler.execution.inputs import FILLS, random_inputs
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.ir.graph.constants import constant_values
 from mcm_compiler.ir.graph.map_types import load_model

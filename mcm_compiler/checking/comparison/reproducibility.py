@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.execution.execution import run_batches, same_bits
+from mcm_compiler.execution.runner import run_batches, same_bits
 
 _M_PERTURB = -6
 """The option of glibc's `mallopt` with which memory comes filled with a byte (malloc.h)."""

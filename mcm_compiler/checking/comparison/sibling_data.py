@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.comparison.user_data import DataSet, data_set_folders, read_data_set
-from mcm_compiler.checking.entry.run import input_faults
+from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.text.units import bytes_text, count_text
 

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from mcm_compiler.contracts.verification import ExpectedComparison
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution.execution import max_abs_error, same_bits
+from mcm_compiler.execution.runner import max_abs_error, same_bits
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.ir.graph.dimensions import free_inputs
 

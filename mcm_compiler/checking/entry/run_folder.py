@@ -13,7 +13,7 @@ from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.last_words import doing
+from mcm_compiler.processes.crash_journal import doing
 
 
 def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def command(
     folder: Path, input_path: Path, output: Path | None, force: bool, output_format: str
 ) -> None:
     """Run the chips of FOLDER as a chain in onnxruntime, on arrays from an .npz file."""
-    from mcm_compiler.checking.entry.run import run_folder
+    from mcm_compiler.checking.entry.run_folder import run_folder
     from mcm_compiler.cli.npz_files import read_npz, write_npz
     from mcm_compiler.cli.output_files import refuse_existing
 

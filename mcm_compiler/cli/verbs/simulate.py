@@ -42,7 +42,7 @@ def command(
 
     The files are compared with the hashes of the manifest before anything is simulated.
     """
-    from mcm_compiler.checking.entry.simulate import read_compiled
+    from mcm_compiler.checking.entry.simulate_folder import read_compiled
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.components.capabilities import simulator_of
     from mcm_compiler.contracts.target import machine_of

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.equivalence.values.value_numbers import ConstantOp, OutputKey, ValueNumbers
-from mcm_compiler.execution.execution import run_model
+from mcm_compiler.execution.runner import run_model
 
 MAX_ROUND_BYTES = 1 << 28
 """Operands that one session gets."""

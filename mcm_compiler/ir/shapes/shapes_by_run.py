@@ -10,8 +10,8 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import RunStoppedError, open_session, run_session
 from mcm_compiler.execution.inputs import FILLS, Fill, random_inputs
+from mcm_compiler.execution.runner import RunStoppedError, open_session, run_session
 from mcm_compiler.execution.runtime_values import UNCONVERTED_TYPES
 from mcm_compiler.ir.graph.dimensions import free_inputs
 from mcm_compiler.ir.graph.estimated_dims import estimated_dim, upper_bound

@@ -15,7 +15,7 @@ from mcm_models.dqn.decision_arrays import (
     item_context,
 )
 from mcm_models.dqn.layout import Singles
-from mcm_models.dqn.plain_learner import PlainObservation
+from mcm_models.dqn.numpy_learner import PlainObservation
 
 
 @dataclass(eq=False)

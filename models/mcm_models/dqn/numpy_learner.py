@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_models.dqn.layout import QLayout, Singles, initial_weights, q_values
-from mcm_models.dqn.plain_gradients import Adam, gradients
+from mcm_models.dqn.numpy_gradients import Adam, gradients
 from mcm_models.dqn.settings import DqnSettings
 
 StateT = TypeVar("StateT")

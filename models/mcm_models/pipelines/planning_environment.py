@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mcm_models.dqn.layout import QLayout, Singles
-from mcm_models.dqn.plain_learner import PlainObservation
+from mcm_models.dqn.numpy_learner import PlainObservation
 from mcm_models.pipelines.kernels import (
     Ints,
     backward_s,
@@ -54,7 +54,7 @@ class PlanningState:
 
 
 class PlanningEnvironment:
-    """Implements `mcm_models.dqn.plain_learner.PlainEnvironment` for one problem.
+    """Implements `mcm_models.dqn.numpy_learner.PlainEnvironment` for one problem.
 
     Args:
         problem: with at least two stages.

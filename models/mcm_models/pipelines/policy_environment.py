@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.dqn.layout import QLayout, Singles, initial_weights
-from mcm_models.dqn.plain_learner import PlainObservation
+from mcm_models.dqn.numpy_learner import PlainObservation
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_features import (
     CONTEXT,
@@ -105,7 +105,7 @@ class CaseState:
 
 
 class CaseEnvironment:
-    """Implements `mcm_models.dqn.plain_learner.PlainEnvironment`.
+    """Implements `mcm_models.dqn.numpy_learner.PlainEnvironment`.
 
     Args:
         cases: to draw from, uniformly.

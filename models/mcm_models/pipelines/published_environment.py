@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import QLayout, Singles
-from mcm_models.dqn.plain_learner import PlainObservation
+from mcm_models.dqn.numpy_learner import PlainObservation
 from mcm_models.pipelines.kernels import length_s
 from mcm_models.pipelines.policy_environment import CaseEnvironment, CaseState
 from mcm_models.pipelines.problem import Pipeline

@@ -8,8 +8,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.replication import (
@@ -23,9 +23,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.equal_shares import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_passes.mapping.placement_constraints.wishes import Wishes
-from mcm_passes.mapping.problem.problem_builder import build_problem
-from mcm_passes.mapping.solving.lazy_judge import judge_of
+from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
+from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.solving.lazy_evaluator import judge_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.replicas.replicas import choose_replicas, equal_chips, given_replicas
 from mcm_passes.pipeline.shard_oversized import ShardOversized

@@ -35,14 +35,14 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
-from mcm_passes.mapping.placement_constraints.wishes import Wishes
+from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
 from mcm_passes.mapping.problem.measured_names import measured_note
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.untyped_values import untyped_note
-from mcm_passes.mapping.solving.lazy_judge import judge_of
+from mcm_passes.mapping.solving.lazy_evaluator import judge_of
 from mcm_passes.mapping.solving.solve import solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas, solved
-from mcm_passes.parallelism.replicas.share_judge import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
 
 
 @dataclass(frozen=True)

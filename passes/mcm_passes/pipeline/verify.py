@@ -11,9 +11,9 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import input_entries
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.sibling_data import sibling_data
 from mcm_compiler.checking.comparison.user_data import DataSet
-from mcm_compiler.checking.comparison.witness import weakness_warnings
 from mcm_compiler.checking.structure_step import left_to_runs, original_faults, structure_faults
 from mcm_compiler.checking.user_model import read_raw
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.mapping.problem.clonable import CloningLimits
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import Verdict, Verdicts
 
 ROOT = Path(__file__).parents[3]
 REPRODUCE = ROOT / "tools" / "reproduce"

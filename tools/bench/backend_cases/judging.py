@@ -83,7 +83,7 @@ def judge(case: Case, entered: Callable[[str], None]) -> Outcome:
     """
     from mcm_compiler.checking.comparison.user_data import DataSet, read_data_sets
     from mcm_compiler.diagnostics import CompileError
-    from mcm_compiler.execution.execution import open_session, run_session
+    from mcm_compiler.execution.runner import open_session, run_session
 
     start = time.perf_counter()
 

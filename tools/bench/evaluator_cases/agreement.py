@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from judge_cases.problems import Case, lowered_by_passes
+from evaluator_cases.problems import Case, lowered_by_passes
 
 from mcm_compiler.components.capabilities import simulator_of
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Ints
 
 TOLERANCE = 1e-12

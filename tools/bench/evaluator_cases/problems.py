@@ -15,8 +15,8 @@ from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import lowering_of, required_batch_judging_of
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Ints, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import Target

@@ -14,8 +14,8 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.problem.problem_builder import build_problem
-from mcm_passes.mapping.solving.lazy_judge import LazyJudge
+from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, PartitionProblem
-from mcm_passes.mapping.problem.rooms import tensor_rooms, weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import tensor_rooms, weight_rooms
 
 
 def too_little_memory(problem: PartitionProblem) -> str:

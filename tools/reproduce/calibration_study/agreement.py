@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibration_study.measurement import Samples
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Floats
 
 

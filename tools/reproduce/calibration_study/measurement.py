@@ -15,8 +15,8 @@ from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import required_batch_judging_of
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.evaluation import Verdicts
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import Verdicts
 from mcm_compiler.contracts.partition import (
     PARTITION,
     PARTITION_PROBLEM,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calibration_study.measurement import Samples
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 
 
 def plot(drawn: Mapping[str, Samples], path: Path) -> None:

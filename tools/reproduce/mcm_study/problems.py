@@ -12,14 +12,14 @@ import numpy as np
 
 from mcm_compiler.components.capabilities import required_batch_judging_of
 from mcm_compiler.components.target_loading import load_target, target_from_text
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.learning.training_problems import model_to_partition
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 Measure = Literal["fast", "judge"]
 """Where rewards come from: the analytic model (MCM, section 5.2), or the simulator in place of

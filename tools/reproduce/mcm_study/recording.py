@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_study.problems import StudyProblem

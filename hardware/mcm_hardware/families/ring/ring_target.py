@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.judging import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchJudge
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.machines.machine import Machine
@@ -96,6 +96,6 @@ class RingTarget(ChipsPackage):
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
     ) -> BatchJudge:
         """The judge of many partitions of one problem, without ONNX."""
-        from mcm_hardware.families.ring.batch.ring_judge import RingBatchJudge
+        from mcm_hardware.families.ring.batch.ring_evaluator import RingBatchJudge
 
         return RingBatchJudge(self.spec, model, problem, groups, self.costs.played)

@@ -17,7 +17,7 @@ from mcm_hardware.event_graph.performance import performance
 from mcm_hardware.event_graph.program_arrays import Floats, Longs, ProgramArrays
 from mcm_hardware.event_graph.stall_times import stall_times
 from mcm_hardware.event_graph.steady_state import steady_state
-from mcm_hardware.families.ring.batch.partition_judge import PackageTables, Results, judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import PackageTables, Results, judge_range
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.memory.low_memory_order import low_memory_order
 from mcm_hardware.memory.offset_assignment import plan_offsets

@@ -21,12 +21,12 @@ from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
+from mcm_passes.mapping.bounds.articulation import waists_by_sweep
 from mcm_passes.mapping.bounds.bisection import longest_too_short
 from mcm_passes.mapping.bounds.connected_parts import connected_parts
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
-from mcm_passes.mapping.bounds.waists import waists_by_sweep
 from mcm_passes.mapping.models import mapping_of
 
 MAX_CLOSURE_UNITS = 4000

@@ -8,7 +8,7 @@ from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, Partitio
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.mapping.bounds.bisection import longest_too_short
 from mcm_passes.mapping.bounds.dual_feasible import fewest_bins, too_many
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 
 STEPS = 40
 """Halvings of the bisection."""

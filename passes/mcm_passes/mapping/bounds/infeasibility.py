@@ -7,7 +7,12 @@ import numpy as np
 from mcm_compiler.contracts.partition import Longs, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.text.units import bytes_text
-from mcm_passes.mapping.problem.rooms import memory_roots, sram_blocks, tensor_rooms, weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import (
+    memory_roots,
+    sram_blocks,
+    tensor_rooms,
+    weight_rooms,
+)
 
 
 def impossible(problem: PartitionProblem) -> list[Diagnostic]:

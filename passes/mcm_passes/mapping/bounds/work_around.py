@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
-from mcm_passes.mapping.problem.rooms import weight_blocks
+from mcm_passes.mapping.problem.resident_sizes import weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.contracts.partition import Longs, PartitionProblem
-from mcm_passes.mapping.problem.rooms import aligned
+from mcm_passes.mapping.problem.resident_sizes import aligned
 
 
 class DeviceMemory(NamedTuple):

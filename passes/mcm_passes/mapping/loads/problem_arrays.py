@@ -12,7 +12,7 @@ from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
 from mcm_passes.mapping.loads.tensor_columns import LIVE, MADE, TensorColumns, tensor_columns
-from mcm_passes.mapping.problem.rooms import needed_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_rooms
 
 
 class ProblemArrays(NamedTuple):

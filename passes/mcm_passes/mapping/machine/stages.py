@@ -33,7 +33,7 @@ from mcm_passes.mapping.machine.stage_kernels import (
     placement,
     search_stages,
 )
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 from mcm_passes.mapping.search.search import Search
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import batch_judging_of
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdicts
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.judging import BatchJudge, Verdicts
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.contracts.target import Target
 
 
 class LazyJudge:
-    """Implements `mcm_compiler.contracts.judging.BatchJudge`; most compiles never need one.
+    """Implements `mcm_compiler.contracts.evaluation.BatchJudge`; most compiles never need one.
 
     Args:
         build: makes the judge.

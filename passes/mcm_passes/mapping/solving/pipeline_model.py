@@ -13,7 +13,7 @@ from mcm_compiler.contracts.target import Routing, Target
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import evaluate
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 
 class PipelineModel:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.mapping.bounds.bounds import lower_bound

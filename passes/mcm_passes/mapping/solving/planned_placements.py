@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.units import bytes_text, count_text

@@ -290,8 +290,8 @@ class _Stages:
         recipe, arrays = self._recipe, self._arrays(start)
         use_one_thread()
         if recipe.backend == "plain":
-            from mcm_models.dqn.plain_decisions import PlainDecisions
-            from mcm_models.dqn.plain_learner import PlainLearner
+            from mcm_models.dqn.numpy_decisions import PlainDecisions
+            from mcm_models.dqn.numpy_learner import PlainLearner
 
             layout = QLayout(2, CONTEXT, 2, recipe.hidden)
             plain = PlainDecisions(arrays, masked=self._linkage and recipe.masked)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.dqn.numpy_learner import PlainLearner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.balanced import descend, shift_together
 from mcm_models.pipelines.planning_environment import PlanningEnvironment

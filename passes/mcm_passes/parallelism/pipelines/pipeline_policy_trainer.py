@@ -24,7 +24,7 @@ from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
-from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.dqn.numpy_learner import PlainLearner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.policy_checkpoint import PipelinePolicyCard, save_pipeline_policy
 from mcm_models.pipelines.policy_environment import (

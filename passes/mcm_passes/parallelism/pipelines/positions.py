@@ -15,7 +15,7 @@ from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import POSITIONS
 from mcm_passes.parallelism.pipelines.node_chain import NodeChain, node_chain
-from mcm_passes.parallelism.pipelines.problem_builder import (
+from mcm_passes.parallelism.pipelines.pipeline_problem import (
     ModelPipelining,
     PipelineSettings,
     pipeline_problem,

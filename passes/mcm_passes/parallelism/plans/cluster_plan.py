@@ -29,9 +29,9 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended
-from mcm_passes.parallelism.pipelines.exact import best_pipeline
 from mcm_passes.parallelism.pipelines.node_chain import NodeChain
-from mcm_passes.parallelism.pipelines.problem_builder import (
+from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from mcm_passes.parallelism.pipelines.pipeline_problem import (
     ModelPipelining,
     Optimizer,
     PipelineSettings,
@@ -303,7 +303,7 @@ def _nothing_fits(
     target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
 ) -> list[Diagnostic]:
     from mcm_compiler.text.units import bytes_text
-    from mcm_passes.parallelism.pipelines.exact import least_memory
+    from mcm_passes.parallelism.pipelines.optimal_pipeline import least_memory
 
     if not ways:
         return [

@@ -34,7 +34,7 @@ from mcm_passes.parallelism.decisions.step_cost import (
     seconds_by_model,
     step_cost,
 )
-from mcm_passes.parallelism.pipelines.problem_builder import BACKWARD_PER_FORWARD
+from mcm_passes.parallelism.pipelines.pipeline_problem import BACKWARD_PER_FORWARD
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 
 LEAST_DEGREE = 2

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -28,7 +28,7 @@ from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
-from mcm_passes.parallelism.replicas.share_judge import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import BatchJudge, Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict, Verdicts
 from mcm_compiler.contracts.partition import Bools, Ints, PartitionProblem
 
 
 class ShareJudge:
-    """Implements `mcm_compiler.contracts.judging.BatchJudge` for the first chips of a package.
+    """Implements `mcm_compiler.contracts.evaluation.BatchJudge` for the first chips of a package.
 
     Tables of a judge say nothing of the number of chips, so that one of all chips serves each
     share of them, where the host reaches every chip and chips are equal.

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import run_model
+from mcm_compiler.execution.runner import run_model
 
 MAX_SESSIONS = 64
 """Sessions that one evaluation may open while it looks for the ops that onnxruntime refuses."""

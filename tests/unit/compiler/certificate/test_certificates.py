@@ -20,7 +20,7 @@ from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate, Claim, Scope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
-from mcm_compiler.certificate.problem_arrays import Array
+from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.checking.certificate_check import check_certificate
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder

@@ -15,7 +15,7 @@ from mcm_compiler.ci.batch import lost
 from mcm_compiler.cli.failures import DEBUG_VARIABLE
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.last_words import LastWords
+from mcm_compiler.processes.crash_journal import LastWords
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
 from tests.generators.example_result import bare_result, example_result

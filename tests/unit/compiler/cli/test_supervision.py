@@ -9,7 +9,7 @@ import pytest
 from mcm_compiler.cli import supervision
 from mcm_compiler.cli.main import VERBS
 from mcm_compiler.cli.supervision import SUPERVISED_VERBS, SharedWords, crash, supervise
-from mcm_compiler.processes.last_words import LastWords
+from mcm_compiler.processes.crash_journal import LastWords
 
 WORDS = LastWords(("model 'm.onnx'", "pass 'verify'", "running chip_03.onnx in onnxruntime"))
 

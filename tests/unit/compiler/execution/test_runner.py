@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import max_abs_error, run_model, same_bits
+from mcm_compiler.execution.runner import max_abs_error, run_model, same_bits
 
 
 def relu():

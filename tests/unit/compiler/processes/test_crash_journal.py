@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.last_words import (
+from mcm_compiler.processes.crash_journal import (
     MAX_STEP_CHARACTERS,
     LastWords,
     displaced,
@@ -24,7 +24,7 @@ from mcm_compiler.processes.private_folders import clean_up, private_folder
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LastWords]]:
     words: list[LastWords] = []
-    monkeypatch.setattr("mcm_compiler.processes.last_words._teller.unfinished", [])
+    monkeypatch.setattr("mcm_compiler.processes.crash_journal._teller.unfinished", [])
     tell_to(words.append)
     yield words
     tell_to(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.processes import private_folders
-from mcm_compiler.processes.last_words import LastWords
+from mcm_compiler.processes.crash_journal import LastWords
 from mcm_compiler.processes.private_folders import clean_up, private_folder, remove_stale, world
 from mcm_compiler.processes.staging import staging
 

@@ -10,7 +10,7 @@ from onnx import parser
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import RunStoppedError, open_session, run_session
+from mcm_compiler.execution.runner import RunStoppedError, open_session, run_session
 from mcm_compiler.processes import run_limits
 from mcm_compiler.processes.run_limits import RunWatch, watched_run
 

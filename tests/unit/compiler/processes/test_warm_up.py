@@ -17,7 +17,7 @@ from mcm_compiler.processes.warm_up import WarmUp
 SIGNATURES = """
 import json, sys
 from mcm_hardware.families.ring import warm_up as component
-from mcm_hardware.families.ring.batch.partition_judge import judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import judge_range
 from mcm_hardware.event_graph.graph import event_graph
 from mcm_hardware.memory.low_memory_order import low_memory_order
 from mcm_hardware.memory.offset_assignment import plan_offsets

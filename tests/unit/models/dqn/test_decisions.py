@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_models.dqn.decision_arrays import PARTITION, REPLICATE
-from mcm_models.dqn.plain_decisions import PlainDecisions
+from mcm_models.dqn.numpy_decisions import PlainDecisions
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import FORBIDDEN, QLayout, initial_weights, q_values
-from mcm_models.dqn.plain_gradients import Adam, gradients
+from mcm_models.dqn.numpy_gradients import Adam, gradients
 
 CANDIDATES = QLayout(features=3, context=4, actions=5, hidden=(7, 6))
 FLAT = QLayout(features=0, context=4, actions=5, hidden=(7, 6))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from mcm_models.dqn.plain_learner import plain_cut_returns
+from mcm_models.dqn.numpy_learner import plain_cut_returns
 from mcm_models.dqn.targets import cut_returns, double_target, huber
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from mcm_models.dqn.decision_arrays import CONTEXT
 from mcm_models.dqn.layout import QLayout
-from mcm_models.dqn.plain_decisions import PlainDecisions
-from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.dqn.numpy_decisions import PlainDecisions
+from mcm_models.dqn.numpy_learner import PlainLearner
 from mcm_models.dqn.settings import PUBLISHED, improved
 
 LAYOUT = QLayout(2, CONTEXT, 2, (16,))

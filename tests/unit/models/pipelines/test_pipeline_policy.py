@@ -54,9 +54,9 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT
 from mcm_models.pipelines.random_cases import random_cases
 from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.parallelism.pipelines.exact import best_pipeline
 from mcm_passes.parallelism.pipelines.online import learn_online
-from mcm_passes.parallelism.pipelines.policy_trainer import PipelinePolicyTrainer
+from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from mcm_passes.parallelism.pipelines.pipeline_policy_trainer import PipelinePolicyTrainer
 from tests.generators.pipeline_cases import random_problem
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))
@@ -167,8 +167,12 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_trainer_writes_a_policy_with_its_card(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mcm_passes.parallelism.pipelines.policy_trainer.TRAINING_CASES", 20)
-    monkeypatch.setattr("mcm_passes.parallelism.pipelines.policy_trainer.VALIDATION_CASES", 5)
+    monkeypatch.setattr(
+        "mcm_passes.parallelism.pipelines.pipeline_policy_trainer.TRAINING_CASES", 20
+    )
+    monkeypatch.setattr(
+        "mcm_passes.parallelism.pipelines.pipeline_policy_trainer.VALIDATION_CASES", 5
+    )
     folder = tmp_path / "run"
     request = TrainingRequest(folder, seed=1)
     trainer = PipelinePolicyTrainer(samples=64, checkpoints=2)

@@ -15,7 +15,7 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.registry import ZOO
 from mcm_compiler.text import spec_text
 from mcm_models.policy.dataset import MODELS, split
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 FEWEST_OPS, MOST_OPS = 25, 400
 """Tens to hundreds."""

@@ -15,7 +15,7 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Longs
-from mcm_hardware.families.ring.batch.placement import EVERYWHERE, NOWHERE, Placement
+from mcm_hardware.families.ring.batch.legalised_partition import EVERYWHERE, NOWHERE, Placement
 from mcm_hardware.families.ring.batch.problem_tables import (
     KernelTables,
     OpTables,

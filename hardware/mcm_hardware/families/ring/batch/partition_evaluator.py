@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mcm_compiler.contracts.judging import Verdict
+from mcm_compiler.contracts.evaluation import Verdict
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays
 from mcm_hardware.event_graph.performance import program_performance
 from mcm_hardware.families.ring.batch.chip_memory import plan_chips
 from mcm_hardware.families.ring.batch.dataflow import follow_tensors
-from mcm_hardware.families.ring.batch.placement import place
+from mcm_hardware.families.ring.batch.legalised_partition import place
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.families.ring.batch.program_assembly import assemble
 
@@ -45,7 +45,7 @@ class PackageTables(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Where verdicts go; fields as in `mcm_compiler.contracts.judging.Verdicts`."""
+    """Where verdicts go; fields as in `mcm_compiler.contracts.evaluation.Verdicts`."""
 
     verdict: Ints
     period_s: Floats

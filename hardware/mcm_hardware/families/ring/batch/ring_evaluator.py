@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.judging import Verdicts
+from mcm_compiler.contracts.evaluation import Verdicts
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_hardware.event_graph.channel_arrays import channel_arrays
-from mcm_hardware.families.ring.batch.partition_judge import PackageTables, Results, judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import PackageTables, Results, judge_range
 from mcm_hardware.families.ring.batch.table_builder import build_tables
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_simulator import NAME
@@ -25,7 +25,7 @@ CHUNK = 16
 
 
 class RingBatchJudge:
-    """Implements `mcm_compiler.contracts.judging.BatchJudge`.
+    """Implements `mcm_compiler.contracts.evaluation.BatchJudge`.
 
     Besides the results and a copy of the partitions, each thread holds the arrays of the one
     partition that it is at: some hundred bytes per operand, value and kernel.

@@ -23,7 +23,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, wind
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.families.ring.contiguous.tightest_unit import tightest_unit
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 
 SLACK = 1e-9

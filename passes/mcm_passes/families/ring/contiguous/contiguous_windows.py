@@ -27,7 +27,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 
 
 class SharedDemands(NamedTuple):

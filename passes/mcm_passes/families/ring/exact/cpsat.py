@@ -18,7 +18,7 @@ from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, ch
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.work_around import work_around
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 if TYPE_CHECKING:

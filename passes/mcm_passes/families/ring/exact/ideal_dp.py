@@ -14,7 +14,7 @@ from mcm_passes.families.ring.exact.ideal_windows import PackingRatio
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
 from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
-from mcm_passes.mapping.problem.rooms import sram_blocks
+from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import closure, rule_graph
 
 

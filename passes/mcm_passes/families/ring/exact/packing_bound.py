@@ -20,7 +20,7 @@ from mcm_passes.families.ring.exact.packed_windows import (
 )
 from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.mapping.problem.rooms import sram_blocks, weight_blocks
+from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
 
 PROOF = "packed_windows"

@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.mapping.problem.rooms import weight_blocks
+from mcm_passes.mapping.problem.resident_sizes import weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
 LEAST_SHARE = 0.01

@@ -10,8 +10,8 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
-from mcm_passes.families.ring.solver.staircase import sample_staircases, staircase_marginals
-from mcm_passes.families.ring.solver.windowed_staircase import fewest_windows, sample_windowed
+from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
+from mcm_passes.families.ring.solver.windowed_monotone_paths import fewest_windows, sample_windowed
 
 RELAXED = (1.0 - 1e-6, 1.02, 1.1)
 """Multiples of the best period that are tried in turn, until some staircase keeps them: where an

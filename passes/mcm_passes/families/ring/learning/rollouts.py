@@ -15,9 +15,9 @@ from mcm_passes.families.ring.learning.improving_windows import ImprovingWindows
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
 from mcm_passes.families.ring.solver.problem_sampling import allowed_chips, filled_rows, with_pins
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.staircase import sample_staircases, staircase_marginals
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 FORBIDDEN = np.float32(-1e9)

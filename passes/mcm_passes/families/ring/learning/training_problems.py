@@ -18,7 +18,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.learning.rewards import FastRewards
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 _PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 _PARTITIONING = "MCM-P"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.rooms import aliases_among, tensor_rooms
+from mcm_passes.mapping.problem.resident_sizes import aliases_among, tensor_rooms
 
 BEFORE, AFTER = "before the window", "after the window"
 """Names of the units that stand for all chips on either side."""

@@ -32,7 +32,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.problem.rooms import needed_rooms, tensor_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_rooms, tensor_rooms
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 

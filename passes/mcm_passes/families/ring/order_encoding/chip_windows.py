@@ -9,7 +9,7 @@ from numba import njit
 
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_passes.mapping.bounds.work_around import WorkAround
-from mcm_passes.mapping.problem.rooms import sram_blocks
+from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 SLACK = 1e-9

@@ -13,7 +13,7 @@ from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
-from mcm_passes.mapping.problem.rooms import sram_blocks
+from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 
 STREAM_TICKS = 1024
 """Parts of a tick in which the time of one streamed block is counted."""

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_passes.families.ring.solver.monotone_paths import log_sum, pick
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.families.ring.solver.staircase import log_sum, pick
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 Words = npt.NDArray[np.uint64]

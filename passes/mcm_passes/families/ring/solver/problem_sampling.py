@@ -13,8 +13,8 @@ from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cpsat_validity import Answer, RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Singles
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
+from mcm_passes.families.ring.solver.monotone_paths import sample_staircases
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.staircase import sample_staircases
 from mcm_passes.families.ring.solver.weight_memory import weight_memory
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_passes.families.ring.solver.staircase import log_sum, pick
+from mcm_passes.families.ring.solver.monotone_paths import log_sum, pick
 
 Words = npt.NDArray[np.uint64]
 

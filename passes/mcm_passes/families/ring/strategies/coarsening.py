@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.rooms import aliases_among
+from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 
 Pairs = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import Verdict, Verdicts
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,

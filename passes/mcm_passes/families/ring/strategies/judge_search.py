@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import BatchJudge, Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict, Verdicts
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,

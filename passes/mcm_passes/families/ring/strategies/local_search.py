@@ -13,7 +13,7 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, Pa
 from mcm_passes.families.ring.moves.walk_kernels import Walk
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.recut import late_position, recut
+from mcm_passes.families.ring.strategies.resegmentation import late_position, recut
 from mcm_passes.families.ring.strategies.start import find_start
 from mcm_passes.mapping.search.search import Search
 

@@ -19,7 +19,7 @@ from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.coarsening import Coarsening, coarsen
-from mcm_passes.families.ring.strategies.recut import late_position, recut
+from mcm_passes.families.ring.strategies.resegmentation import late_position, recut
 from mcm_passes.families.ring.strategies.start import find_start
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.search.search import Search

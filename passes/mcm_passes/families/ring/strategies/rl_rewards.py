@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from mcm_compiler.contracts.judging import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Outcome
 from mcm_passes.families.ring.learning.rewards import relative_throughput
 from mcm_passes.mapping.search.search import Search

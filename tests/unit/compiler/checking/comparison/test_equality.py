@@ -17,7 +17,7 @@ from mcm_compiler.checking.comparison.equality import HALF_TOLERANCE, OVERRIDABL
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.user_data import DataSet
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.execution.execution import run_model
+from mcm_compiler.execution.runner import run_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler.execution.execution import run_model, same_bits
+from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.shapes.inference import infer_shapes

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.execution import run_model
 from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.execution.runner import run_model
 from mcm_compiler.ir.reading.importer import import_onnx
 from mcm_compiler.options import CompileOptions
 

@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.execution.execution import open_session
+from mcm_compiler.execution.runner import open_session
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.ir.shapes import inference as shapes
 from mcm_compiler.ir.shapes import symbolic_inference, symbolic_rules

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.certificate.problem_arrays import problem_from_arrays, problem_to_arrays
+from mcm_compiler.certificate.stored_problem import problem_from_arrays, problem_to_arrays
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.simulation import SIMULATION

@@ -8,7 +8,7 @@ import pytest
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.mapping.problem.clonable import CloneFacts, CloningLimits, choose_clonable
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 
 TIED = """
     g (float[3,3] x) => (float[3,3] y)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_passes.mapping.problem.contraction import contract
-from mcm_passes.mapping.problem.problem_builder import build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_note
 
 WAY_AROUND = """

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import Verdict, Verdicts
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -15,7 +15,7 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.mapping.solving.lazy_judge import LazyJudge
+from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
 from mcm_passes.mapping.solving.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
 

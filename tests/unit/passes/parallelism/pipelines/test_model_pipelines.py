@@ -8,13 +8,13 @@ import pytest
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
-from mcm_models.dqn.plain_learner import PlainLearner
+from mcm_models.dqn.numpy_learner import PlainLearner
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.candidates import candidate_cuts
-from mcm_passes.parallelism.pipelines.exact import best_pipeline
 from mcm_passes.parallelism.pipelines.online import learn_online, without_learning
+from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from mcm_passes.parallelism.pipelines.pipeline_problem import PipelineSettings, prepare
 from mcm_passes.parallelism.pipelines.positions import in_positions, prepare_positions
-from mcm_passes.parallelism.pipelines.problem_builder import PipelineSettings, prepare
 from tests.generators.pipeline_cases import random_problem
 
 BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"

@@ -30,7 +30,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import choose_replicas, on_share
-from mcm_passes.parallelism.replicas.share_judge import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.mapping.problem.rooms import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_rooms
 from tests.generators.partition_problems import make_problem
 
 SRAM = 1280

@@ -13,8 +13,8 @@ from mcm_compiler.contracts.training import TrainingRequest
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.families.ring.learning import policy_trainer
-from mcm_passes.families.ring.learning.policy_trainer import PolicyTrainer
+from mcm_passes.families.ring.learning import partition_policy_trainer
+from mcm_passes.families.ring.learning.partition_policy_trainer import PolicyTrainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 from mcm_passes.families.ring.learning.training_problems import TrainingProblem, training_problems
 from tests.generators.policy_problems import make_problem, small_policy
@@ -56,7 +56,7 @@ def small_layout():
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """The recipe `tiny`, and little fine-tuning."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
-    monkeypatch.setattr(policy_trainer, "NUM_TUNED", 1)
+    monkeypatch.setattr(partition_policy_trainer, "NUM_TUNED", 1)
     monkeypatch.setattr("mcm_passes.families.ring.learning.validation.TUNING_SAMPLES", 8)
     return TINY
 

@@ -187,11 +187,11 @@ from mcm_compiler.processes.one_thread import use_one_thread
 use_one_thread()
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
-from mcm_passes.families.ring.learning import policy_trainer
+from mcm_passes.families.ring.learning import partition_policy_trainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
-policy_trainer.NUM_TUNED = 1
+partition_policy_trainer.NUM_TUNED = 1
 sys.argv[1:] = sys.argv[2:]
 from mcm_compiler.cli.main import main
 main()

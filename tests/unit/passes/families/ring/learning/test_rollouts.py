@@ -21,7 +21,7 @@ from mcm_passes.families.ring.learning.rollouts import (
     sampler_of,
 )
 from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts
-from mcm_passes.families.ring.solver.staircase import staircase_marginals
+from mcm_passes.families.ring.solver.monotone_paths import staircase_marginals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 

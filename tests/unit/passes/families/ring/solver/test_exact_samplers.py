@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.monotone_paths import sample_staircases
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.staircase import sample_staircases
 
 DRAWS = 4000
 

@@ -8,9 +8,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.staircase import sample_staircases, staircase_marginals
-from mcm_passes.families.ring.solver.windowed_staircase import sample_windowed
+from mcm_passes.families.ring.solver.windowed_monotone_paths import sample_windowed
 
 DRAWS = 4000
 

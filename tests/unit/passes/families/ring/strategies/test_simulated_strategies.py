@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.judging import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import Verdict, Verdicts
 from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
