@@ -36,10 +36,10 @@ CONTRACTS = {
     "Passes": ("Pass", "PassContext", "AnnotationKey"),
     "Partition strategies": (
         "PartitionStrategy", "PartitionProblem", "Budget", "Outcome", "Partition", "LowerBound",
-        "AsksJudge", "Learns", "GivesStart", "KnowsMachines",
+        "AsksEvaluator", "Learns", "GivesStart", "KnowsMachines",
     ),
     "Targets and machines": (
-        "Target", "PackageLimits", "Lowers", "Simulates", "JudgesBatches", "ShrinkableTarget",
+        "Target", "PackageLimits", "Lowers", "Simulates", "EvaluatesBatches", "ShrinkableTarget",
         "TakesCostModel", "TargetFamily", "Machine", "Routes", "FamilyMapping",
     ),
     "Programs and simulators": ("LoweredProgram", "ChipProgram", "Simulator", "SimulationResult"),

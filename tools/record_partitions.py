@@ -34,9 +34,9 @@ import numpy as np
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget, Ints, Partition, PartitionProblem
@@ -46,7 +46,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.search.named import strategy_of
-from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
+from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
 
@@ -144,7 +144,7 @@ def _built(model: str) -> tuple[PartitionProblem, Callable[[PartitionProblem], A
     target = load_target("mcm36")
     graph, _, _ = run_passes(MODELS[model], target, CompileOptions(passes=PASSES))
     plan = FUSION_PLAN.get(graph)
-    build = required_batch_judging_of(target).batch_judge
+    build = required_batch_evaluation_of(target).batch_evaluator
     problem = build_problem(graph, target, "relay", plan)
     return problem, lambda variant: build(graph, variant, plan.group_names)
 
@@ -199,19 +199,20 @@ def measured(case: Case) -> dict[str, Any]:
         return {"bound_s": bound.seconds, "proof": bound.proof}
     _, build = _built(case.model)
     strategy = strategy_of(case.strategy)
-    judge = LazyJudge(lambda: build(problem))
-    budget = Budget(evaluations=case.evaluations, effort_s=0.2, judge=judge)
+    evaluator = LazyEvaluator(lambda: build(problem))
+    budget = Budget(evaluations=case.evaluations, effort_s=0.2, evaluator=evaluator)
 
     def solve_one(one: PartitionProblem, left: Budget) -> Partition:
         rng = seeded_generator(0, "partition")
         return solve(one, strategy, rng, left, strategy_text=case.label, cost_model="")
 
     try:
-        # The judge plays the package as the target describes it, so that it has a word only there.
+        # The evaluator plays the package as the target describes it, so that it has a word only
+        # there.
         if case.package == "roomy" and case.routing == "relay":
             found = solve_with_plans(problem, solve_one, budget)
         else:
-            found = solve_one(problem, dataclasses.replace(budget, judge=None))
+            found = solve_one(problem, dataclasses.replace(budget, evaluator=None))
     except CompileError as error:
         return {"codes": sorted({d.code for d in error.diagnostics})}
     record: dict[str, Any] = {
@@ -222,9 +223,9 @@ def measured(case: Case) -> dict[str, Any]:
         "proof": found.bound.proof,
     }
     if case.package == "roomy" and case.routing == "relay":
-        verdicts = judge.judge(found.chip_of[None])
-        record["simulated_s"] = float(verdicts.period_s[0])
-        record["planned"] = _digest(verdicts.high_water_bytes)
+        results = evaluator.evaluate(found.chip_of[None])
+        record["simulated_s"] = float(results.period_s[0])
+        record["planned"] = _digest(results.high_water_bytes)
     return record
 
 
@@ -257,13 +258,13 @@ def _loads(problem: PartitionProblem) -> dict[str, Any]:
     return record
 
 
-def _verdicts(judge: BatchJudge, problem: PartitionProblem) -> dict[str, Any]:
+def _verdicts(evaluator: BatchEvaluator, problem: PartitionProblem) -> dict[str, Any]:
     """What the simulator says of such placements."""
     rows = np.stack(list(_placements(problem, seeded_generator(0, "placements"))))
-    found = judge.judge(rows)
+    found = evaluator.evaluate(rows)
     return {
         "simulated_s": [float(s) for s in found.period_s if np.isfinite(s)],
-        "simulated": _digest(found.verdict, found.high_water_bytes),
+        "simulated": _digest(found.kind, found.high_water_bytes),
     }
 
 

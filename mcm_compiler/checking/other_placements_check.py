@@ -10,8 +10,8 @@ import numpy as np
 
 from mcm_compiler.certificate.claims import Certificate, Scope
 from mcm_compiler.certificate.joined import JoinedModel, differs
-from mcm_compiler.components.capabilities import batch_judging_of
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.components.capabilities import batch_evaluation_of
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
@@ -41,7 +41,7 @@ def check_other_placements(
     Raises:
         CompileError: MCM-V070 for the first figure that differs.
     """
-    work = _Work(problem, target, model, _LateJudge(problem, joined, target))
+    work = _Work(problem, target, model, _LateEvaluator(problem, joined, target))
     shares = [(one.replicas, one.chips_each) for one in certificate.considered]
     if shares and shares != equal_shares(certificate.scope.devices, certificate.problem.machine):
         raise differs(
@@ -55,13 +55,13 @@ def check_other_placements(
         work.check_learned(certificate.learned, certificate.scope)
 
 
-class _LateJudge:
+class _LateEvaluator:
     """The simulator of the package for many placements, built when it is first asked."""
 
     def __init__(self, problem: PartitionProblem, joined: JoinedModel, target: Target) -> None:
         self._of = (joined.model, problem, joined.plan.group_names)
-        self._judging = batch_judging_of(target)
-        self._made: BatchJudge | None = None
+        self._evaluation = batch_evaluation_of(target)
+        self._made: BatchEvaluator | None = None
 
     def periods(self, placements: Ints, place: str, pipelines: int) -> Floats:
         """Seconds between inferences of each of so many pipelines, `[R]`.
@@ -69,11 +69,11 @@ class _LateJudge:
         Infinite where a placement does not run.
         """
         if self._made is None:
-            if self._judging is None:
+            if self._evaluation is None:
                 raise differs("the target simulates no placements, and some were", place)
-            self._made = self._judging.batch_judge(*self._of)
-        found = self._made.judge(placements)
-        runs = found.verdict == Verdict.RUNS
+            self._made = self._evaluation.batch_evaluator(*self._of)
+        found = self._made.evaluate(placements)
+        runs = found.kind == ResultKind.RUNS
         return np.where(runs, found.periods_of(pipelines), np.inf)
 
 
@@ -82,7 +82,7 @@ class _Work:
     problem: PartitionProblem
     target: Target
     model: ProblemModel
-    judge: _LateJudge
+    evaluator: _LateEvaluator
 
     def check_count(self, place: str, one: PipelineCount) -> None:
         """What is said of a number of pipelines."""
@@ -102,7 +102,7 @@ class _Work:
         if seconds != one.analytic_s:
             raise differs(f"its placement takes {seconds!r} s, it says {one.analytic_s!r}", place)
         if one.simulated_s is not None:
-            periods = self.judge.periods(one.partitions, place, one.replicas)
+            periods = self.evaluator.periods(one.partitions, place, one.replicas)
             seconds = float(periods.min()) / one.replicas
             if not math.isclose(seconds, one.simulated_s, rel_tol=MARGIN):
                 raise differs(
@@ -121,7 +121,7 @@ class _Work:
     def _seconds(self, rows: Sequence[Ints], simulated: bool, scope: Scope) -> tuple[float, float]:
         """Of the placement without learning and of that with it; infinite where there is none."""
         if simulated:
-            found = self.judge.periods(np.stack(rows), "learned", scope.pipelines).tolist()
+            found = self.evaluator.periods(np.stack(rows), "learned", scope.pipelines).tolist()
         else:
             limits = self.target.limits
             problem = _on(self.problem, limits, scope.devices_each, scope.pipelines)

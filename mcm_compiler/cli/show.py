@@ -29,7 +29,7 @@ def show_report(report: dict[str, Any]) -> None:
 
 
 def show_simulation(simulation: dict[str, Any]) -> None:
-    """Writes a simulator's verdict, in colour if stdout is a terminal."""
+    """Writes what a simulator measured, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import simulation_view
 
     show_view(simulation_view(simulation, width=_width(), ascii_only=_ascii_only()))

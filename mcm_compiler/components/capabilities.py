@@ -1,6 +1,6 @@
 """What a target can do besides telling its numbers, asked for in one place.
 
-Lowering, simulation and judging in batches are protocols of their own in
+Lowering, simulation and evaluation in batches are protocols of their own in
 `mcm_compiler.contracts.target`, so that a family may lack them. Who needs one asks here; where it
 is missing, a diagnostic says which targets have it and what works without.
 """
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mcm_compiler.contracts.simulation import Simulator
-from mcm_compiler.contracts.target import JudgesBatches, Lowers, Simulates, Target
+from mcm_compiler.contracts.target import EvaluatesBatches, Lowers, Simulates, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.registry import TARGETS
 
-Capability = Literal["lowers", "simulates", "judges_batches"]
+Capability = Literal["lowers", "simulates", "evaluates_batches"]
 """What can be needed of a target: the protocol of that name."""
 
 
@@ -41,9 +41,9 @@ _LACKS: dict[Capability, _Lack] = {
         "has no simulator",
         "`mcmc report FOLDER` shows what the fast model says of a compiled model",
     ),
-    "judges_batches": _Lack(
+    "evaluates_batches": _Lack(
         "MCM-T022",
-        JudgesBatches,
+        EvaluatesBatches,
         "simulates no placements during a search",
         "`mcmc strategies` lists strategies that search under the fast model alone",
     ),
@@ -72,20 +72,20 @@ def simulator_of(target: Target) -> Simulator:
     raise CompileError(lacking(target, "simulates"))
 
 
-def batch_judging_of(target: Target) -> JudgesBatches | None:
-    """The target as one that judges placements in batches; None if it does not."""
-    return target if isinstance(target, JudgesBatches) else None
+def batch_evaluation_of(target: Target) -> EvaluatesBatches | None:
+    """The target as one that evaluates placements in batches; None if it does not."""
+    return target if isinstance(target, EvaluatesBatches) else None
 
 
-def required_batch_judging_of(target: Target) -> JudgesBatches:
+def required_batch_evaluation_of(target: Target) -> EvaluatesBatches:
     """The same for who cannot do without.
 
     Raises:
         CompileError: MCM-T022 if it does not.
     """
-    found = batch_judging_of(target)
+    found = batch_evaluation_of(target)
     if found is None:
-        raise CompileError(lacking(target, "judges_batches"))
+        raise CompileError(lacking(target, "evaluates_batches"))
     return found
 
 

@@ -151,8 +151,8 @@ class TakesCostModel(Protocol):
     def with_cost_model(self, choice: CostChoice) -> Any:
         """The same target with another cost model, named in its `source_text`.
 
-        Its `cost_model`, the durations that `lower` gives to kernels and those of its batch judge
-        come from `choice`.
+        Its `cost_model`, the durations that `lower` gives to kernels and those of its batch
+        evaluator come from `choice`.
 
         Raises:
             CompileError: MCM-C008 if the description cannot say so, and as `CostChoice.model`.

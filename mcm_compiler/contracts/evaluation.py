@@ -1,7 +1,7 @@
-"""The contract of batch judges: the simulator's verdict on many partitions, fast enough to search.
+"""The contract of batch evaluators: many partitions simulated fast enough for search.
 
-A judge does in arrays what legalisation, splitting, lowering and simulation do with ONNX models,
-and comes to the same numbers; only partitions go in, so that search needs nothing else.
+An evaluator does in arrays what legalisation, splitting, lowering and simulation do with ONNX
+models, and comes to the same numbers; only partitions go in, so that search needs nothing else.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 
-class Verdict(IntEnum):
-    """What a judge says of a partition."""
+class ResultKind(IntEnum):
+    """What an evaluator says of a partition."""
 
     RUNS = 0
     """It fits and runs."""
@@ -27,11 +27,11 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Verdicts:
-    """Verdicts on B partitions for C chips.
+class BatchResults:
+    """Results for B partitions on C chips.
 
     Attributes:
-        verdict: `[B]`, a `Verdict` each.
+        kind: `[B]`, a `ResultKind` each.
         period_s: `[B]`, seconds between inferences in steady state; infinite where it does not
             run.
         latency_s: `[B]`, of the first inference; infinite where it does not run.
@@ -43,7 +43,7 @@ class Verdicts:
             inference of one pipeline; empty where they share none.
     """
 
-    verdict: Ints
+    kind: Ints
     period_s: Floats
     latency_s: Floats
     high_water_bytes: Longs
@@ -61,13 +61,13 @@ class Verdicts:
         return np.maximum(self.period_s, pipelines * self.shared_busy_s)
 
 
-class BatchJudge(Protocol):
-    """Judges partitions of one problem on one package. Pure, deterministic, uses all cores."""
+class BatchEvaluator(Protocol):
+    """Evaluates partitions of one problem on one package. Pure, deterministic, uses all cores."""
 
     @property
     def name(self) -> str: ...
 
-    def judge(self, partitions: Ints) -> Verdicts:
+    def evaluate(self, partitions: Ints) -> BatchResults:
         """Lowers and simulates each partition.
 
         Args:

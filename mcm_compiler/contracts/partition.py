@@ -19,7 +19,7 @@ from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.cost import NODE_COST
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.machine import Machine
@@ -300,7 +300,7 @@ class Budget:
             such as CP-SAT.
         enough_s: a period that cannot be beaten, so that a search which has it may stop; 0 where
             none is known.
-        judge: the simulator for search, where the caller has one for this problem.
+        evaluator: the simulator for search, where the caller has one for this problem.
         known: `[N]` each, partitions that the caller has evaluated, best first, for strategies
             that can start from them.
         start: what `dp` finds, where the caller has had it run already within the same limits,
@@ -312,7 +312,7 @@ class Budget:
     seconds: float | None = None
     effort_s: float = 5.0
     enough_s: float = 0.0
-    judge: BatchJudge | None = field(default=None, compare=False)
+    evaluator: BatchEvaluator | None = field(default=None, compare=False)
     known: tuple[Ints, ...] = field(default=(), compare=False)
     start: Start | None = field(default=None, compare=False)
     monitor: SearchMonitor = field(default_factory=SearchMonitor, compare=False)
@@ -331,7 +331,7 @@ class Outcome:
         settled_s: a period that no partition beats which fits `problem` as that counts memory; 0
             where none is known. It tells a search where to stop, and is no bound: where memory is
             estimated, a plan may fit what the estimate leaves out.
-        runners_up: other good partitions, best first, for a caller that has another judge.
+        runners_up: other good partitions, best first, for a caller that has another evaluator.
         infeasible: whether it proved that no valid partition of `problem.at_need()` exists;
             `reason` then says how.
         found_by: the member of a portfolio that found it; empty where there is none.
@@ -387,14 +387,14 @@ class PartitionStrategy(Protocol):
 
 
 @runtime_checkable
-class AsksJudge(Protocol):
-    """A strategy that may ask the judge of its budget while it searches.
+class AsksEvaluator(Protocol):
+    """A strategy that may ask the evaluator of its budget while it searches.
 
     A portfolio lets it have a look even where a bound of the fast model is met.
     """
 
     @property
-    def asks_judge(self) -> bool:
+    def asks_evaluator(self) -> bool:
         """Whether it does, with its options."""
         ...
 
@@ -443,9 +443,9 @@ def knows_machines(strategy: PartitionStrategy) -> bool:
     return isinstance(strategy, KnowsMachines) and strategy.any_machine
 
 
-def asks_judge(strategy: PartitionStrategy) -> bool:
-    """Whether a strategy asks the judge; one that does not say so does not."""
-    return isinstance(strategy, AsksJudge) and strategy.asks_judge
+def asks_evaluator(strategy: PartitionStrategy) -> bool:
+    """Whether a strategy asks the evaluator; one that does not say so does not."""
+    return isinstance(strategy, AsksEvaluator) and strategy.asks_evaluator
 
 
 def learns(strategy: PartitionStrategy) -> bool:

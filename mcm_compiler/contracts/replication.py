@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from mcm_compiler.contracts.cost import NODE_COST
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
@@ -158,7 +158,7 @@ REPLICATION: AnnotationKey[Replication] = AnnotationKey(
 )
 """How many pipelines the package runs; absent means one on all chips."""
 
-PACKAGE_JUDGE: AnnotationKey[BatchJudge | None] = AnnotationKey(
-    "package_judge", derived_from=(PACKAGE_PROBLEM,)
+PACKAGE_EVALUATOR: AnnotationKey[BatchEvaluator | None] = AnnotationKey(
+    "package_evaluator", derived_from=(PACKAGE_PROBLEM,)
 )
 """The simulator for search of `PACKAGE_PROBLEM`; None where the target has none."""

@@ -1,4 +1,4 @@
-"""The contract of simulators: the independent judge of a lowered program.
+"""The contract of simulators, which play a lowered program and measure its throughput.
 
 A simulator is kept apart from the cost model, or search would optimise its own referee.
 """
@@ -58,7 +58,7 @@ class LinkActivity:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """The verdict on a program.
+    """What a simulator measured of a program.
 
     Attributes:
         simulator: name of the simulator.
@@ -145,4 +145,4 @@ class Simulator(Protocol):
 
 
 SIMULATION: AnnotationKey[SimulationResult] = AnnotationKey("simulation", derived_from=(PROGRAM,))
-"""The simulator's verdict on the lowered program."""
+"""What the simulator measured of the lowered program."""

@@ -2,7 +2,7 @@
 
 Passes never import hardware. What they need to know of a package stands in `PackageLimits`, and
 its costs are behind the `Target` protocol. What else a target can do is a protocol each: `Lowers`,
-`Simulates`, `JudgesBatches`, `ShrinkableTarget`. `mcm_compiler.components.capabilities` asks for
+`Simulates`, `EvaluatesBatches`, `ShrinkableTarget`. `mcm_compiler.components.capabilities` asks for
 them.
 """
 
@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import Simulator
@@ -71,9 +71,9 @@ __all__ = [
     "RING",
     "ChipModel",
     "DescribesMachine",
+    "EvaluatesBatches",
     "Forwarding",
     "HostIo",
-    "JudgesBatches",
     "Lowers",
     "PackageLimits",
     "Routing",
@@ -159,18 +159,18 @@ class Simulates(Protocol):
     """A target that plays lowered programs."""
 
     def simulator(self) -> Simulator:
-        """The judge of lowered programs for this package."""
+        """The simulator of lowered programs for this package."""
         ...
 
 
 @runtime_checkable
-class JudgesBatches(Protocol):
-    """A target whose simulator also judges many placements of one problem at once."""
+class EvaluatesBatches(Protocol):
+    """A target whose simulator also evaluates many placements of one problem at once."""
 
-    def batch_judge(
+    def batch_evaluator(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
-    ) -> BatchJudge:
-        """The same judge for search: partitions in, periods and verdicts out, without ONNX.
+    ) -> BatchEvaluator:
+        """The same simulator for search: partitions in, periods and results out, without ONNX.
 
         Args:
             model: the model that `problem` was built from, not changed since.

@@ -88,7 +88,7 @@ class StructureProof:
     Attributes:
         ops: ops on all chips, constants left out, clones and relays counted.
         unproven: ops that are not the model's, in the order of the chips; an op behind one of them
-            is judged as if it were proven.
+            is compared as if it were proven.
         outputs: graph outputs to which wires bring something else than the model's value.
         unfollowed_passes: passes of the pipeline for whose changes there is no rule; only they may
             leave ops unproven.
@@ -160,4 +160,4 @@ EMITTED: AnnotationKey[tuple[str, ...]] = AnnotationKey(
 """Names of the files that were written to the staging folder."""
 
 VERIFICATION: AnnotationKey[Verification] = AnnotationKey("verification", derived_from=(EMITTED,))
-"""The verdict of onnxruntime on the split model."""
+"""How the split model compares with the source model in onnxruntime."""

@@ -1,4 +1,4 @@
-"""Running models in onnxruntime, the functional judge.
+"""Running models in onnxruntime, the functional reference.
 
 Graph optimisations are off: they are what makes a model and its parts differ in the last bit.
 """

@@ -1,7 +1,7 @@
 """Whether a partition breaks a rule of the ring, as compiled code for who asks millions of times.
 
 `ring_rules` is the authority, and says which rule and why; property tests hold the two together.
-Only what searches or judges imports this module, as compiled code takes long to load.
+Only search and batch evaluation import this module, as compiled code takes long to load.
 """
 
 from __future__ import annotations

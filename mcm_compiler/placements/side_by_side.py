@@ -28,7 +28,7 @@ def simulate_pipelines(
     pipelines: int,
     chips_each: int,
 ) -> SimulationResult:
-    """The verdict on one of equal pipelines that run side by side.
+    """The simulation of one of equal pipelines that run side by side.
 
     Where they share channels all of them are played. Period and latency are then those of the
     whole: in each period every pipeline answers once. Chips, and channels of their own, are those

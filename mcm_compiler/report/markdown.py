@@ -10,13 +10,13 @@ from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
     gap_sentence,
-    judge_sentence,
     learned_sentence,
     place_name,
     replication_phrase,
     role_sentence,
     routing_phrase,
     shared_sentence,
+    simulator_sentence,
     strategy_phrase,
     verification_sentence,
 )
@@ -126,13 +126,13 @@ def _moves(bottleneck: dict[str, Any]) -> list[str]:
 def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
     model, target = report["model"], report["target"]
     simulator = escaped(report["period_model"] or UNKNOWN)
-    judge = escaped(judge_sentence(report["period_model"] or UNKNOWN, report))
+    timing = escaped(simulator_sentence(report["period_model"] or UNKNOWN, report))
     shape_only = ", placeholders" if model["shape_only"] else ""
     weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
     chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
     return [
         ("throughput", f"**{rate_text(report['throughput_per_s'])}**"),
-        ("period", f"{seconds_text(report['period_s'])} ({judge})"),
+        ("period", f"{seconds_text(report['period_s'])} ({timing})"),
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
         ("lower bound", escaped(bound_sentence(report))),
         ("gap", gap_sentence(report)),

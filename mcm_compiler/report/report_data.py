@@ -129,7 +129,7 @@ def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
 
 
 def verification_data(verification: Verification) -> dict[str, Any]:
-    """A verdict of onnxruntime as JSON-able data; an error that is not finite becomes None."""
+    """A comparison by onnxruntime as JSON-able data; an error that is not finite becomes None."""
     return {
         "holds": verification.holds,
         "skipped": verification.skipped,

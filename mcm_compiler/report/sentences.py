@@ -116,7 +116,7 @@ def bound_sentence(report: dict[str, Any]) -> str:
     return f"{text} ({by}cost model {report['cost_model']})"
 
 
-def judge_sentence(simulator: str, figures: dict[str, Any]) -> str:
+def simulator_sentence(simulator: str, figures: dict[str, Any]) -> str:
     """The simulator, how many inferences it played, and from which on they were alike.
 
     Args:
@@ -129,7 +129,7 @@ def judge_sentence(simulator: str, figures: dict[str, Any]) -> str:
 
 
 def verification_sentence(verification: dict[str, Any] | None) -> str:
-    """The verdict of onnxruntime."""
+    """What the comparison by onnxruntime came to."""
     if verification is None:
         return "not run"
     proof = _structure(verification)

@@ -1,4 +1,4 @@
-"""A simulator's verdict on a compiled folder as plain data, in the fields of the report."""
+"""A simulation of a compiled folder as plain data, in the fields of the report."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def simulation_data(
     machine: Machine | None,
     replicas: int = 1,
 ) -> dict[str, Any]:
-    """The verdict as JSON-able data: what the report says of a simulation.
+    """The simulation as JSON-able data: what the report says of a simulation.
 
     Args:
-        simulation: the verdict.
+        simulation: what the simulator measured.
         program: what was simulated.
         limits: numbers of the package.
         graphs: the chips' models by chip.

@@ -24,11 +24,11 @@ from mcm_compiler.report.sentences import (
     changes_sentence,
     diagnostics_sentence,
     gap_sentence,
-    judge_sentence,
     learned_sentence,
     replication_phrase,
     role_sentence,
     routing_phrase,
+    simulator_sentence,
     strategy_phrase,
     verification_sentence,
 )
@@ -89,7 +89,7 @@ def report_view(
 def simulation_view(
     simulation: dict[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
 ) -> RenderableType:
-    """A simulator's verdict as a `rich` renderable.
+    """A simulation as a `rich` renderable.
 
     Args:
         simulation: `simulator`, `inferences`, `steady_from`, `throughput_per_s`, `period_s`,
@@ -98,10 +98,10 @@ def simulation_view(
         ascii_only: for outputs that cannot encode more.
     """
     simulation = printable_data(simulation)
-    judge = f" ({judge_sentence(simulation['simulator'], simulation)})"
+    simulator = f" ({simulator_sentence(simulation['simulator'], simulation)})"
     rows = [
         ("throughput", Text(rate_text(simulation["throughput_per_s"]), style="bold green")),
-        ("period", Text(seconds_text(simulation["period_s"]) + judge)),
+        ("period", Text(seconds_text(simulation["period_s"]) + simulator)),
         ("latency", Text(seconds_text(simulation["latency_s"]))),
     ]
     if (bottleneck := simulation["bottleneck"]) is not None:
@@ -150,10 +150,10 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
 
 
 def _facts(report: dict[str, Any]) -> Table:
-    judge = report["period_model"]
-    source = f" ({judge_sentence(judge, report)})" if judge else ""
+    simulator = report["period_model"]
+    source = f" ({simulator_sentence(simulator, report)})" if simulator else ""
     period = seconds_text(report["period_s"])
-    if judge is None and report["analytic_period_s"] is not None:
+    if simulator is None and report["analytic_period_s"] is not None:
         period = f"{seconds_text(report['analytic_period_s'])} (cost model {report['cost_model']})"
     rows: list[tuple[str, Text]] = [
         ("throughput", Text(rate_text(report["throughput_per_s"]), style="bold green")),

@@ -37,7 +37,7 @@ class CompileResult:
         chips: one model per used chip.
         wires: tensors between chips and host.
         program: the lowered program.
-        simulation: the judge's verdict.
+        simulation: what the simulator measured.
         verification: equality in onnxruntime.
         diagnostics: warnings and notes.
         timings: `(stage, seconds)`; never part of a written file.

@@ -1,10 +1,10 @@
-"""Problems that have something to find, and a judge with other times than the fast model's."""
+"""Problems that have something to find, and an evaluator with other times than the fast model's."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.families.ring.analytic.fast_model import evaluate
@@ -44,7 +44,7 @@ def branching_problem(routing="relay", chips=6, sram=1 << 20, pins=(), chains=4,
 
 
 class TrueTimes:
-    """A judge under which units take other times than the fast model says."""
+    """An evaluator under which units take other times than the fast model says."""
 
     name = "true times"
 
@@ -53,20 +53,20 @@ class TrueTimes:
         self.factor = factor
         self.asked = 0
 
-    def judge(self, partitions):
+    def evaluate(self, partitions):
         count, chips = len(partitions), self.problem.num_chips
         self.asked += count
         busy, link = np.zeros((count, chips)), np.zeros((count, chips))
-        verdict = np.zeros(count, np.int32)
+        kind = np.zeros(count, np.int32)
         for b, row in enumerate(partitions):
             result = evaluate(self.problem, row)
-            verdict[b] = Verdict.RUNS if result.valid else Verdict.BREAKS_RULE
+            kind[b] = ResultKind.RUNS if result.valid else ResultKind.BREAKS_RULE
             times = self.problem.compute_s * self.factor
             relays = result.chip_busy_s - np.bincount(
                 result.chip_of, self.problem.compute_s, minlength=chips
             )
             busy[b] = np.bincount(result.chip_of, times, minlength=chips) + relays
             link[b, : chips - 1] = result.link_busy_s
-        period = np.where(verdict == Verdict.RUNS, np.maximum(busy.max(1), link.max(1)), np.inf)
+        period = np.where(kind == ResultKind.RUNS, np.maximum(busy.max(1), link.max(1)), np.inf)
         memory = np.zeros((count, chips), np.int64)
-        return Verdicts(verdict, period, period, memory, busy, link)
+        return BatchResults(kind, period, period, memory, busy, link)

@@ -14,7 +14,7 @@ import pytest
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import build_zoo_model, run_passes
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import OFF_PACKAGE
@@ -107,7 +107,7 @@ class Road:
 
     Attributes:
         problem: of the model as imported.
-        judge: the batch judge of the same model.
+        evaluator: the batch evaluator of the same model.
         streams: transfers from off-package memory in the programs that were checked.
     """
 
@@ -131,7 +131,7 @@ class Road:
         self.problem = PARTITION_PROBLEM.get(model)
         plan = FUSION_PLAN.get(model)
         names = plan.group_names
-        self.judge = target.batch_judge(model, self.problem, names)
+        self.evaluator = target.batch_evaluator(model, self.problem, names)
 
     def _prepare(self, step, model):
         if step.name == "fuse" and self._groups is not None:
@@ -192,31 +192,31 @@ class Road:
         return partitions
 
     def check(self, partitions) -> list[int]:
-        """Compares the judge with the real road; returns how often each verdict came."""
-        verdicts = self.judge.judge(partitions)
+        """Compares the evaluator with the real road; returns how often each kind came."""
+        results = self.evaluator.evaluate(partitions)
         for row, chip_of in enumerate(partitions):
             if not self.is_valid(chip_of):
-                assert verdicts.verdict[row] == Verdict.BREAKS_RULE
-                assert np.isinf(verdicts.period_s[row])
+                assert results.kind[row] == ResultKind.BREAKS_RULE
+                assert np.isinf(results.period_s[row])
                 continue
             program = self.lowered(chip_of)
             self.streams += sum(t.source == OFF_PACKAGE for t in program.transfers)
             used = len(program.chips)
             high_water = [chip.high_water_bytes for chip in program.chips]
-            assert verdicts.high_water_bytes[row, :used].tolist() == high_water
-            assert not verdicts.high_water_bytes[row, used:].any()
+            assert results.high_water_bytes[row, :used].tolist() == high_water
+            assert not results.high_water_bytes[row, used:].any()
             if program.overflows:
-                assert verdicts.verdict[row] == Verdict.OVERFLOWS
-                assert np.isinf(verdicts.period_s[row])
+                assert results.kind[row] == ResultKind.OVERFLOWS
+                assert np.isinf(results.period_s[row])
                 continue
-            assert verdicts.verdict[row] == Verdict.RUNS
+            assert results.kind[row] == ResultKind.RUNS
             result = self._target.simulator().run(program)
-            assert verdicts.period_s[row] == pytest.approx(result.period_s, rel=1e-12, abs=0)
-            assert verdicts.latency_s[row] == pytest.approx(result.latency_s, rel=1e-12, abs=0)
+            assert results.period_s[row] == pytest.approx(result.period_s, rel=1e-12, abs=0)
+            assert results.latency_s[row] == pytest.approx(result.latency_s, rel=1e-12, abs=0)
             busy = [chip.busy_s for chip in result.chips]
-            assert verdicts.chip_busy_s[row, :used].tolist() == pytest.approx(busy, rel=1e-12)
+            assert results.chip_busy_s[row, :used].tolist() == pytest.approx(busy, rel=1e-12)
             for link in result.links:
                 if 0 <= link.source < self.problem.num_chips and link.destination >= 0:
-                    got = verdicts.link_busy_s[row, link.source]
+                    got = results.link_busy_s[row, link.source]
                     assert got == pytest.approx(link.busy_s, rel=1e-12)
-        return np.bincount(verdicts.verdict, minlength=3).tolist()
+        return np.bincount(results.kind, minlength=3).tolist()

@@ -1,4 +1,4 @@
-"""The compiled verdict of the fast model against the one that explains itself."""
+"""The compiled period of the fast model against the one that explains itself."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""How many partitions a second the batch judge lowers, plans and simulates, and that it is right.
+"""How many partitions a second the batch evaluator simulates, and that it is right.
 
 All partitions are such that fit and run, since what is refused takes less time. `*_one_ms` is one
 partition per call. `*_per_s` is a batch on all cores: random contiguous partitions, and
 near-optimal ones, which are those of the default strategy with one to three units moved.
 `*_cpu_ms` is the processor time of one partition in a batch; with nothing else running, two cores
-judge 2000 / `*_cpu_ms` a second.
-`judge_setup_growth` is the time per op of making a judge for 100,000 ops, over that for 10,000.
-`judge_disagreements` counts partitions whose memory, period or latency differ from what the passes
-come to. `--update` writes tools/bench/data/batch_evaluator.json.
+evaluate 2000 / `*_cpu_ms` a second.
+`judge_setup_growth` is the time per op of making an evaluator for 100,000 ops, over that for
+10,000. `judge_disagreements` counts partitions whose memory, period or latency differ from what the
+passes come to. `--update` writes tools/bench/data/batch_evaluator.json.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 1024
 """Partitions of a batch."""
 
 SINGLES = 200
-"""Partitions that are judged one by one."""
+"""Partitions that are evaluated one by one."""
 
 COMPARED = {
     "zoo:resnet50": 6,
@@ -68,13 +68,13 @@ def _rates(name: str, source: str, bar: float, settings: Settings) -> Sequence[B
         singles: list[float] = []
         for row in rows[:SINGLES]:
             start = time.perf_counter()
-            case.judge.judge(row[None])
+            case.evaluator.evaluate(row[None])
             singles.append(1e3 * (time.perf_counter() - start))
         rates: list[float] = []
         cpu_ms: list[float] = []
         for _ in range(settings.repetitions):
             start, cpu_start = time.perf_counter(), time.process_time()
-            case.judge.judge(rows)
+            case.evaluator.evaluate(rows)
             rates.append(len(rows) / (time.perf_counter() - start))
             cpu_ms.append(1e3 * (time.process_time() - cpu_start) / len(rows))
         bars += [

@@ -2,8 +2,8 @@
 
 Each cell of the table is one strategy on one problem, in a process of its own with a time limit:
 models on a roomy package and on tight ones with the effort of `-O2`, some of them again with the
-judge in the loop, and the inputs of the device-placement paper. Cells are kept in a file as they
-come, and a later run measures those that are missing. `--update` writes what is there to
+evaluator in the loop, and the inputs of the device-placement paper. Cells are kept in a file as
+they come, and a later run measures those that are missing. `--update` writes what is there to
 tools/bench/data/partitioning.json and docs/results/partitioning-results.md.
 
 The exit status is 1 where a member of the portfolio beats it at the same seed and effort.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.capabilities import required_batch_judging_of
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import (
     PARTITION,
@@ -62,24 +62,24 @@ class Found:
 def examine(case: Case) -> Found:
     """Plans all assignments of a case and holds all claims against them."""
     found = Found(case.seed)
-    problem, judge = _prepared(case, ROOMY_BYTES)
+    problem, evaluator = _prepared(case, ROOMY_BYTES)
     rows = _assignments(problem)
-    roomy = judge.judge(rows)
-    allowed = roomy.verdict == Verdict.RUNS
+    roomy = evaluator.evaluate(rows)
+    allowed = roomy.kind == ResultKind.RUNS
     least = int(roomy.high_water_bytes[allowed].max(axis=1).min())
     # A description gives MiB; multiples of 64 bytes are exact there.
     sram = max(int(case.share * least) // 64, 1) * 64
-    problem, judge = _prepared(case, sram)
+    problem, evaluator = _prepared(case, sram)
     # What may be cloned depends on the memory, and so do the assignments.
     rows = _assignments(problem)
-    verdicts = judge.judge(rows)
-    runs = verdicts.verdict == Verdict.RUNS
-    planned_rows = verdicts.verdict != Verdict.BREAKS_RULE
+    results = evaluator.evaluate(rows)
+    runs = results.kind == ResultKind.RUNS
+    planned_rows = results.kind != ResultKind.BREAKS_RULE
     found.assignments = int(planned_rows.sum())
     found.fit = int(runs.sum())
     streams = problem.streams
     if not streams:
-        plans = verdicts.high_water_bytes[planned_rows]
+        plans = results.high_water_bytes[planned_rows]
         for chips, planned in zip(rows[planned_rows], plans, strict=True):
             need = evaluate(problem.at_need(), chips).memory_bytes
             if (need > planned).any():
@@ -88,7 +88,7 @@ def examine(case: Case) -> Found:
     best_s = min((plain_period(problem, row) for row in rows[runs]), default=np.inf)
     if streams and np.isfinite(best_s):
         # What is streamed takes time as well, which only the simulator knows here.
-        best_s = max(best_s, float(verdicts.period_s[runs].min()))
+        best_s = max(best_s, float(results.period_s[runs].min()))
     hold(found, "impossible", infeasible=bool(impossible(problem)), bound_s=0.0, best_s=best_s)
     hold(
         found, "lower_bound", infeasible=False, bound_s=lower_bound(problem).seconds, best_s=best_s
@@ -104,16 +104,18 @@ def examine(case: Case) -> Found:
         hold(found, name, infeasible=outcome.infeasible, bound_s=seconds, best_s=best_s)
     if np.isfinite(best_s):
         _check_checkers(found, problem, best_s)
-    _compile(found, case, sram, best_s, judge)
+    _compile(found, case, sram, best_s, evaluator)
     return found
 
 
-def _prepared(case: Case, sram_bytes: int) -> tuple[PartitionProblem, BatchJudge]:
+def _prepared(case: Case, sram_bytes: int) -> tuple[PartitionProblem, BatchEvaluator]:
     target = case.target(sram_bytes)
     model, _, _ = run_passes(case.model.clone(), target, case.options)
     plan = FUSION_PLAN.get(model)
     problem = build_problem(model, target, case.options.routing, plan)
-    return problem, required_batch_judging_of(target).batch_judge(model, problem, plan.group_names)
+    return problem, required_batch_evaluation_of(target).batch_evaluator(
+        model, problem, plan.group_names
+    )
 
 
 def _assignments(problem: PartitionProblem) -> Ints:
@@ -153,7 +155,9 @@ def _check_checkers(found: Found, problem: PartitionProblem, best_s: float) -> N
             found.contradictions.append(f"checker {proof} shows a bound above {best_s:.9g} s")
 
 
-def _compile(found: Found, case: Case, sram_bytes: int, best_s: float, judge: BatchJudge) -> None:
+def _compile(
+    found: Found, case: Case, sram_bytes: int, best_s: float, evaluator: BatchEvaluator
+) -> None:
     """The whole road: refusals, bounds and optimality of `mcmc compile`."""
     try:
         model, _, _ = run_passes(case.model.clone(), case.target(sram_bytes), for_compile(case))
@@ -165,6 +169,6 @@ def _compile(found: Found, case: Case, sram_bytes: int, best_s: float, judge: Ba
     partition = PARTITION.get(model)
     found.proven = partition.period_s <= partition.bound.seconds * (1.0 + ROOM)
     hold(found, "compile", infeasible=False, bound_s=partition.bound.seconds, best_s=best_s)
-    if judge.judge(partition.chip_of[None]).verdict[0] != Verdict.RUNS:
+    if evaluator.evaluate(partition.chip_of[None]).kind[0] != ResultKind.RUNS:
         # Lowering refuses it, with the numbers of its plan.
         found.refused, found.proven = "MCM-P020", False

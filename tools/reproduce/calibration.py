@@ -1,8 +1,8 @@
-"""How well the analytic model foretells the judge: MCM, section 5.4, on our judge.
+"""How well the analytic model foretells the evaluator: MCM, section 5.4, on our simulator.
 
-Draws random valid partitions of a model, asks the analytic model and the judge for the period of
-each, and reports how they correlate, what the judge rejects, and why the two differ. There are
-three populations: `uniform` is the paper's random search (uniform probabilities, SAMPLE, random
+Draws random valid partitions of a model, asks the analytic model and the evaluator for the period
+of each, and reports how they correlate, what the evaluator rejects, and why the two differ. There
+are three populations: `uniform` is the paper's random search (uniform probabilities, SAMPLE, random
 node order); `uniform, roomy` is the same on chips with 1 GiB, so that all of them run; `near` is
 what search sees in the end: the default strategy's partition with units moved at random, repaired
 by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/results/calibration.md`, and with the

@@ -1,9 +1,9 @@
-"""Clones and relays on BERT-large: priced by the judge, and the chips still compute the same bits.
+"""Clones and relays on BERT-large: priced by the evaluator, and outputs keep their bits.
 
 Moves units of the default strategy's partition at random and repairs it (FIX), under the strict
-and under the relay rule, until the judge lets one run that needs clones, and under the relay rule
-relays as well. Compiles just that partition with all passes, compares the chips with the model in
-onnxruntime, and the period and the memory with what the batch judge said. Writes
+and under the relay rule, until the evaluator lets one run that needs clones, and under the relay
+rule relays as well. Compiles just that partition with all passes, compares the chips with the model
+in onnxruntime, and the period and the memory with what the batch evaluator said. Writes
 `tools/reproduce/data/legalization.json`.
 """
 
@@ -23,9 +23,9 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
 from mcm_compiler.contracts.program import PROGRAM
@@ -53,13 +53,13 @@ class Replacement:
         target: name of the package.
         routing: the rule.
         seed: of the draws.
-        judged: what the batch judge said of it.
+        evaluated: what the batch evaluator said of it.
     """
 
     target: str
     routing: Routing
     seed: int
-    judged: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    evaluated: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
     def __call__(self, done: Pass, model: ir.Model) -> None:
         """Called after each pass."""
@@ -80,8 +80,8 @@ class Replacement:
     def _draw(self, model: ir.Model) -> Ints:
         problem = PARTITION_PROBLEM.get(model)
         groups = FUSION_PLAN.get(model).group_names
-        judging = required_batch_judging_of(load_target(self.target))
-        judge = judging.batch_judge(model, problem, groups)
+        evaluating = required_batch_evaluation_of(load_target(self.target))
+        evaluator = evaluating.batch_evaluator(model, problem, groups)
         graph = rule_graph(problem)
         solver = BatchSolver.of(graph, self.routing)
         rng = np.random.default_rng(self.seed)
@@ -90,16 +90,16 @@ class Replacement:
             proposals = with_moved_units(rng, best, problem.num_chips, BATCH, MOVED_SHARE)
             partitions = np.zeros((BATCH, problem.num_units), np.int32)
             partitions[:, graph.units] = solver.fix(rng, proposals)
-            verdicts = judge.judge(partitions)
-            for row in np.flatnonzero(verdicts.verdict == Verdict.RUNS).tolist():
+            results = evaluator.evaluate(partitions)
+            for row in np.flatnonzero(results.kind == ResultKind.RUNS).tolist():
                 found = evaluate(problem, partitions[row])
                 source, target = dependency_edges(problem)
                 relays = (found.chip_of[target] - found.chip_of[source] > 1).any()
                 if found.valid and (relays or self.routing == "strict"):
-                    self.judged = {
-                        "period_s": float(verdicts.period_s[row]),
-                        "latency_s": float(verdicts.latency_s[row]),
-                        "high_water_bytes": int(verdicts.high_water_bytes[row].sum()),
+                    self.evaluated = {
+                        "period_s": float(results.period_s[row]),
+                        "latency_s": float(results.latency_s[row]),
+                        "high_water_bytes": int(results.high_water_bytes[row].sum()),
                     }
                     return found.chip_of
 
@@ -121,7 +121,7 @@ def compiled(model: str, target: str, routing: Routing, seed: int) -> dict[str, 
         "latency_s": simulation.latency_s,
         "link_bytes": sum(link.bytes_per_inference for link in simulation.links),
         "high_water_bytes": sum(chip.high_water_bytes for chip in program.chips),
-        "batch_judge": replacement.judged,
+        "batch_judge": replacement.evaluated,
     }
 
 

@@ -27,7 +27,7 @@ import onnx_ir as ir
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.components.cost_choice import with_cost_model
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target
@@ -125,9 +125,9 @@ def periods(model: ir.Model, target: Target, chip_of: Ints) -> tuple[float, floa
     """Seconds between inferences of a placement, by the fast model and by the simulator."""
     problem = PARTITION_PROBLEM.get(model)
     groups = FUSION_PLAN.get(model).group_names
-    judge = required_batch_judging_of(target).batch_judge(model, problem, groups)
-    verdicts = judge.judge(np.array([chip_of], np.int32))
-    return evaluate(problem, chip_of).period_s, float(verdicts.period_s[0])
+    evaluator = required_batch_evaluation_of(target).batch_evaluator(model, problem, groups)
+    results = evaluator.evaluate(np.array([chip_of], np.int32))
+    return evaluate(problem, chip_of).period_s, float(results.period_s[0])
 
 
 def recorded() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""How fast a program runs, in compiled code: what single and batch judges have in common."""
+"""How fast a program runs, in compiled code: what single and batch evaluators have in common."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A lowered program as plain arrays that compiled code reads.
 
-The simulator makes them from a `LoweredProgram`; a judge of many partitions fills them directly.
-Both then call the same functions, so that they agree by construction.
+The simulator makes them from a `LoweredProgram`; an evaluator of many partitions fills them
+directly. Both then call the same functions, so that they agree by construction.
 """
 
 from __future__ import annotations

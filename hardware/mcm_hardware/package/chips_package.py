@@ -102,7 +102,7 @@ class ChipsPackage(DescribedTarget):
         return lower(self.name, self.machine, self.spec.chips, chips, wires, self.costs.played)
 
     def simulator(self) -> Simulator:
-        """The judge of lowered programs."""
+        """The simulator of lowered programs."""
         from mcm_hardware.package.machine_simulator import MachineSimulator
 
         return MachineSimulator(self.machine, f"{self.machine.family}-event-graph")

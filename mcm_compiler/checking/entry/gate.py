@@ -70,7 +70,7 @@ class OpenedFolder:
         return folder_program(self.path)
 
     def simulated(self, inferences: int) -> SimulationResult:
-        """The target's judge on the program; played once for each number of inferences."""
+        """The target's simulator on the program; played once for each number of inferences."""
         found = self._verdicts.get(inferences)
         if found is None:
             from mcm_compiler.placements.side_by_side import simulate_pipelines

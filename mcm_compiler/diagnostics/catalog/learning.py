@@ -34,10 +34,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-L004",
-        "a judge gave rewards that are no numbers",
+        "an evaluator gave rewards that are no numbers",
         "Rewards are finite and not negative: throughput over that of a baseline, and 0 for a\n"
         "partition that does not run. One NaN would make all weights of a policy NaN, so learning\n"
-        "stops at the first. The fault lies in the judge or the cost model that gave it.",
+        "stops at the first. The fault lies in the evaluator or the cost model that gave it.",
         example="a simulator of a plug-in gives NaN for a partition: 1 of 32 rewards are no\n"
         "numbers from 0 up",
         remedy="Mend the simulator or cost model: the reward of what does not run is 0, any\n"

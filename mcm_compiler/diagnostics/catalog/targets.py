@@ -187,10 +187,10 @@ simulate out of the pipeline; the report then has the figures of the fast model 
         "target simulates no placements during a search",
         """\
 The strategy shows placements to the simulator while it searches, and the target has none for that
-(`JudgesBatches` in mcm_compiler/contracts/target.py). As a warning: the strategy searched under the
-fast model alone, so that its answer is valid and may be slower than it could be. A strategy that
-needs no simulator says the same in less time; `mcmc strategies` lists them.""",
-        example="`--partitioner judge_search` for a target without batch_judge",
+(`EvaluatesBatches` in mcm_compiler/contracts/target.py). As a warning: the strategy searched under
+the fast model alone, so that its answer is valid and may be slower than it could be. A strategy
+that needs no simulator says the same in less time; `mcmc strategies` lists them.""",
+        example="`--partitioner judge_search` for a target without batch_evaluator",
         remedy="Take a strategy that needs no simulator, or accept an answer under the fast\n"
         "model.",
     ),

@@ -8,7 +8,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-V001",
         "onnxruntime refuses a model",
-        "Stock onnxruntime is the functional judge: the source model and every chip's\n"
+        "Stock onnxruntime is the functional reference: the source model and every chip's\n"
         "model must load in it. Its own reason is in the message.",
         example="a model of an opset that onnxruntime only knows in part",
         remedy="Export with an opset that the installed onnxruntime runs.",

@@ -1,4 +1,4 @@
-"""IR versions and opsets: what onnxruntime, the functional judge, can load."""
+"""IR versions and opsets: what onnxruntime, the functional reference, can load."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SHAPED_BY_DATA = frozenset(
     {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
 )
 
-_MISJUDGED = frozenset({"STFT"})
+_MISESTIMATED = frozenset({"STFT"})
 """Ops whose output onnx's inference gives another shape than onnxruntime computes (of onnx 1.23's
 own node tests these: STFT without `onesided`, which is 1 by default and is taken for 0)."""
 
@@ -52,17 +52,17 @@ def doubtful_values(model: ir.Model) -> list[ir.Value]:
     """Values with a static shape that the rules of their ops do not vouch for, in graph order.
 
     It may be declared and false: of ops of other domains, of ops whose output shape follows from
-    data. It may be inferred and false: of `_MISJUDGED` ops, and of what comes out of bodies,
+    data. It may be inferred and false: of `_MISESTIMATED` ops, and of what comes out of bodies,
     sequences and optionals, which inference follows loosely. Only values that something reads, or
     that are outputs.
     """
     shapes, values = _fixed(model)
     found: list[ir.Value] = []
     for node in model.graph:
-        if all(v in values for v in node.outputs) and node.op_type not in _MISJUDGED:
+        if all(v in values for v in node.outputs) and node.op_type not in _MISESTIMATED:
             continue
         sure = (
-            node.op_type not in _MISJUDGED
+            node.op_type not in _MISESTIMATED
             and _regular(node)
             and all(v in values for v in _shaping_inputs(node))
             and all(v in shapes for v in consumed_values(node))

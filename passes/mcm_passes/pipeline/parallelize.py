@@ -8,12 +8,12 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NODE_COST
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.replication import (
-    PACKAGE_JUDGE,
+    PACKAGE_EVALUATOR,
     PACKAGE_PROBLEM,
     REPLICATION,
     Replication,
@@ -25,7 +25,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.solving.lazy_evaluator import judge_of
+from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.replicas.replicas import choose_replicas, equal_chips, given_replicas
 from mcm_passes.pipeline.shard_oversized import ShardOversized
@@ -48,7 +48,7 @@ class Parallelize(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (
         SHARDING_PLAN,
         PACKAGE_PROBLEM,
-        PACKAGE_JUDGE,
+        PACKAGE_EVALUATOR,
         REPLICATION,
     )
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
@@ -59,7 +59,7 @@ class Parallelize(Pass):
         ShardOversized(self.fraction)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_JUDGE` and `REPLICATION`.
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR` and `REPLICATION`.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
@@ -75,10 +75,10 @@ class Parallelize(Pass):
         if options.chips is not None:
             pipelines = 1 if obstacle else wanted
             problem = with_chips(problem, options.chips, pipelines)
-        judge = judge_of(model, problem, context.target)
+        evaluator = evaluator_of(model, problem, context.target)
         PACKAGE_PROBLEM.set(model, problem)
-        PACKAGE_JUDGE.set(model, judge)
-        REPLICATION.set(model, _replication(problem, options, wanted, obstacle, judge))
+        PACKAGE_EVALUATOR.set(model, evaluator)
+        REPLICATION.set(model, _replication(problem, options, wanted, obstacle, evaluator))
         return divided
 
 
@@ -87,13 +87,13 @@ def _replication(
     options: CompileOptions,
     wanted: int | None,
     obstacle: str,
-    judge: BatchJudge | None,
+    evaluator: BatchEvaluator | None,
 ) -> Replication:
     if wanted is None:
         if obstacle:
             return Replication(1, problem.num_chips)
-        judged = load_level(options.level).judged_pipelines
-        return choose_replicas(problem, judge if judged else None)
+        evaluated = load_level(options.level).judged_pipelines
+        return choose_replicas(problem, evaluator if evaluated else None)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     elif problem.machine is not None and not obstacle:

@@ -19,10 +19,10 @@ from mcm_compiler.contracts.partition import (
     Partition,
     PartitionProblem,
     SearchMonitor,
-    asks_judge,
+    asks_evaluator,
 )
 from mcm_compiler.contracts.replication import (
-    PACKAGE_JUDGE,
+    PACKAGE_EVALUATOR,
     PACKAGE_PROBLEM,
     REPLICATION,
     Replication,
@@ -39,10 +39,10 @@ from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.untyped_values import untyped_note
-from mcm_passes.mapping.solving.lazy_evaluator import judge_of
+from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas, solved
-from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class PartitionPass(Pass):
             return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
         start_s = time.monotonic()
-        judge = PACKAGE_JUDGE.find(model) or judge_of(model, problem, context.target)
-        if judge is None and asks_judge(strategy):
+        evaluator = PACKAGE_EVALUATOR.find(model) or evaluator_of(model, problem, context.target)
+        if evaluator is None and asks_evaluator(strategy):
             needed_by = f"strategy '{strategy.name}'"
             context.report(
                 lacking(
                     context.target,
-                    "judges_batches",
+                    "evaluates_batches",
                     needed_by=needed_by,
                     severity=Severity.WARNING,
                 )
@@ -120,14 +120,14 @@ class PartitionPass(Pass):
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
-            share_judge = judge
-            if judge is not None and shared is not problem:
-                share_judge = ShareJudge(judge, shared, pipelines)
+            share_evaluator = evaluator
+            if evaluator is not None and shared is not problem:
+                share_evaluator = ShareEvaluator(evaluator, shared, pipelines)
             budget = Budget(
                 evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,
                 effort_s=level.effort_s,
-                judge=share_judge,
+                evaluator=share_evaluator,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
             return solved(shared, solve_one, budget, persist=persist, searches=given is None)

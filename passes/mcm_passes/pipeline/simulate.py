@@ -1,4 +1,4 @@
-"""The pass `simulate`: the target's judge runs the lowered program."""
+"""The pass `simulate`: the target's simulator plays the lowered program."""
 
 from __future__ import annotations
 

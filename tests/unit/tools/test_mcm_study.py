@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.evaluation import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 
 ROOT = Path(__file__).parents[3]
 REPRODUCE = ROOT / "tools" / "reproduce"
@@ -329,15 +329,15 @@ def test_a_refused_cell_is_told_and_not_kept(
     assert "no such policy" in capsys.readouterr().err
 
 
-class _Judge:
+class _Evaluator:
     name = "toy"
 
-    def judge(self, partitions: Any) -> Verdicts:
+    def evaluate(self, partitions: Any) -> BatchResults:
         count = len(partitions)
         nothing = np.zeros((count, 1))
         runs = np.arange(count) % 2 == 1
-        return Verdicts(
-            np.where(runs, Verdict.RUNS, Verdict.OVERFLOWS).astype(np.int32),
+        return BatchResults(
+            np.where(runs, ResultKind.RUNS, ResultKind.OVERFLOWS).astype(np.int32),
             np.where(runs, 1.0 / (1.0 + np.arange(count)), np.inf),
             np.ones(count),
             nothing.astype(np.int64),
@@ -346,11 +346,11 @@ class _Judge:
         )
 
 
-def test_with_a_judge_its_periods_are_recorded(study: Any) -> None:
+def test_with_an_evaluator_its_periods_are_recorded(study: Any) -> None:
     problems = study("problems")
     problem = problems.study_problem(problems.Setting(MODEL)).problem
-    judged = problems.StudyProblem(problem, 1.0, _Judge())
-    record = study("recording").RecordedPeriods(judged, [2, 4, 9])
+    evaluated = problems.StudyProblem(problem, 1.0, _Evaluator())
+    record = study("recording").RecordedPeriods(evaluated, [2, 4, 9])
     periods = record.periods(np.zeros((4, problem.num_units), np.int32))
     assert periods.tolist() == [np.inf, 0.5, np.inf, 0.25]
     assert [step[:2] for step in record.steps] == [(2, 0.5), (4, 0.25)]

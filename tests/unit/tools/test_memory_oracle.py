@@ -19,16 +19,16 @@ def oracle(monkeypatch):
 
 @pytest.mark.parametrize("first", range(2000, 2016, 8))
 def test_no_claim_is_contradicted(oracle, first):
-    cases, judged = oracle("cases"), oracle("oracle")
-    found = [judged.examine(cases.draw_case(seed)) for seed in range(first, first + 8)]
+    cases, evaluated = oracle("cases"), oracle("oracle")
+    found = [evaluated.examine(cases.draw_case(seed)) for seed in range(first, first + 8)]
     assert [text for one in found for text in one.contradictions] == []
     assert any(one.fit for one in found)
 
 
 def test_the_oracle_sees_a_claim_that_is_wrong(oracle):
-    judged = oracle("oracle")
-    found = judged.Found(0, fit=3)
-    hold = judged.hold
+    evaluated = oracle("oracle")
+    found = evaluated.Found(0, fit=3)
+    hold = evaluated.hold
     hold(found, "a liar", infeasible=True, bound_s=0.0, best_s=1.0)
     hold(found, "a liar", infeasible=False, bound_s=1.1, best_s=1.0)
     hold(found, "an honest one", infeasible=False, bound_s=1.0, best_s=1.0)

@@ -1,4 +1,4 @@
-"""Models with their batch judge and partitions, and the road of the passes beside it."""
+"""Models with their batch evaluator and partitions, and the road of the passes beside it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.capabilities import lowering_of, required_batch_judging_of
+from mcm_compiler.components.capabilities import lowering_of, required_batch_evaluation_of
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Ints, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
@@ -26,7 +26,7 @@ TO_PARTITION = "simplify,fuse,annotate_cost,shard_oversized,partition"
 TO_CHIPS = f"{TO_PARTITION},legalize,split"
 
 BATCH = 512
-"""Partitions that are judged at once while partitions that run are collected."""
+"""Partitions that are evaluated at once while partitions that run are collected."""
 
 MAX_DRAWN = 100 * BATCH
 """Partitions after which the search for those that run ends."""
@@ -41,8 +41,8 @@ class Case:
         target: the package.
         problem: of the model.
         best: `[N]`, what the default strategy finds.
-        judge: the batch judge.
-        setup_s: time that it took to make the judge.
+        evaluator: the batch evaluator.
+        setup_s: time that it took to make the evaluator.
         num_ops: ops that are placed.
     """
 
@@ -50,32 +50,32 @@ class Case:
     target: Target
     problem: PartitionProblem
     best: Ints
-    judge: BatchJudge
+    evaluator: BatchEvaluator
     setup_s: float
     num_ops: int
 
 
 def prepare(source: str, target: str = "mcm36") -> Case:
-    """Imports a model, partitions it and makes its judge."""
+    """Imports a model, partitions it and makes its evaluator."""
     package = load_target(target)
     model, _, _ = run_passes(source, package, CompileOptions(passes=TO_PARTITION))
     problem = PARTITION_PROBLEM.get(model)
     groups = FUSION_PLAN.get(model).group_names
     start = time.perf_counter()
-    judge = required_batch_judging_of(package).batch_judge(model, problem, groups)
+    evaluator = required_batch_evaluation_of(package).batch_evaluator(model, problem, groups)
     return Case(
         source=source,
         target=package,
         problem=problem,
         best=PARTITION.get(model).chip_of,
-        judge=judge,
+        evaluator=evaluator,
         setup_s=time.perf_counter() - start,
         num_ops=sum(len(members) for members in problem.members),
     )
 
 
 def contiguous_that_run(case: Case, count: int, seed: int = 0) -> Ints:
-    """Random contiguous partitions onto many chips that the judge lets run, fewer if rare."""
+    """Random contiguous partitions onto many chips that the evaluator lets run, fewer if rare."""
     rng = np.random.default_rng(seed)
     units, chips = case.problem.num_units, case.problem.num_chips
     found: list[Ints] = []
@@ -107,7 +107,7 @@ def near_optimal(case: Case, count: int, seed: int = 0) -> Ints:
 
 
 def _running(case: Case, rows: Ints) -> Ints:
-    return rows[case.judge.judge(rows).verdict == Verdict.RUNS]
+    return rows[case.evaluator.evaluate(rows).kind == ResultKind.RUNS]
 
 
 def lowered_by_passes(case: Case, chip_of: Ints) -> LoweredProgram:

@@ -9,13 +9,13 @@ from partition_cases.packages import package
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
+from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 
@@ -57,11 +57,11 @@ class Case:
 
     Attributes:
         problem: what to place.
-        judge: the simulator, built when it is asked first.
+        evaluator: the simulator, built when it is asked first.
     """
 
     problem: PartitionProblem
-    judge: LazyJudge
+    evaluator: LazyEvaluator
 
     def facts(self) -> dict[str, Any]:
         """What the table tells of the problem, with the best bound that needs no search."""
@@ -87,8 +87,8 @@ def build_case(spec: CaseSpec) -> Case:
     plan = FUSION_PLAN.get(model)
     problem = build_problem(model, target, spec.routing, plan)
     groups = plan.group_names
-    build = required_batch_judging_of(target).batch_judge
-    return Case(problem, LazyJudge(lambda: build(model, problem, groups)))
+    build = required_batch_evaluation_of(target).batch_evaluator
+    return Case(problem, LazyEvaluator(lambda: build(model, problem, groups)))
 
 
 class Cases:

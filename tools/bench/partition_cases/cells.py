@@ -26,7 +26,7 @@ LEVEL = 2
 """Effort of the cells, that of `-O2`."""
 
 LONG_LEVEL = 3
-"""Effort of the search with the judge in the loop."""
+"""Effort of the search with the evaluator in the loop."""
 
 PORTFOLIO = load_level(LEVEL).strategy
 """The default strategy."""
@@ -62,14 +62,14 @@ def members(text: str) -> tuple[str, ...]:
 
 
 def slack(text: str) -> float:
-    """How much worse than its best member's a portfolio's period may be, for the judge's sake."""
+    """How much worse than its best member's a portfolio's period may be."""
     return float(getattr(strategy_of(text), "slack"))  # noqa: B009 (not of all strategies)
 
 
 def run_strategy(
     case: Case, text: str, seed: int, level: int, budget_s: float | None = None
 ) -> dict[str, Any]:
-    """Solves a case as the pass `partition` does, and asks the judge about the answer.
+    """Solves a case as the pass `partition` does, and asks the evaluator about the answer.
 
     Args:
         case: the problem.
@@ -86,7 +86,7 @@ def run_strategy(
         evaluations=load_level(level).evaluations(case.problem.num_units),
         seconds=budget_s,
         effort_s=load_level(level).effort_s,
-        judge=case.judge,
+        evaluator=case.evaluator,
     )
 
     def solve_one(problem: PartitionProblem, left: Budget) -> Partition:
@@ -99,7 +99,7 @@ def run_strategy(
         "period_s": partition.period_s,
         "bound_s": partition.bound.seconds,
         "argument": partition.bound.argument,
-        "simulated_s": float(case.judge.judge(partition.chip_of[None]).period_s[0]),
+        "simulated_s": float(case.evaluator.evaluate(partition.chip_of[None]).period_s[0]),
         "chips_used": partition.num_chips_used,
         "found_by": partition.found_by,
         "learned_gain": partition.learned.share if partition.learned else None,
@@ -138,7 +138,7 @@ def warm_up(case: Case, texts: list[str], placement: Path | None) -> None:
 
     What fails here fails again in its cell, and is told there.
     """
-    budget = Budget(evaluations=WARMING_EVALUATIONS, effort_s=0.1, judge=case.judge)
+    budget = Budget(evaluations=WARMING_EVALUATIONS, effort_s=0.1, evaluator=case.evaluator)
     for text in texts:
         with suppress(Exception):
             rng = np.random.default_rng(0)

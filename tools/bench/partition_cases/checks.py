@@ -1,4 +1,4 @@
-"""What the table has to show: gaps, the portfolio against its members, search with the judge."""
+"""What the table has to show: gaps, portfolio against members, search with the evaluator."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def bars(data: Any) -> list[Bar]:
 def losses(case: Any) -> list[str]:
     """Where a member of the portfolio beats it at the same seed and effort.
 
-    The portfolio lets the judge choose among partitions whose periods differ by no more than its
-    slack. So a member beats it by a period that is shorter by more than that, or by one that is
-    no longer and that the judge likes no less, if one of both is better.
+    The portfolio lets the evaluator choose among partitions whose periods differ by no more than
+    its slack. So a member beats it by a period that is shorter by more than that, or by one that is
+    no longer and that the evaluator likes no less, if one of both is better.
     """
     cells = of_level(case, LEVEL)
     lost: list[str] = []
@@ -82,7 +82,7 @@ def compared(case: Any) -> int:
 
 
 def long_search(case: Any) -> tuple[Any, Any] | None:
-    """The default portfolio's cell and that of the long search, where the judge ran both."""
+    """The default portfolio's cell and that of the long search, where the evaluator ran both."""
     normal = [c for c in of_level(case, LEVEL) if c["strategy"] == PORTFOLIO and has_period(c)]
     long = [c for c in of_level(case, LONG_LEVEL) if has_period(c)]
     if not normal or not long:
@@ -91,7 +91,7 @@ def long_search(case: Any) -> tuple[Any, Any] | None:
 
 
 def simulated_s(cell: Any) -> float:
-    """The judge's period; infinite where it refuses the partition."""
+    """The evaluator's period; infinite where it refuses the partition."""
     return math.inf if cell["simulated_s"] is None else float(cell["simulated_s"])
 
 
@@ -100,8 +100,8 @@ def _beats(rival: Any, chosen: Any) -> bool:
     if shorter < -slack(PORTFOLIO) - EQUAL:
         return True
     here, there = simulated_s(rival), simulated_s(chosen)
-    judged = 0.0 if here == there else here / there - 1.0
-    return shorter <= EQUAL and judged <= EQUAL and min(shorter, judged) < -EQUAL
+    evaluated = 0.0 if here == there else here / there - 1.0
+    return shorter <= EQUAL and evaluated <= EQUAL and min(shorter, evaluated) < -EQUAL
 
 
 def _gap_bars(case: Any) -> list[Bar]:

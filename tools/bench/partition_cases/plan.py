@@ -40,7 +40,7 @@ class Plan:
         models: source of each model by its name.
         strategies: texts of the strategies.
         seeds: of those that draw random numbers; the first is that of all others.
-        budget_s: wall time of the search with the judge in the loop; 0 to leave it out.
+        budget_s: wall time of the search with the evaluator in the loop; 0 to leave it out.
         placements: files of placement problems.
         cases: what was built last.
     """

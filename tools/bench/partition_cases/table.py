@@ -189,11 +189,14 @@ def _row(name: str, cells: Sequence[Any], bound_s: float) -> str:
     if len(cells) > 1:
         worst = _us(found[-1]["period_s"]) if len(found) == len(cells) else "none found"
         period += f" to {worst}"
-    judged, distance = "does not fit", ""
+    evaluated, distance = "does not fit", ""
     if found[0]["simulated_s"] is not None:
-        judged, distance = _us(found[0]["simulated_s"]), _percent(simulated_s(found[0]) / bound_s)
+        evaluated, distance = (
+            _us(found[0]["simulated_s"]),
+            _percent(simulated_s(found[0]) / bound_s),
+        )
     used = found[0]["chips_used"]
-    return f"| {name} | {period} | {gap} | {judged} | {distance} | {used} | {spent}"
+    return f"| {name} | {period} | {gap} | {evaluated} | {distance} | {used} | {spent}"
 
 
 def _why_not(cell: Any) -> str:

@@ -8,35 +8,35 @@ from typing import Any
 import numpy as np
 
 from calibration_study.measurement import Samples
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats
 
 
 def summary(samples: Samples) -> dict[str, Any]:
     """The figures of one rule, as JSON."""
-    verdict = samples.verdicts.verdict
-    runs = verdict == Verdict.RUNS
+    kind = samples.results.kind
+    runs = kind == ResultKind.RUNS
     fits = samples.analytic_fits
-    rejected = verdict == Verdict.OVERFLOWS
-    judged = samples.verdicts.period_s
+    rejected = kind == ResultKind.OVERFLOWS
+    evaluated = samples.results.period_s
     limit = np.array(samples.problem.limits.sram_bytes)
-    over = samples.verdicts.high_water_bytes > limit
+    over = samples.results.high_water_bytes > limit
     return {
-        "partitions": len(verdict),
+        "partitions": len(kind),
         "distinct": len(np.unique(samples.partitions, axis=0)),
-        "breaks_rule": int((verdict == Verdict.BREAKS_RULE).sum()),
+        "breaks_rule": int((kind == ResultKind.BREAKS_RULE).sum()),
         "rejected_by_judge_share": float(rejected.mean()),
         "rejected_by_analytic_share": float((~fits).mean()),
         "false_positives": int((fits & rejected).sum()),
         "false_negatives": int((~fits & runs).sum()),
         "overflowing_chips": _chips(over[rejected]),
         "median_estimate_over_plan": _median_ratio(samples),
-        "analytic_model": _agreement(samples.analytic_s[runs], judged[runs]),
-        "paper_model": _agreement(samples.paper_s[runs], judged[runs]),
+        "analytic_model": _agreement(samples.analytic_s[runs], evaluated[runs]),
+        "paper_model": _agreement(samples.paper_s[runs], evaluated[runs]),
         "busiest_resource": dict(
             sorted(Counter(b for b, r in zip(samples.busiest, runs, strict=True) if r).items())
         ),
-        "judge_over_analytic": _quantiles(judged[runs] / samples.analytic_s[runs]),
+        "judge_over_analytic": _quantiles(evaluated[runs] / samples.analytic_s[runs]),
         "causes": _causes(samples, runs),
     }
 
@@ -70,13 +70,13 @@ def _chips(over: np.ndarray) -> dict[str, int]:
 
 
 def _median_ratio(samples: Samples) -> float:
-    plan = samples.verdicts.high_water_bytes
+    plan = samples.results.high_water_bytes
     used = plan > 0
     return float(np.median(samples.estimate_bytes[used] / plan[used]))
 
 
 def _causes(samples: Samples, runs: np.ndarray) -> dict[str, float]:
-    """What makes the judge's period longer, as mean shares of it.
+    """What makes the evaluator's period longer, as mean shares of it.
 
     `analytic`: the analytic period. `kernels`: how much longer the busiest chip or link takes by
     the cycle model (fill and drain of the array, operands read again). `waits`: what is left,
@@ -84,15 +84,15 @@ def _causes(samples: Samples, runs: np.ndarray) -> dict[str, float]:
     """
     if not runs.any():
         return {}
-    judged = samples.verdicts.period_s[runs]
+    evaluated = samples.results.period_s[runs]
     busiest = np.maximum(
-        samples.verdicts.chip_busy_s[runs].max(axis=1),
-        samples.verdicts.link_busy_s[runs].max(axis=1),
+        samples.results.chip_busy_s[runs].max(axis=1),
+        samples.results.link_busy_s[runs].max(axis=1),
     )
-    analytic = np.minimum(samples.analytic_s[runs], judged)
-    busiest = np.clip(busiest, analytic, judged)
+    analytic = np.minimum(samples.analytic_s[runs], evaluated)
+    busiest = np.clip(busiest, analytic, evaluated)
     return {
-        "analytic": float((analytic / judged).mean()),
-        "kernels": float(((busiest - analytic) / judged).mean()),
-        "waits": float(((judged - busiest) / judged).mean()),
+        "analytic": float((analytic / evaluated).mean()),
+        "kernels": float(((busiest - analytic) / evaluated).mean()),
+        "waits": float(((evaluated - busiest) / evaluated).mean()),
     }

@@ -1,4 +1,4 @@
-"""Random partitions, as the analytic model and as the judge see them."""
+"""Random partitions, as the analytic model and as the evaluator see them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from moved_units import with_moved_units
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.evaluation import Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import (
     PARTITION,
@@ -55,7 +55,7 @@ class Samples:
         busiest: `[B]`, resource that sets the analytic period: `chip`, `link`, `host in` or
             `host out`.
         estimate_bytes: `[B, C]`, the analytic model's memory.
-        verdicts: of the judge.
+        results: of the evaluator.
     """
 
     problem: PartitionProblem
@@ -65,7 +65,7 @@ class Samples:
     paper_s: Floats
     busiest: tuple[str, ...]
     estimate_bytes: np.ndarray
-    verdicts: Verdicts
+    results: BatchResults
 
 
 def measure(
@@ -79,7 +79,7 @@ def measure(
     compiled, _, _ = run_passes(model, package, options)
     problem = PARTITION_PROBLEM.get(compiled)
     groups = FUSION_PLAN.get(compiled).group_names
-    judge = required_batch_judging_of(package).batch_judge(compiled, problem, groups)
+    evaluator = required_batch_evaluation_of(package).batch_evaluator(compiled, problem, groups)
     graph = rule_graph(problem)
     solver, rng = BatchSolver.of(graph, routing), np.random.default_rng(seed)
     if population == "near":
@@ -102,7 +102,7 @@ def measure(
         paper_s=np.array([_own_units(problem, chip_of) for chip_of in partitions]),
         busiest=tuple(_busiest(evaluation) for evaluation in found),
         estimate_bytes=np.array([evaluation.memory_bytes for evaluation in found]),
-        verdicts=judge.judge(partitions),
+        results=evaluator.evaluate(partitions),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calibration_study.measurement import Samples
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 
 
 def plot(drawn: Mapping[str, Samples], path: Path) -> None:
@@ -23,16 +23,16 @@ def plot(drawn: Mapping[str, Samples], path: Path) -> None:
     from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
 
     ran = {
-        name: (samples, samples.verdicts.verdict == Verdict.RUNS)
+        name: (samples, samples.results.kind == ResultKind.RUNS)
         for name, samples in drawn.items()
-        if (samples.verdicts.verdict == Verdict.RUNS).sum() > 2
+        if (samples.results.kind == ResultKind.RUNS).sum() > 2
     }
     figure, panels = pyplot.subplots(
         2, -(-len(ran) // 2), figsize=(3.4 * -(-len(ran) // 2), 6), squeeze=False
     )
     for panel, (name, (samples, runs)) in zip(panels.T.flat, ran.items(), strict=False):
         x = samples.analytic_s[runs] * 1e6
-        y = samples.verdicts.period_s[runs] * 1e6
+        y = samples.results.period_s[runs] * 1e6
         panel.scatter(x, y, s=3, alpha=0.35, linewidths=0)
         ends = [float(x.min()), float(x.max())]
         panel.plot(ends, ends, color="black", linewidth=0.6)

@@ -28,7 +28,7 @@ class Portfolio:
         budget = Budget(
             evaluations=DEFAULT.evaluations(study.problem.num_units),
             effort_s=DEFAULT.effort_s,
-            judge=study.judge,
+            evaluator=study.evaluator,
         )
         _searched(study, DEFAULT.strategy, budget, seed)
         return _searched(study, DEFAULT.strategy, budget, seed)
@@ -79,6 +79,6 @@ def _searched(study: StudyProblem, strategy: str, budget: Budget, seed: int) -> 
 
 
 def _period_s(study: StudyProblem, found: Partition) -> float:
-    if study.judge is None:
+    if study.evaluator is None:
         return found.period_s
-    return float(study.judge.judge(found.chip_of[None]).period_s[0])
+    return float(study.evaluator.evaluate(found.chip_of[None]).period_s[0])

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from mcm_compiler.components.capabilities import required_batch_judging_of
+from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.components.target_loading import load_target, target_from_text
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
@@ -59,12 +59,12 @@ class StudyProblem:
         problem: what is to be placed.
         baseline_s: period of the greedy heuristic's partition by the setting's measure. It is that
             of the relay rule with clones in all settings, so that settings can be compared.
-        judge: the simulator, or None for the fast model.
+        evaluator: the simulator, or None for the fast model.
     """
 
     problem: PartitionProblem
     baseline_s: float
-    judge: BatchJudge | None
+    evaluator: BatchEvaluator | None
 
 
 @lru_cache(maxsize=256)
@@ -92,22 +92,26 @@ def study_problem(setting: Setting) -> StudyProblem:
     """
     target = package(setting)
     model = model_to_partition(setting.model, target)
-    plan, judge = FUSION_PLAN.get(model), None
+    plan, evaluator = FUSION_PLAN.get(model), None
     problem = build_problem(model, target, "relay", plan)
     if setting.measure == "judge":
-        judge = required_batch_judging_of(target).batch_judge(model, problem, plan.group_names)
-    baseline_s = _greedy_period_s(problem, judge)
+        evaluator = required_batch_evaluation_of(target).batch_evaluator(
+            model, problem, plan.group_names
+        )
+    baseline_s = _greedy_period_s(problem, evaluator)
     if not np.isfinite(baseline_s):
         raise ValueError(f"the heuristic finds nothing valid for {setting.model}")
     problem = dataclasses.replace(problem, routing=setting.routing)
     if not setting.clones:
         problem = dataclasses.replace(problem, clonable=np.zeros_like(problem.clonable))
-    return StudyProblem(problem, baseline_s, judge)
+    return StudyProblem(problem, baseline_s, evaluator)
 
 
-def _greedy_period_s(problem: PartitionProblem, judge: BatchJudge | None) -> float:
+def _greedy_period_s(problem: PartitionProblem, evaluator: BatchEvaluator | None) -> float:
     periods = FastPeriods(problem, few=0)
     found = Greedy().solve(problem, periods, np.random.default_rng(0), Budget()).chip_of
     if found is None:
         return float("inf")
-    return periods(found) if judge is None else float(judge.judge(found[None]).period_s[0])
+    return (
+        periods(found) if evaluator is None else float(evaluator.evaluate(found[None]).period_s[0])
+    )

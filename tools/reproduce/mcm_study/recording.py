@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_study.problems import StudyProblem
@@ -16,8 +16,8 @@ from mcm_study.problems import StudyProblem
 class RecordedPeriods(FastPeriods):
     """An `Evaluate` that remembers each improvement; searches take it for the fast model.
 
-    With a judge its periods are the judge's, so that strategies which know nothing of judges
-    search on what it says.
+    With an evaluator its periods are the evaluator's, so that strategies which know nothing of
+    evaluators search on what it says.
 
     Args:
         study: the problem.
@@ -37,7 +37,7 @@ class RecordedPeriods(FastPeriods):
         self.samples = 0
         self.valid = 0
         self.cpu_at_marks: list[float] = []
-        self._judge = study.judge
+        self._evaluator = study.evaluator
         self._marks = marks
         self._best_s = float("inf")
         self._start_s = time.process_time()
@@ -49,14 +49,16 @@ class RecordedPeriods(FastPeriods):
 
     def periods(self, partitions: Ints) -> Floats:
         """`[B]`, the period of each row of `partitions[B, N]` by the measure of the setting."""
-        found = super().periods(partitions) if self._judge is None else self._judged(partitions)
+        found = (
+            super().periods(partitions) if self._evaluator is None else self._evaluated(partitions)
+        )
         self._record(found)
         return found
 
-    def _judged(self, partitions: Ints) -> Floats:
-        assert self._judge is not None
-        verdicts = self._judge.judge(np.ascontiguousarray(partitions, np.int32))
-        return np.where(verdicts.verdict == Verdict.RUNS, verdicts.period_s, np.inf)
+    def _evaluated(self, partitions: Ints) -> Floats:
+        assert self._evaluator is not None
+        results = self._evaluator.evaluate(np.ascontiguousarray(partitions, np.int32))
+        return np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
 
     def _record(self, found: Floats) -> None:
         cpu_s = self.cpu_s

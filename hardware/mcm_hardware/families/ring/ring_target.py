@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.evaluation import BatchJudge
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.machines.machine import Machine
@@ -92,10 +92,10 @@ class RingTarget(ChipsPackage):
         smaller = RingTarget.from_text(self.name, self.source_text.rstrip("\n") + override)
         return replace(smaller, cost_choice=self.cost_choice)
 
-    def batch_judge(
+    def batch_evaluator(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
-    ) -> BatchJudge:
-        """The judge of many partitions of one problem, without ONNX."""
-        from mcm_hardware.families.ring.batch.ring_evaluator import RingBatchJudge
+    ) -> BatchEvaluator:
+        """The batch evaluator of partitions of one problem, without ONNX."""
+        from mcm_hardware.families.ring.batch.ring_evaluator import RingBatchEvaluator
 
-        return RingBatchJudge(self.spec, model, problem, groups, self.costs.played)
+        return RingBatchEvaluator(self.spec, model, problem, groups, self.costs.played)

@@ -17,7 +17,11 @@ from mcm_hardware.event_graph.performance import performance
 from mcm_hardware.event_graph.program_arrays import Floats, Longs, ProgramArrays
 from mcm_hardware.event_graph.stall_times import stall_times
 from mcm_hardware.event_graph.steady_state import steady_state
-from mcm_hardware.families.ring.batch.partition_evaluator import PackageTables, Results, judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import (
+    PackageTables,
+    ResultRows,
+    evaluate_range,
+)
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.memory.low_memory_order import low_memory_order
 from mcm_hardware.memory.offset_assignment import plan_offsets
@@ -46,16 +50,17 @@ _TYPES: dict[Any, Any] = {
 def warm_up() -> None:
     """Compiles what `parallelize`, `lower` and `simulate` call.
 
-    The batch judge comes first, with the simulator's kernels that it calls: `parallelize` needs it
-    once its own search has been compiled. Of the others the simulator's precede those of `lower`:
-    the process that needs all of them begins with the latter, so that the two meet in the middle.
+    The batch evaluator comes first, with the simulator's kernels that it calls: `parallelize` needs
+    it once its own search has been compiled. Of the others the simulator's precede those of
+    `lower`: the process that needs all of them begins with the latter, so that the two meet in the
+    middle.
     """
     program, channels = _tuple_type(ProgramArrays), _tuple_type(ChannelArrays)
     graph = _compiled(event_graph, program, channels)
     _compiled(performance, graph)
     tables, package = _tuple_type(ProblemTables), _tuple_type(PackageTables)
-    results = _tuple_type(Results, rows=("high_water_bytes", "chip_busy_s", "link_busy_s"))
-    _compiled(judge_range, tables, package, ROWS[INTS], types.int64, types.int64, results)
+    results = _tuple_type(ResultRows, rows=("high_water_bytes", "chip_busy_s", "link_busy_s"))
+    _compiled(evaluate_range, tables, package, ROWS[INTS], types.int64, types.int64, results)
     steady = _compiled(steady_state, graph, types.float64, types.int64, types.int64, types.int64)
     _compiled(stall_times, program, graph, steady, types.float64)
     _compiled(plan_offsets, LONGS, LONGS, LONGS, types.int64)

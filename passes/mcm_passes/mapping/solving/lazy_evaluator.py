@@ -1,4 +1,4 @@
-"""A batch judge that is built when it is asked for the first time."""
+"""A batch evaluator that is built when it is asked for the first time."""
 
 from __future__ import annotations
 
@@ -6,49 +6,51 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from mcm_compiler.components.capabilities import batch_judging_of
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdicts
+from mcm_compiler.components.capabilities import batch_evaluation_of
+from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.contracts.target import Target
 
 
-class LazyJudge:
-    """Implements `mcm_compiler.contracts.evaluation.BatchJudge`; most compiles never need one.
+class LazyEvaluator:
+    """Implements `mcm_compiler.contracts.evaluation.BatchEvaluator`; most compiles never need one.
 
     Args:
-        build: makes the judge.
+        build: makes the evaluator.
     """
 
-    def __init__(self, build: Callable[[], BatchJudge]) -> None:
+    def __init__(self, build: Callable[[], BatchEvaluator]) -> None:
         self._build = build
-        self._judge: BatchJudge | None = None
+        self._evaluator: BatchEvaluator | None = None
 
-    def _built(self) -> BatchJudge:
-        if self._judge is None:
-            self._judge = self._build()
-        return self._judge
+    def _built(self) -> BatchEvaluator:
+        if self._evaluator is None:
+            self._evaluator = self._build()
+        return self._evaluator
 
     @property
     def name(self) -> str:
-        """Of the judge that is built."""
+        """Of the evaluator that is built."""
         return self._built().name
 
-    def judge(self, partitions: Ints) -> Verdicts:
-        """The judge's verdicts on `partitions[B, N]`."""
-        return self._built().judge(partitions)
+    def evaluate(self, partitions: Ints) -> BatchResults:
+        """The evaluator's results for `partitions[B, N]`."""
+        return self._built().evaluate(partitions)
 
 
-def judge_of(model: ir.Model, problem: PartitionProblem, target: Target) -> LazyJudge | None:
-    """The target's batch judge for a problem of `model`; None for targets that have none.
+def evaluator_of(
+    model: ir.Model, problem: PartitionProblem, target: Target
+) -> LazyEvaluator | None:
+    """The target's batch evaluator for a problem of `model`; None for targets that have none.
 
     Args:
-        model: with its fusion plan; must not change as long as the judge is used.
+        model: with its fusion plan; must not change as long as the evaluator is used.
         problem: the problem.
         target: the package.
     """
-    judging = batch_judging_of(target)
-    if judging is None:
+    evaluating = batch_evaluation_of(target)
+    if evaluating is None:
         return None
     groups = FUSION_PLAN.get(model).group_names
-    return LazyJudge(lambda: judging.batch_judge(model, problem, groups))
+    return LazyEvaluator(lambda: evaluating.batch_evaluator(model, problem, groups))

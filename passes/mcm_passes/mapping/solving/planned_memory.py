@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -48,7 +48,7 @@ def solve_with_plans(
         problem: what to place.
         solve: solves a problem like it, with limits of memory that are smaller, within a budget.
         budget: for all rounds together as far as seconds are concerned, for each of them in all
-            else. Its judge plans memory and is asked only where an estimate is close to its
+            else. Its evaluator plans memory and is asked only where an estimate is close to its
             limit; without one the estimates are trusted.
         persist: whether to go on below the first estimate.
         searches: whether `solve` may find any partition, and not only one that is given.
@@ -61,7 +61,7 @@ def solve_with_plans(
         CompileError: as `solve` does for the problem with the least need, or MCM-P030 where no
             placement of a small problem has a plan that fits.
     """
-    start, judge = time.monotonic(), budget.judge
+    start, evaluator = time.monotonic(), budget.evaluator
     fallback: Partition | None = None
     unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
@@ -78,10 +78,12 @@ def solve_with_plans(
             continue
         if way is not problem:
             found = _certified(problem, found, found.bound)
-        if fits or judge is None:
+        if fits or evaluator is None:
             return found
         fallback = fallback or found
-    planned = plan_all(problem, judge) if persist and searches and judge is not None else None
+    planned = (
+        plan_all(problem, evaluator) if persist and searches and evaluator is not None else None
+    )
     if planned is not None and planned.chip_of is not None:
         bound = lower_bound(problem) if fallback is None else fallback.bound
         left = _left_of(budget, time.monotonic() - start)
@@ -119,9 +121,9 @@ def _within_plans(
         budget: likewise.
         trusted: whether estimates far below the limits are taken for plans.
     """
-    start, judge = time.monotonic(), budget.judge
+    start, evaluator = time.monotonic(), budget.evaluator
     first = found = solve(problem, budget)
-    if judge is None:
+    if evaluator is None:
         return first, True
     limits = np.array(problem.limits.sram_bytes, np.int64)
     tightened = limits.copy()
@@ -129,10 +131,10 @@ def _within_plans(
         estimate = evaluate(problem, found.chip_of).memory_bytes
         if trusted and not (estimate > TIGHT * limits).any():
             return found, True
-        verdicts = judge.judge(found.chip_of[None])
-        if verdicts.verdict[0] != Verdict.OVERFLOWS:
+        results = evaluator.evaluate(found.chip_of[None])
+        if results.kind[0] != ResultKind.OVERFLOWS:
             return found, True
-        plan = verdicts.high_water_bytes[0]
+        plan = results.high_water_bytes[0]
         over = plan > limits
         scaled = np.minimum(limits * (estimate / np.maximum(plan, 1)), estimate - (plan - limits))
         tightened[over] = np.minimum(tightened, np.maximum(scaled, 0.0).astype(np.int64))[over]
@@ -145,18 +147,18 @@ def _within_plans(
             # Under limits that are too small this proves nothing.
             return first, False
         found = _certified(problem, found, first.bound)
-    verdict = judge.judge(found.chip_of[None]).verdict[0]
-    return (first, False) if verdict == Verdict.OVERFLOWS else (found, True)
+    kind = evaluator.evaluate(found.chip_of[None]).kind[0]
+    return (first, False) if kind == ResultKind.OVERFLOWS else (found, True)
 
 
 def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:
     """Whether the memory plan of some chip is known not to fit; estimates far below are trusted."""
-    if budget.judge is None:
+    if budget.evaluator is None:
         return False
     limits = np.array(problem.limits.sram_bytes, np.int64)
     if not (evaluate(problem, found.chip_of).memory_bytes > TIGHT * limits).any():
         return False
-    return bool(budget.judge.judge(found.chip_of[None]).verdict[0] == Verdict.OVERFLOWS)
+    return bool(budget.evaluator.evaluate(found.chip_of[None]).kind[0] == ResultKind.OVERFLOWS)
 
 
 def _left_of(budget: Budget, spent_s: float) -> Budget:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.units import bytes_text, count_text
@@ -33,33 +33,33 @@ class Planned:
     limit_bytes: int
 
 
-def plan_all(problem: PartitionProblem, judge: BatchJudge) -> Planned | None:
+def plan_all(problem: PartitionProblem, evaluator: BatchEvaluator) -> Planned | None:
     """Plans every placement that the dependencies allow; None where these are too many.
 
     None as well on machines whose family does not list them.
 
     Args:
         problem: what to place.
-        judge: plans memory; its word on the rules counts as well.
+        evaluator: plans memory; its word on the rules counts as well.
     """
     rows = mapping_of(problem).placements(problem, MOST_PLACEMENTS)
     if rows is None:
         return None
-    verdicts = judge.judge(rows)
+    results = evaluator.evaluate(rows)
     pinned = (problem.pinned_chip < 0) | (rows == problem.pinned_chip) | problem.clonable
-    allowed = (verdicts.verdict != Verdict.BREAKS_RULE) & pinned.all(axis=1)
+    allowed = (results.kind != ResultKind.BREAKS_RULE) & pinned.all(axis=1)
     if not allowed.any():
         return None
-    runs = np.flatnonzero(allowed & (verdicts.verdict == Verdict.RUNS))
+    runs = np.flatnonzero(allowed & (results.kind == ResultKind.RUNS))
     limits = np.array(problem.limits.sram_bytes, np.int64)
-    over = np.where(allowed[:, None], verdicts.high_water_bytes - limits, np.iinfo(np.int64).max)
+    over = np.where(allowed[:, None], results.high_water_bytes - limits, np.iinfo(np.int64).max)
     row = int(over.max(axis=1).argmin())
     chip = int(over[row].argmax())
     periods = [evaluate(problem, rows[k]).period_s for k in runs.tolist()]
     return Planned(
         rows[runs[int(np.argmin(periods))]] if periods else None,
         int(allowed.sum()),
-        int(verdicts.high_water_bytes[row, chip]),
+        int(results.high_water_bytes[row, chip]),
         int(limits[chip]),
     )
 

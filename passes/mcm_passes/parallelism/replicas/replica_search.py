@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
@@ -85,11 +85,11 @@ def solved(
     partition = solve_with_plans(problem, solve, budget, persist=persist, searches=searches)
 
     def simulated_s() -> float:
-        if budget.judge is None:
+        if budget.evaluator is None:
             return partition.period_s
-        verdicts = budget.judge.judge(partition.chip_of[None])
-        runs = verdicts.verdict[0] == Verdict.RUNS
-        return float(verdicts.period_s[0]) if runs else float("inf")
+        results = budget.evaluator.evaluate(partition.chip_of[None])
+        runs = results.kind[0] == ResultKind.RUNS
+        return float(results.period_s[0]) if runs else float("inf")
 
     return Solved(partition, not overflows(problem, partition, budget), simulated_s)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -28,7 +28,7 @@ from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
-from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -48,7 +48,7 @@ better partition of it to be sought: up to a tenth was seen between the simulato
 ROOM = 0.005
 """Distance between a partition and its bound below which no better one is sought."""
 
-JUDGED_UNITS = 100_000
+EVALUATED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
 as many; of two numbers at least."""
 
@@ -58,7 +58,9 @@ def equal_chips(problem: PartitionProblem) -> bool:
     return mapping_of(problem).interchangeable(problem)
 
 
-def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) -> Replication:
+def choose_replicas(
+    problem: PartitionProblem, evaluator: BatchEvaluator | None = None
+) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
     Every number is given the chips that an equal share leaves it, and the partition that the
@@ -68,14 +70,14 @@ def choose_replicas(problem: PartitionProblem, judge: BatchJudge | None = None) 
 
     Args:
         problem: on all chips that may be used, which are equal.
-        judge: the simulator for `problem`; without one the fast model has the word.
+        evaluator: the simulator for `problem`; without one the fast model has the word.
     """
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine)
     shares = [_share(problem, count, each) for count, each in numbers]
     _refine(shares)
-    if judge is not None:
-        _simulate(shares, judge)
+    if evaluator is not None:
+        _simulate(shares, evaluator)
     considered = tuple(share.count() for share in shares)
     chosen = _fastest(considered)
     whole = Replication(1, chips, considered)
@@ -103,14 +105,14 @@ class _Share:
         problem: of one of the pipelines.
         rows: partitions of it with their period under the fast model, best first.
         pipeline_s: period of one pipeline on the simulator; None where nothing is known to run.
-        judged: whether the simulator was asked.
+        evaluated: whether the simulator was asked.
     """
 
     first: PipelineCount
     problem: PartitionProblem
     rows: list[tuple[float, Ints]] = field(default_factory=list[tuple[float, Ints]])
     pipeline_s: float | None = None
-    judged: bool = False
+    evaluated: bool = False
 
     @property
     def analytic_s(self) -> float:
@@ -127,7 +129,7 @@ class _Share:
 
     def count(self) -> PipelineCount:
         """What was found; nothing that runs counts as no partition once the simulator said so."""
-        if not self.rows or (self.judged and self.pipeline_s is None):
+        if not self.rows or (self.evaluated and self.pipeline_s is None):
             return self.first
         simulated_s = None if self.pipeline_s is None else self.pipeline_s / self.first.replicas
         return replace(
@@ -165,7 +167,7 @@ def _refine(shares: list[_Share]) -> None:
         share.offer(better, periods_of(share.problem))
 
 
-def _simulate(shares: list[_Share], judge: BatchJudge) -> None:
+def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:
     """Asks the simulator about the best partition of each number, or of those that seem best."""
     known = sorted(
         (share for share in shares if share.rows),
@@ -173,23 +175,23 @@ def _simulate(shares: list[_Share], judge: BatchJudge) -> None:
     )
     if not known:
         return
-    most = max(JUDGED_UNITS // max(known[0].problem.num_units, 1), 2)
+    most = max(EVALUATED_UNITS // max(known[0].problem.num_units, 1), 2)
     for share in shares:
-        share.judged = True
+        share.evaluated = True
     for share in known[:most]:
-        share_judge = ShareJudge(judge, share.problem, share.first.replicas)
-        share.pipeline_s = _simulated_s(share, share_judge)
+        share_evaluator = ShareEvaluator(evaluator, share.problem, share.first.replicas)
+        share.pipeline_s = _simulated_s(share, share_evaluator)
 
 
-def _simulated_s(share: _Share, judge: ShareJudge) -> float | None:
+def _simulated_s(share: _Share, evaluator: ShareEvaluator) -> float | None:
     """Seconds between inferences of one pipeline; None where no memory plan fits."""
-    verdicts = judge.judge(np.stack([row for _, row in share.rows]))
-    if not (verdicts.verdict == Verdict.RUNS).any():
+    results = evaluator.evaluate(np.stack([row for _, row in share.rows]))
+    if not (results.kind == ResultKind.RUNS).any():
         # The estimate of the memory was too low: once more within smaller limits.
-        tried = solve_with_plans(share.problem, _first_partition, Budget(judge=judge))
-        verdicts = judge.judge(tried.chip_of[None])
+        tried = solve_with_plans(share.problem, _first_partition, Budget(evaluator=evaluator))
+        results = evaluator.evaluate(tried.chip_of[None])
         share.rows = [(tried.period_s, tried.chip_of)]
-    period_s = float(verdicts.period_s.min())
+    period_s = float(results.period_s.min())
     return period_s if np.isfinite(period_s) else None
 
 

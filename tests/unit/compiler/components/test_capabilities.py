@@ -13,9 +13,9 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.capabilities import (
-    batch_judging_of,
+    batch_evaluation_of,
     lowering_of,
-    required_batch_judging_of,
+    required_batch_evaluation_of,
     simulator_of,
     targets_with,
 )
@@ -105,7 +105,7 @@ def test_a_ring_can_do_everything() -> None:
     target = load_target("mcm4")
     assert lowering_of(target) is target
     assert simulator_of(target) is not None
-    assert batch_judging_of(target) is required_batch_judging_of(target) is target
+    assert batch_evaluation_of(target) is required_batch_evaluation_of(target) is target
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_ring_can_do_everything() -> None:
     [
         (lowering_of, "MCM-T020"),
         (simulator_of, "MCM-T021"),
-        (required_batch_judging_of, "MCM-T022"),
+        (required_batch_evaluation_of, "MCM-T022"),
     ],
 )
 def test_what_a_target_cannot_do_names_those_that_can(ask: Any, code: str) -> None:

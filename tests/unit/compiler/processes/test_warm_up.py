@@ -17,7 +17,7 @@ from mcm_compiler.processes.warm_up import WarmUp
 SIGNATURES = """
 import json, sys
 from mcm_hardware.families.ring import warm_up as component
-from mcm_hardware.families.ring.batch.partition_evaluator import judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import evaluate_range
 from mcm_hardware.event_graph.graph import event_graph
 from mcm_hardware.memory.low_memory_order import low_memory_order
 from mcm_hardware.memory.offset_assignment import plan_offsets
@@ -31,7 +31,7 @@ else:
     from mcm_compiler import CompileOptions, compile_model
     compile_model("zoo:bert-tiny", target="mcm4", options=CompileOptions(level=1))
 kernels = [event_graph, low_memory_order, plan_offsets, performance, stall_times, steady_state]
-kernels.append(judge_range)
+kernels.append(evaluate_range)
 print(json.dumps({k.py_func.__name__: sorted(map(str, k.signatures)) for k in kernels}))
 """
 
@@ -43,11 +43,11 @@ def signatures(way: str) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
-def test_a_compile_finds_every_kernel_of_the_judge_warm():
+def test_a_compile_finds_every_kernel_of_the_evaluator_warm():
     warm, used = signatures("warm"), signatures("compile")
     assert {name for name, found in used.items() if found} >= {
         "event_graph",
-        "judge_range",
+        "evaluate_range",
         "low_memory_order",
         "performance",
         "plan_offsets",

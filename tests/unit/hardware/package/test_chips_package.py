@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.contracts.target import ChipModel, JudgesBatches, Lowers, Simulates, Wire
+from mcm_compiler.contracts.target import ChipModel, EvaluatesBatches, Lowers, Simulates, Wire
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import HOST
 from mcm_hardware.families.ring.builtin_targets import mcm36
@@ -73,11 +73,11 @@ def test_details_have_the_keys_of_the_family():
     assert "package_hop_latency_us" not in details["derived"]
 
 
-def test_it_lowers_and_simulates_and_judges_no_batches():
+def test_it_lowers_and_simulates_and_evaluates_no_batches():
     mesh = small_mesh()
     assert isinstance(mesh, Lowers)
     assert isinstance(mesh, Simulates)
-    assert not isinstance(mesh, JudgesBatches)
+    assert not isinstance(mesh, EvaluatesBatches)
     assert mesh.cost_model().name == "roofline"
     assert mesh.summary == "6 chips, small_mesh"
     assert mesh.limits.num_chips == 6

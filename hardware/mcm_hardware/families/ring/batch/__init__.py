@@ -1,1 +1,1 @@
-"""The batch judge of ring packages: lowering and simulation of partitions as arrays."""
+"""The batch evaluator of ring packages: lowering and simulation of partitions as arrays."""

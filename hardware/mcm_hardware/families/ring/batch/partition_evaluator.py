@@ -1,4 +1,4 @@
-"""One partition from the tables to the verdict, as compiled code."""
+"""One partition from the tables to its results, as compiled code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mcm_compiler.contracts.evaluation import Verdict
+from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays
@@ -18,9 +18,9 @@ from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.families.ring.batch.program_assembly import assemble
 
 _RUNS, _BREAKS_RULE, _OVERFLOWS = (
-    int(Verdict.RUNS),
-    int(Verdict.BREAKS_RULE),
-    int(Verdict.OVERFLOWS),
+    int(ResultKind.RUNS),
+    int(ResultKind.BREAKS_RULE),
+    int(ResultKind.OVERFLOWS),
 )
 
 
@@ -44,10 +44,10 @@ class PackageTables(NamedTuple):
     shared: Longs
 
 
-class Results(NamedTuple):
-    """Where verdicts go; fields as in `mcm_compiler.contracts.evaluation.Verdicts`."""
+class ResultRows(NamedTuple):
+    """Where results go; fields as in `mcm_compiler.contracts.evaluation.BatchResults`."""
 
-    verdict: Ints
+    kind: Ints
     period_s: Floats
     latency_s: Floats
     high_water_bytes: Longs
@@ -57,13 +57,13 @@ class Results(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def judge_range(
+def evaluate_range(
     tables: ProblemTables,
     package: PackageTables,
     partitions: Ints,
     begin: int,
     end: int,
-    results: Results,
+    results: ResultRows,
 ) -> None:
     """Fills the rows `begin` to `end` of `results`; each depends on its own partition alone.
 
@@ -89,7 +89,7 @@ def judge_range(
             num_chips,
             tables.strict,
         ):
-            results.verdict[row] = _BREAKS_RULE
+            results.kind[row] = _BREAKS_RULE
             continue
         placement = place(tables, chip_of)
         flow = follow_tensors(tables, placement, package.speed)
@@ -106,11 +106,11 @@ def judge_range(
             results.high_water_bytes[row, chip] = plans.high_water[chip]
             fits = fits and plans.high_water[chip] <= package.sram_bytes[chip]
         if not fits:
-            results.verdict[row] = _OVERFLOWS
+            results.kind[row] = _OVERFLOWS
             continue
         program = assemble(tables.values, placement.item_ptr, flow, plans, package.slots)
         speed = program_performance(program, package.channels)
-        results.verdict[row] = _RUNS
+        results.kind[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s
         for channel in package.shared:

@@ -1,4 +1,4 @@
-"""The batch judge of ring packages: compiled code on all cores."""
+"""The batch evaluator of ring packages: compiled code on all cores."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.evaluation import Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_hardware.event_graph.channel_arrays import channel_arrays
-from mcm_hardware.families.ring.batch.partition_evaluator import PackageTables, Results, judge_range
+from mcm_hardware.families.ring.batch.partition_evaluator import (
+    PackageTables,
+    ResultRows,
+    evaluate_range,
+)
 from mcm_hardware.families.ring.batch.table_builder import build_tables
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_simulator import NAME
@@ -24,8 +28,8 @@ CHUNK = 16
 """Partitions that a thread takes at once."""
 
 
-class RingBatchJudge:
-    """Implements `mcm_compiler.contracts.evaluation.BatchJudge`.
+class RingBatchEvaluator:
+    """Implements `mcm_compiler.contracts.evaluation.BatchEvaluator`.
 
     Besides the results and a copy of the partitions, each thread holds the arrays of the one
     partition that it is at: some hundred bytes per operand, value and kernel.
@@ -66,7 +70,7 @@ class RingBatchJudge:
             shared=np.array(machine.shared_channels, np.int64),
         )
 
-    def judge(self, partitions: Ints) -> Verdicts:
+    def evaluate(self, partitions: Ints) -> BatchResults:
         """Lowers and simulates each partition; see the contract.
 
         Raises:
@@ -76,8 +80,8 @@ class RingBatchJudge:
         if partitions.ndim != 2 or partitions.shape[1] != num_units:
             raise ValueError(f"partitions are {partitions.shape}, not [B, {num_units}]")
         count = len(partitions)
-        results = Results(
-            verdict=np.zeros(count, np.int32),
+        results = ResultRows(
+            kind=np.zeros(count, np.int32),
             period_s=np.full(count, np.inf),
             latency_s=np.full(count, np.inf),
             high_water_bytes=np.zeros((count, num_chips), np.int64),
@@ -96,8 +100,8 @@ class RingBatchJudge:
                 list(threads.map(run, starts))
         if not self._package.shared.size:
             results = results._replace(shared_busy_s=np.empty(0))
-        return Verdicts(**results._asdict())
+        return BatchResults(**results._asdict())
 
-    def _run(self, rows: Ints, results: Results, start: int) -> None:
+    def _run(self, rows: Ints, results: ResultRows, start: int) -> None:
         end = min(start + CHUNK, len(rows))
-        judge_range(self._tables, self._package, rows, start, end, results)
+        evaluate_range(self._tables, self._package, rows, start, end, results)

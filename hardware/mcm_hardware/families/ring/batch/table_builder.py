@@ -1,4 +1,4 @@
-"""From a model and its partition problem to the tables of a batch judge."""
+"""From a model and its partition problem to the tables of a batch evaluator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast model's verdict on a partition as one compiled call: its period, or infinity.
+"""The fast model of a partition as one compiled call: its period, or infinity.
 
 For searches, which ask millions of times and want no explanations. `fast_model.evaluate` and
 `mcm_compiler.placements.ring_rules` are the authorities; property tests hold them together with

@@ -1,1 +1,1 @@
-"""Learned search: a policy proposes, the constraint solver repairs, a judge rewards (MCM)."""
+"""Learned search: a policy proposes, the constraint solver repairs, an evaluator rewards (MCM)."""

@@ -1,4 +1,4 @@
-"""Rewards of partitions: the closed interface behind which any judge may stand."""
+"""Rewards of partitions: the closed interface behind which any evaluator may stand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
 
 class Rewards(Protocol):
-    """Judges partitions; an analytic model, the simulator, or hardware."""
+    """Evaluates partitions: an analytic model, the simulator, or hardware."""
 
     @property
     def baseline_s(self) -> float:
@@ -44,8 +44,8 @@ class FastRewards:
         return relative_throughput(self.periods.periods(partitions), self.baseline_s)
 
 
-def rewards_of(judge: Rewards, partitions: Ints) -> Floats:
-    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which the judge never sees.
+def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
+    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which the evaluator never sees.
 
     Raises:
         CompileError: MCM-L004 if a reward is not a number from 0 up.
@@ -53,7 +53,7 @@ def rewards_of(judge: Rewards, partitions: Ints) -> Floats:
     rewards = np.zeros(len(partitions))
     found = partitions[:, 0] >= 0
     if found.any():
-        rewards[found] = judge.evaluate(partitions[found])
+        rewards[found] = evaluator.evaluate(partitions[found])
     wrong = ~(np.isfinite(rewards) & (rewards >= 0))
     if wrong.any():
         raise CompileError(
@@ -61,7 +61,7 @@ def rewards_of(judge: Rewards, partitions: Ints) -> Floats:
                 "MCM-L004",
                 f"{wrong.sum()} of {len(rewards)} rewards are no numbers from 0 up, the first "
                 f"is {rewards[wrong][0]}",
-                at="the judge of partitions",
+                at="the evaluator of partitions",
                 hint="a partition that does not run has the reward 0, and any other a finite one",
             )
         )

@@ -27,7 +27,7 @@ class Task:
         features: as the policy sees it.
         prior: `[n, C]`, added to all scores.
         sampler: makes valid partitions.
-        rewards: judges them.
+        rewards: evaluates them.
     """
 
     problem: PartitionProblem
@@ -60,7 +60,7 @@ class Task:
         Args:
             problem: what is to be placed.
             recipe: how partitions come about.
-            rewards: judges them.
+            rewards: evaluates them.
             start: `[N]`, a valid partition to search around, or None. The prior then prefers its
                 chips, and an order sampler goes along its chips, so that it can draw it.
             order: `[n]`, topological order that an order sampler goes along, on each chip where

@@ -1,4 +1,4 @@
-"""Solving again with times that the judge has corrected."""
+"""Solving again with times calibrated on the batch evaluator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -29,13 +29,13 @@ SMALLEST_LOAD_S = 1e-12
 
 @dataclass(frozen=True)
 class Corrected:
-    """Solves, measures the answer on the judge, corrects times, and solves again.
+    """Solves, measures the answer on the evaluator, corrects times, and solves again.
 
-    What a chip is busy for on the judge, over what the fast model says, is taken as the error of
-    the times of the units there; each round sees other sets of units together, so that the errors
-    of single units come out (as in the algebraic reconstruction technique, Gordon et al. 1970).
-    What the period has beyond its busiest chip and link, transfers that are not hidden behind
-    work, is put on the links. Ends when no better answer has come for some rounds.
+    What a chip is busy for on the evaluator, over what the fast model says, is taken as the error
+    of the times of the units there; each round sees other sets of units together, so that the
+    errors of single units come out (as in the algebraic reconstruction technique, Gordon et al.
+    1970). What the period has beyond its busiest chip and link, transfers that are not hidden
+    behind work, is put on the links. Ends when no better answer has come for some rounds.
 
     Attributes:
         solver: the strategy that solves.
@@ -45,7 +45,7 @@ class Corrected:
 
     name: ClassVar[str] = "corrected"
     summary: ClassVar[str] = "solves again with times corrected by what the simulator saw"
-    asks_judge: ClassVar[bool] = True
+    asks_evaluator: ClassVar[bool] = True
 
     solver: str = "cpsat"
     rounds: int = 30
@@ -63,9 +63,9 @@ class Corrected:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """The answer that the judge likes best; the solver's own where there is no judge."""
+        """The answer that the evaluator likes best; the solver's own where there is none."""
         solver = strategy_of(self.solver)
-        if budget.judge is None:
+        if budget.evaluator is None:
             return solver.solve(problem, evaluate, rng, budget)
         search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
         corrected, reason, best = problem, "the budget allows no evaluation", None
@@ -86,13 +86,13 @@ class Corrected:
             if found.chip_of is None:
                 break
             search.period(found.chip_of)
-            verdicts = budget.judge.judge(found.chip_of[None])
+            results = budget.evaluator.evaluate(found.chip_of[None])
             stale += 1
-            if verdicts.verdict[0] == Verdict.RUNS and verdicts.period_s[0] < best_s:
-                best, best_s, stale = found.chip_of, float(verdicts.period_s[0]), 0
-            if verdicts.verdict[0] != Verdict.RUNS:
+            if results.kind[0] == ResultKind.RUNS and results.period_s[0] < best_s:
+                best, best_s, stale = found.chip_of, float(results.period_s[0]), 0
+            if results.kind[0] != ResultKind.RUNS:
                 break
-            corrected = corrected_times(corrected, found.chip_of, verdicts)
+            corrected = corrected_times(corrected, found.chip_of, results)
         outcome = search.outcome(reason, bound)
         if best is None or outcome.chip_of is None or not np.isfinite(evaluate(best)):
             return outcome
@@ -101,23 +101,23 @@ class Corrected:
 
 
 def corrected_times(
-    problem: PartitionProblem, chip_of: Ints, verdicts: Verdicts
+    problem: PartitionProblem, chip_of: Ints, results: BatchResults
 ) -> PartitionProblem:
-    """The problem with times under which `chip_of` takes what the judge saw.
+    """The problem with times under which `chip_of` takes what the evaluator saw.
 
     Args:
         problem: the problem, perhaps corrected before.
         chip_of: `[N]`, a valid partition.
-        verdicts: of this one partition.
+        results: of this one partition.
     """
-    seen_s: Floats = verdicts.chip_busy_s[0]
+    seen_s: Floats = results.chip_busy_s[0]
     expected = explain(problem, chip_of)
     tells = (expected.chip_busy_s > SMALLEST_LOAD_S) & (seen_s > SMALLEST_LOAD_S)
-    # The judge's clock is the chip's own as well, so that speeds cancel out.
+    # The evaluator's clock is the chip's own as well, so that speeds cancel out.
     ratio = np.where(tells, seen_s / np.where(tells, expected.chip_busy_s, 1.0), 1.0)
     scale = np.where(problem.clonable, 1.0, ratio[chip_of])
-    busiest_s = max(float(seen_s.max()), float(verdicts.link_busy_s[0].max(initial=0.0)))
-    unhidden = max(float(verdicts.period_s[0]) / busiest_s, 1.0) if busiest_s > 0.0 else 1.0
+    busiest_s = max(float(seen_s.max()), float(results.link_busy_s[0].max(initial=0.0)))
+    unhidden = max(float(results.period_s[0]) / busiest_s, 1.0) if busiest_s > 0.0 else 1.0
     limits = dataclasses.replace(
         problem.limits, link_bytes_per_s=problem.limits.link_bytes_per_s / unhidden
     )

@@ -1,4 +1,4 @@
-"""Local search whose moves the judge accepts."""
+"""Local search whose moves the evaluator accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults, ResultKind
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -30,11 +30,11 @@ POWER = 16
 
 @dataclass(frozen=True)
 class JudgeSearch:
-    """Starts from another answer, moves units, and lets the judge decide which moves stay.
+    """Starts from another answer, moves units, and lets the evaluator decide which moves stay.
 
     The fast model only sieves: neighbours that are invalid, or much worse than the best, are not
-    shown to the judge. Of each batch the neighbour with the lowest score goes on, if it is lower
-    than the current one or than the one some batches ago (late acceptance).
+    shown to the evaluator. Of each batch the neighbour with the lowest score goes on, if it is
+    lower than the current one or than the one some batches ago (late acceptance).
 
     Attributes:
         start: the strategy whose answer it starts from.
@@ -45,7 +45,7 @@ class JudgeSearch:
 
     name: ClassVar[str] = "judge_search"
     summary: ClassVar[str] = "moves of units that the simulator accepts"
-    asks_judge: ClassVar[bool] = True
+    asks_evaluator: ClassVar[bool] = True
 
     start: str = "corrected"
     batch: int = 64
@@ -66,17 +66,17 @@ class JudgeSearch:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Searches until the budget is spent; where there is no judge, the start is all."""
+        """Searches until the budget is spent; where there is no evaluator, the start is all."""
         search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
         start = strategy_of(self.start).solve(
             problem, evaluate, rng, search.share(search.left, time_share=0.5)
         )
-        if budget.judge is None or start.chip_of is None:
+        if budget.evaluator is None or start.chip_of is None:
             return start
         search.spend(start.evaluations)
         for row in (start.chip_of, *start.runners_up):
             search.offer(row, search.period_of(row))
-        best = self._walk(search, problem, start.chip_of, budget.judge, rng)
+        best = self._walk(search, problem, start.chip_of, budget.evaluator, rng)
         others = tuple(row for _, row in search.kept() if not np.array_equal(row, best))
         return Outcome(best, search.evaluations, bound=start.bound, runners_up=others)
 
@@ -85,14 +85,14 @@ class JudgeSearch:
         search: Search,
         problem: PartitionProblem,
         start: Ints,
-        judge: BatchJudge,
+        evaluator: BatchEvaluator,
         rng: np.random.Generator,
     ) -> Ints:
         placed = placed_problem(problem)
         here = empty_state(placed)
         state = streams(rng, 1)
-        first = judge.judge(start[None])
-        if first.verdict[0] != Verdict.RUNS:
+        first = evaluator.evaluate(start[None])
+        if first.kind[0] != ResultKind.RUNS:
             return start
         best = np.array(start, np.int32)
         fill_state(placed, here, best)
@@ -111,28 +111,28 @@ class JudgeSearch:
             ]
             slot = batches % self.memory
             if promising.size:
-                verdicts = judge.judge(promising)
-                scores = _scores(verdicts, reference_s)
+                results = evaluator.evaluate(promising)
+                scores = _scores(results, reference_s)
                 k = int(scores.argmin())
                 if scores[k] < score or scores[k] <= history[slot]:
-                    score, hot = float(scores[k]), _hottest(verdicts, k)
+                    score, hot = float(scores[k]), _hottest(results, k)
                     fill_state(placed, here, promising[k])
-                k = int(verdicts.period_s.argmin())
-                if verdicts.period_s[k] < best_s:
-                    best, best_s = promising[k], float(verdicts.period_s[k])
+                k = int(results.period_s.argmin())
+                if results.period_s[k] < best_s:
+                    best, best_s = promising[k], float(results.period_s[k])
             history[slot] = score
         return best
 
 
-def _scores(verdicts: Verdicts, reference_s: float) -> Floats:
+def _scores(results: BatchResults, reference_s: float) -> Floats:
     """`[B]`, sums of powers of all loads and the period; infinite where it does not run."""
-    loads = np.concatenate([verdicts.chip_busy_s, verdicts.link_busy_s], axis=1) / reference_s
-    period = verdicts.period_s / reference_s
+    loads = np.concatenate([results.chip_busy_s, results.link_busy_s], axis=1) / reference_s
+    period = results.period_s / reference_s
     total = (loads**POWER).sum(axis=1) + loads.shape[1] * np.minimum(period, 1e6) ** POWER
-    return np.where(verdicts.verdict == Verdict.RUNS, total, np.inf)
+    return np.where(results.kind == ResultKind.RUNS, total, np.inf)
 
 
-def _hottest(verdicts: Verdicts, row: int) -> int:
+def _hottest(results: BatchResults, row: int) -> int:
     """The chip that is busiest, or that the busiest link leaves."""
-    loads = np.maximum(verdicts.chip_busy_s[row], verdicts.link_busy_s[row])
+    loads = np.maximum(results.chip_busy_s[row], results.link_busy_s[row])
     return int(loads.argmax())

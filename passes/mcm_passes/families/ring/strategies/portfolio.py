@@ -1,4 +1,4 @@
-"""The portfolio: several strategies one after the other, and the judge among their best."""
+"""The portfolio: several strategies one after the other, and the evaluator among their best."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import BatchJudge, Verdict
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     SearchMonitor,
     Start,
-    asks_judge,
+    asks_evaluator,
     gives_start,
     learns,
 )
@@ -32,7 +32,7 @@ LEAST_SHARE = 1.0 / 3.0
 """Of the time that is left, what a member may take at least, however many are still to come: the
 members that begin from nothing come first, and what they do not take is left to the others."""
 
-JUDGED_UNITS = 100_000
+EVALUATED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator at the end: it takes some
 seconds for as many, and with the first kernel of a fresh machine more."""
 
@@ -44,10 +44,10 @@ class Portfolio:
     Each member gets all evaluations and deterministic effort of the budget, and the generator in
     its first state, so that it does what it would do alone; only what `dp` finds is not sought
     again by members that begin with it. The answer is never worse than any member's that has run,
-    under the judge where there is one and `slack` allows, else under the fast model. Time is
+    under the evaluator where there is one and `slack` allows, else under the fast model. Time is
     shared. Once a bound is met, or a member knows that nothing better fits as the problem counts
-    memory, the portfolio ends; where there is a judge, the next member that asks it has a look
-    first, and so does another after each that found what the judge likes better. Each member is
+    memory, the portfolio ends; where there is an evaluator, the next member that asks it has a look
+    first, and so does another after each that found what the evaluator likes better. Each member is
     told of the answers of those before it: members begin with them where `dp` finds nothing, and
     learned search starts from what classical search found.
 
@@ -77,9 +77,9 @@ class Portfolio:
             raise ValueError(f"slack is {self.slack}, not at least 0")
 
     @property
-    def asks_judge(self) -> bool:
-        """Whether a member asks the judge of the budget."""
-        return any(asks_judge(strategy_of(text)) for text in self.members)
+    def asks_evaluator(self) -> bool:
+        """Whether a member asks the evaluator of the budget."""
+        return any(asks_evaluator(strategy_of(text)) for text in self.members)
 
     def solve(
         self,
@@ -89,7 +89,7 @@ class Portfolio:
         budget: Budget,
     ) -> Outcome:
         """Runs the members until the budget is spent or the bound is met."""
-        # Where to stop depends on the member: a proven optimum is none for the judge.
+        # Where to stop depends on the member: a proven optimum is none for the evaluator.
         total = dataclasses.replace(
             budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
         )
@@ -101,13 +101,13 @@ class Portfolio:
         answers: list[Ints] = []
         finders = _Finders(search)
         start: Start | None = None
-        judged = _JudgedAnswers(budget.judge)
+        evaluated = _EvaluatedAnswers(budget.evaluator)
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
-            judges = budget.judge is not None and asks_judge(strategy)
+            may_ask = budget.evaluator is not None and asks_evaluator(strategy)
             met = _meets(search, max(budget.enough_s, settled_s), bound)
-            if met and not (judges and judged.improving):
+            if met and not (may_ask and evaluated.improving):
                 continue
             part = search.share(
                 budget.evaluations,
@@ -134,13 +134,14 @@ class Portfolio:
             if outcome.chip_of is None:
                 reason = outcome.reason
                 continue
-            # A copy: what is offered below is what the judge gets, whoever changes the original.
+            # A copy: what is offered below is what the evaluator gets, whoever changes the
+            # original.
             answers.append(np.array(outcome.chip_of, np.int32))
             if met:
-                judged.compare(answers)
+                evaluated.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, search.period_of(chip_of))
-        asked = any(map(asks_judge, strategies))
+        asked = any(map(asks_evaluator, strategies))
         outcome = search.outcome(reason, bound)
         found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
@@ -155,57 +156,57 @@ class Portfolio:
         *,
         asked: bool,
     ) -> Outcome:
-        """The outcome with the partition in front that the judge prefers.
+        """The outcome with the partition in front that the evaluator prefers.
 
         Asked are the best partitions and the answers of all members; a member that has asked the
-        judge itself may prefer one that is not among the best under the fast model. Where no
-        member has asked, only as many of the best are shown as `JUDGED_UNITS` has room for.
+        evaluator itself may prefer one that is not among the best under the fast model. Where no
+        member has asked, only as many of the best are shown as `EVALUATED_UNITS` has room for.
         """
         limit_s = search.best_period_s * (1.0 + self.slack)
         known = search.kept() + [(search.period_of(row), row) for row in answers]
         rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
         if not asked:
-            most = JUDGED_UNITS // max(search.problem.num_units, 1)
+            most = EVALUATED_UNITS // max(search.problem.num_units, 1)
             rows = dict(sorted(rows.items(), key=lambda item: search.period_of(item[1]))[:most])
-        if budget.judge is None or len(rows) < 2 or budget.monitor.cancelled:
+        if budget.evaluator is None or len(rows) < 2 or budget.monitor.cancelled:
             fast = {row.tobytes(): (row, period_s) for period_s, row in known}
             return dataclasses.replace(found, learned=finders.learned_gain(fast, simulated=False))
         finalists = np.stack(list(rows.values()))
-        verdicts = budget.judge.judge(finalists)
-        runs = verdicts.verdict == Verdict.RUNS
+        results = budget.evaluator.evaluate(finalists)
+        runs = results.kind == ResultKind.RUNS
         if not runs.any():
             return found
-        periods = np.where(runs, verdicts.period_s, np.inf)
+        periods = np.where(runs, results.period_s, np.inf)
         best: Ints = finalists[int(periods.argmin())]
-        judged = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
+        evaluated = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
         return Outcome(
             best,
             search.evaluations,
             bound=found.bound,
             runners_up=tuple(row for row in _rows(search) if not np.array_equal(row, best)),
-            learned=finders.learned_gain(judged, simulated=True),
+            learned=finders.learned_gain(evaluated, simulated=True),
         )
 
 
-class _JudgedAnswers:
-    """Whether the judge still likes new answers better, once a bound is met.
+class _EvaluatedAnswers:
+    """Whether the evaluator still likes new answers better, once a bound is met.
 
     Args:
-        judge: the judge, or None.
+        evaluator: the evaluator, or None.
 
     Attributes:
         improving: whether the last answer was better than all before, or there was none yet.
     """
 
-    def __init__(self, judge: BatchJudge | None) -> None:
+    def __init__(self, evaluator: BatchEvaluator | None) -> None:
         self.improving = True
-        self._judge = judge
+        self._evaluator = evaluator
 
     def compare(self, answers: list[Ints]) -> None:
         """Takes note of the last of the answers of all members so far."""
-        assert self._judge is not None
-        verdicts = self._judge.judge(np.stack(answers))
-        periods = np.where(verdicts.verdict == Verdict.RUNS, verdicts.period_s, np.inf)
+        assert self._evaluator is not None
+        results = self._evaluator.evaluate(np.stack(answers))
+        periods = np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
         self.improving = bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
 
 

@@ -42,8 +42,8 @@ class Rl:
         check_limits(samples=self.samples, effort_s=self.effort_s)
 
     @property
-    def asks_judge(self) -> bool:
-        """Whether it asks the judge of the budget."""
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
         return self.reward == "judge"
 
     def solve(

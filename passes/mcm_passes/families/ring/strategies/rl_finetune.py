@@ -53,8 +53,8 @@ class RlFinetune:
         check_limits(draws=self.draws, samples=self.samples, effort_s=self.effort_s)
 
     @property
-    def asks_judge(self) -> bool:
-        """Whether it asks the judge of the budget."""
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
         return self.reward == "judge"
 
     def solve(

@@ -116,14 +116,14 @@ class LearnedRun:
         samples: int,
     ) -> LearnedRun:
         """Begins a run; `samples` as the option, 0 for all that the budget allows."""
-        judge = budget.judge if reward == "judge" else None
+        evaluator = budget.evaluator if reward == "judge" else None
         if samples:
             budget = dataclasses.replace(budget, evaluations=min(samples, budget.evaluations))
-        if judge is not None:
-            # What cannot be beaten under the fast model may be beaten on the judge.
+        if evaluator is not None:
+            # What cannot be beaten under the fast model may be beaten on the evaluator.
             budget = dataclasses.replace(budget, enough_s=0.0)
         search = Search(problem, evaluate, budget)
-        return cls(problem, budget, search, SearchRewards(search, judge))
+        return cls(problem, budget, search, SearchRewards(search, evaluator))
 
     def begin(self, start: str, evaluate: Evaluate, rng: np.random.Generator) -> Outcome | None:
         """Gives the run partitions to search around.

@@ -40,8 +40,8 @@ class RlZeroshot:
         check_limits(samples=self.samples)
 
     @property
-    def asks_judge(self) -> bool:
-        """Whether it asks the judge of the budget."""
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
         return self.reward == "judge"
 
     def solve(

@@ -168,7 +168,7 @@ def test_sampling_ends_at_the_optimum_of_a_small_graph():
     assert chain.period == pytest.approx(least_period(problem, "none"))
 
 
-def test_a_registered_strategy_searches_and_the_referee_judges():
+def test_a_registered_strategy_searches_and_the_referee_evaluates():
     problem = with_devices(read_placement(PUBLISHED / "layer_gnmt.json"), None, 0)
     found = place(problem, partitioner="dp")
     assert found.method == "dp"

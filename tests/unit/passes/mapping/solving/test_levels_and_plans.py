@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.evaluation import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -15,7 +15,7 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.mapping.solving.lazy_evaluator import LazyJudge
+from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
 from mcm_passes.mapping.solving.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
 
@@ -42,7 +42,7 @@ def _evaluations(level, problem):
 
 
 class Planner:
-    """A judge whose plans take `share` of the estimate on each chip."""
+    """An evaluator whose plans take `share` of the estimate on each chip."""
 
     name = "planner"
 
@@ -51,15 +51,17 @@ class Planner:
         self.share = share
         self.asked = 0
 
-    def judge(self, partitions):
+    def evaluate(self, partitions):
         self.asked += len(partitions)
         limits = np.array(self.problem.limits.sram_bytes)
         need = np.array(
             [evaluate(self.problem, row).memory_bytes * self.share for row in partitions]
         ).astype(np.int64)
-        verdict = np.where((need > limits).any(1), Verdict.OVERFLOWS, Verdict.RUNS).astype(np.int32)
+        kind = np.where((need > limits).any(1), ResultKind.OVERFLOWS, ResultKind.RUNS).astype(
+            np.int32
+        )
         zeros = np.zeros(need.shape)
-        return Verdicts(verdict, zeros[:, 0], zeros[:, 0], need, zeros, zeros)
+        return BatchResults(kind, zeros[:, 0], zeros[:, 0], need, zeros, zeros)
 
 
 def solver(one, budget=None):
@@ -73,11 +75,11 @@ def solver(one, budget=None):
     )
 
 
-def test_estimates_far_from_the_limit_need_no_judge(branches):
+def test_estimates_far_from_the_limit_need_no_evaluator(branches):
     problem = branches()
-    judge = Planner(problem, 2.0)
-    solve_with_plans(problem, solver, Budget(judge=judge))
-    assert judge.asked == 0
+    evaluator = Planner(problem, 2.0)
+    solve_with_plans(problem, solver, Budget(evaluator=evaluator))
+    assert evaluator.asked == 0
 
 
 def tight(branches):
@@ -89,15 +91,18 @@ def tight(branches):
 
 def test_plans_that_overflow_tighten_the_limits(branches):
     problem = tight(branches)
-    judge = Planner(problem, 1.15)
-    trusted, planned = solver(problem), solve_with_plans(problem, solver, Budget(judge=judge))
-    assert judge.judge(trusted.chip_of[None]).verdict[0] == Verdict.OVERFLOWS
-    assert judge.judge(planned.chip_of[None]).verdict[0] == Verdict.RUNS
+    evaluator = Planner(problem, 1.15)
+    trusted, planned = (
+        solver(problem),
+        solve_with_plans(problem, solver, Budget(evaluator=evaluator)),
+    )
+    assert evaluator.evaluate(trusted.chip_of[None]).kind[0] == ResultKind.OVERFLOWS
+    assert evaluator.evaluate(planned.chip_of[None]).kind[0] == ResultKind.RUNS
     assert planned.bound == trusted.bound
     assert planned.period_s == evaluate(problem, planned.chip_of).period_s
 
 
-def test_without_a_judge_estimates_are_trusted(branches):
+def test_without_an_evaluator_estimates_are_trusted(branches):
     problem = tight(branches)
     first = solver(problem)
     assert solve_with_plans(problem, solver, Budget()).chip_of.tolist() == first.chip_of.tolist()
@@ -105,7 +110,7 @@ def test_without_a_judge_estimates_are_trusted(branches):
 
 def test_where_no_plan_fits_the_first_answer_stays_for_lowering_to_explain(branches):
     problem = tight(branches)
-    found = solve_with_plans(problem, solver, Budget(judge=Planner(problem, 50.0)))
+    found = solve_with_plans(problem, solver, Budget(evaluator=Planner(problem, 50.0)))
     assert found.chip_of.tolist() == solver(problem).chip_of.tolist()
 
 
@@ -118,7 +123,7 @@ def test_all_rounds_share_the_time(branches):
         time.sleep(0.02)
         return solver(one, budget)
 
-    solve_with_plans(problem, slow, Budget(seconds=0.03, judge=Planner(problem, 1.15)))
+    solve_with_plans(problem, slow, Budget(seconds=0.03, evaluator=Planner(problem, 1.15)))
     first, second, *others = given
     assert first == 0.03
     assert 0.0 <= second <= 0.01
@@ -133,7 +138,7 @@ def test_a_problem_without_a_solution_stays_an_error(branches):
         solve_with_plans(branches(), fails, Budget())
 
 
-def test_a_lazy_judge_is_built_once_and_late(branches):
+def test_a_lazy_evaluator_is_built_once_and_late(branches):
     problem = branches()
     built = []
 
@@ -141,9 +146,9 @@ def test_a_lazy_judge_is_built_once_and_late(branches):
         built.append(1)
         return Planner(problem, 1.0)
 
-    judge = LazyJudge(build)
+    evaluator = LazyEvaluator(build)
     assert not built
     rows = np.zeros((2, problem.num_units), np.int32)
-    assert len(judge.judge(rows).verdict) == 2
-    assert (judge.name, judge.judge(rows).verdict.tolist()) == ("planner", [0, 0])
+    assert len(evaluator.evaluate(rows).kind) == 2
+    assert (evaluator.name, evaluator.evaluate(rows).kind.tolist()) == ("planner", [0, 0])
     assert len(built) == 1

@@ -16,7 +16,7 @@ from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.partition import Budget, LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.replication import (
-    PACKAGE_JUDGE,
+    PACKAGE_EVALUATOR,
     PACKAGE_PROBLEM,
     REPLICATION,
     PipelineCount,
@@ -30,7 +30,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import choose_replicas, on_share
-from mcm_passes.parallelism.replicas.share_evaluator import ShareJudge
+from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"
@@ -82,8 +82,8 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
         BRANCHES, "mcm36", CompileOptions(passes="simplify,fuse,annotate_cost,parallelize")
     )
     replication, problem = REPLICATION.get(model), PACKAGE_PROBLEM.get(model)
-    judge = PACKAGE_JUDGE.get(model)
-    assert judge is not None
+    evaluator = PACKAGE_EVALUATOR.get(model)
+    assert evaluator is not None
     for one in replication.considered:
         shared = on_share(problem, one.chips_each, one.replicas)
         assert one.bound is not None
@@ -96,7 +96,8 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     (chosen,) = [one for one in replication.considered if one.replicas == replication.replicas]
     assert chosen.simulated_s is not None
     assert chosen.simulated_s <= best * 1.005
-    # The judge of the package says of a part of the chips what a judge of that part alone says.
+    # The evaluator of the package says of a part of the chips what an evaluator of that part alone
+    # says.
     shared = on_share(problem, 7, 1)
     row = (
         ContiguousDp()
@@ -104,10 +105,10 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
         .chip_of
     )
     assert row is not None
-    verdicts = ShareJudge(judge, shared, 1).judge(np.stack([row, np.full_like(row, 7)]))
-    assert verdicts.verdict.tolist() == [0, 1]
-    assert verdicts.chip_busy_s.shape == (2, 7)
-    assert np.isinf(verdicts.period_s[1])
+    results = ShareEvaluator(evaluator, shared, 1).evaluate(np.stack([row, np.full_like(row, 7)]))
+    assert results.kind.tolist() == [0, 1]
+    assert results.chip_busy_s.shape == (2, 7)
+    assert np.isinf(results.period_s[1])
     # Exact search over ideals divides parallel branches better than cuts of one order do.
     three = next(one for one in replication.considered if one.replicas == 3)
     cuts = choose_replicas(problem).considered

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.contracts.replication import PACKAGE_JUDGE, PACKAGE_PROBLEM, REPLICATION
+from mcm_compiler.contracts.replication import PACKAGE_EVALUATOR, PACKAGE_PROBLEM, REPLICATION
 from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.machines.machine import HOST, HOST_ROOT
 from mcm_compiler.options import CompileOptions
@@ -70,7 +70,7 @@ def test_every_number_of_pipelines_counts_the_channel_and_its_bound_is_shown(
 ) -> None:
     passes = "simplify,fuse,annotate_cost,parallelize"
     model, _, _ = run_passes(str(product), "mcm36-shared", CompileOptions(passes=passes))
-    problem, judge = PACKAGE_PROBLEM.get(model), PACKAGE_JUDGE.get(model)
+    problem, evaluator = PACKAGE_PROBLEM.get(model), PACKAGE_EVALUATOR.get(model)
     root_s = PRODUCT_BYTES / ROOT_BYTES_PER_S
     for one in REPLICATION.get(model).considered:
         assert one.bound is not None
@@ -79,8 +79,8 @@ def test_every_number_of_pipelines_counts_the_channel_and_its_bound_is_shown(
         assert one.simulated_s is not None
         assert min(one.bound_s, one.analytic_s, one.simulated_s) >= root_s * (1 - 1e-12)
         assert verify_bound(on_share(problem, one.chips_each, one.replicas), one.bound)
-    assert judge is not None
-    found = judge.judge(np.zeros((1, problem.num_units), np.int32))
+    assert evaluator is not None
+    found = evaluator.evaluate(np.zeros((1, problem.num_units), np.int32))
     assert found.shared_busy_s.tolist() == pytest.approx([root_s])
     assert found.periods_of(1).tolist() == found.period_s.tolist()
     assert found.periods_of(36).tolist() == pytest.approx([36 * root_s])

@@ -1,4 +1,4 @@
-"""The batch judge beside the passes that it foretells."""
+"""The batch evaluator beside the passes that it foretells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch judge comes to the numbers of the passes, on models with everything that is awkward."""
+"""The batch evaluator comes to the numbers of the passes, on models with all that is awkward."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_equals_the_passes_with_measured_times(make_road, name, times, options):
     partitions = road.random_partitions(10)
     runs, _, _ = road.check(partitions)
     assert runs >= 3
-    measured, computed = (r.judge.judge(partitions).period_s for r in (road, plain))
+    measured, computed = (r.evaluator.evaluate(partitions).period_s for r in (road, plain))
     assert (measured != computed).any()
 
 
@@ -229,7 +229,7 @@ off = true
 def test_fewer_chips_than_the_package_has(make_road):
     road = make_road(TIED, groups=(), chips=5, use=3, host_io="ends")
     runs, _, _ = road.check(road.random_partitions(10))
-    assert road.judge.judge(road.random_partitions(1)).chip_busy_s.shape == (1, 3)
+    assert road.evaluator.evaluate(road.random_partitions(1)).chip_busy_s.shape == (1, 3)
     assert runs >= 2
 
 
@@ -253,12 +253,12 @@ def test_equals_the_passes_where_chips_share_channels(make_road, host_io):
     partitions = road.random_partitions(8, seed=2)
     runs, _, _ = road.check(partitions)
     assert runs >= 1
-    found = road.judge.judge(partitions)
-    here = found.verdict == 0
+    found = road.evaluator.evaluate(partitions)
+    here = found.kind == 0
     assert (found.shared_busy_s[here] > 0).all()
     assert (found.period_s[here] >= found.shared_busy_s[here] * (1 - 1e-12)).all()
     assert found.periods_of(1000)[here] == pytest.approx(1000 * found.shared_busy_s[here])
-    assert not make_road(BERT, host_io=host_io).judge.judge(partitions).shared_busy_s.size
+    assert not make_road(BERT, host_io=host_io).evaluator.evaluate(partitions).shared_busy_s.size
 
 
 def test_a_clone_of_too_many_results_is_refused(make_road):
@@ -277,20 +277,20 @@ wide (float[32,32] y0, int64[32] mask, float[32] w_) => (float[32,32] y11) {{
 def test_verdicts_do_not_depend_on_company(make_road):
     road = make_road(MODELS["branches"])
     partitions = road.random_partitions(70)
-    together = road.judge.judge(partitions)
+    together = road.evaluator.evaluate(partitions)
     for row in (0, 33, 69):
-        alone = road.judge.judge(partitions[row : row + 1])
-        assert alone.verdict[0] == together.verdict[row]
+        alone = road.evaluator.evaluate(partitions[row : row + 1])
+        assert alone.kind[0] == together.kind[row]
         assert alone.period_s[0] == together.period_s[row]
         assert (alone.high_water_bytes[0] == together.high_water_bytes[row]).all()
 
 
 def test_no_partitions_have_no_verdicts(make_road):
     road = make_road(MODELS["tied"])
-    assert len(road.judge.judge(road.random_partitions(0)).verdict) == 0
+    assert len(road.evaluator.evaluate(road.random_partitions(0)).kind) == 0
 
 
 def test_partitions_of_another_problem_are_refused(make_road):
     road = make_road(MODELS["tied"])
     with pytest.raises(ValueError, match="partitions are"):
-        road.judge.judge(road.random_partitions(2)[:, 1:])
+        road.evaluator.evaluate(road.random_partitions(2)[:, 1:])

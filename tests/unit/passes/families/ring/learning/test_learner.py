@@ -207,7 +207,7 @@ def test_a_search_around_a_partition_can_draw_it(problem_of, small_layout):
 
 
 class Broken:
-    """A judge that returns what no reward can be."""
+    """An evaluator that returns what no reward can be."""
 
     baseline_s = 1.0
 

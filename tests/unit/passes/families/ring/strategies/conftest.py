@@ -1,4 +1,4 @@
-"""Problems that have something to find, and a judge that disagrees with the fast model."""
+"""Problems that have something to find, and an evaluator that disagrees with the fast model."""
 
 from __future__ import annotations
 

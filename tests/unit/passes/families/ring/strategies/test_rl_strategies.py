@@ -50,7 +50,7 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def case(branches, true_times):
-    """A problem whose judge finds the units at odd places twice as slow."""
+    """A problem whose evaluator finds the units at odd places twice as slow."""
     problem = branches()
     return problem, true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
 
@@ -60,8 +60,8 @@ def run(strategy, problem, evaluations=400, seed=0, **changes):
     return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(seed), budget)
 
 
-def judged(judge, chip_of):
-    return float(judge.judge(chip_of[None]).period_s[0])
+def evaluated(evaluator, chip_of):
+    return float(evaluator.evaluate(chip_of[None]).period_s[0])
 
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])
@@ -89,10 +89,10 @@ def test_the_same_seed_gives_the_same_answer(branches, checkpoint, name):
 
 @pytest.mark.parametrize("learned", [Rl(), Rl(reward="judge"), Rl(samples=30)])
 def test_budgets_are_kept(case, learned):
-    problem, judge = case
-    outcome = run(learned, problem, 50, judge=judge)
+    problem, evaluator = case
+    outcome = run(learned, problem, 50, evaluator=evaluator)
     assert outcome.evaluations == (30 if learned.samples else 50)
-    assert judge.asked == (50 if learned.reward == "judge" else 0)
+    assert evaluator.asked == (50 if learned.reward == "judge" else 0)
 
 
 def test_a_search_ends_when_it_is_cancelled_or_cannot_get_better(branches):
@@ -172,20 +172,20 @@ def test_effort_bounds_the_updates(branches):
     assert 0 < few < 400
 
 
-def test_the_judge_decides_what_is_best(case):
-    problem, judge = case
-    outcome = run(Rl(reward="judge"), problem, judge=judge)
-    others = [judged(judge, row) for row in outcome.runners_up]
-    assert judged(judge, outcome.chip_of) <= min(others)
+def test_the_evaluator_decides_what_is_best(case):
+    problem, evaluator = case
+    outcome = run(Rl(reward="judge"), problem, evaluator=evaluator)
+    others = [evaluated(evaluator, row) for row in outcome.runners_up]
+    assert evaluated(evaluator, outcome.chip_of) <= min(others)
 
 
 @pytest.mark.parametrize("start", ["dp", "known"])
 def test_a_search_from_a_start_is_never_worse(case, checkpoint, start):
-    problem, judge = case
+    problem, evaluator = case
     dp = run(ContiguousDp(), problem).chip_of
     for strategy in (Rl(start=start, reward="judge"), RlFinetune(checkpoint, start=start)):
-        outcome = run(strategy, problem, 200, judge=judge, known=(dp,))
-        measure = (lambda row: judged(judge, row)) if strategy.reward == "judge" else None
+        outcome = run(strategy, problem, 200, evaluator=evaluator, known=(dp,))
+        measure = (lambda row: evaluated(evaluator, row)) if strategy.reward == "judge" else None
         measure = measure or FastPeriods(problem)
         assert measure(outcome.chip_of) <= measure(dp)
 
@@ -223,19 +223,19 @@ def test_options_are_checked(text):
 
 
 def test_a_portfolio_tells_what_learning_gained(case):
-    problem, judge = case
+    problem, evaluator = case
     rl = "rl{start=known,reward=judge,samples=200}"
-    outcome = run(Portfolio(("dp", rl), slack=1.0), problem, judge=judge)
-    classical = judged(judge, run(ContiguousDp(), problem).chip_of)
-    best = judged(judge, outcome.chip_of)
+    outcome = run(Portfolio(("dp", rl), slack=1.0), problem, evaluator=evaluator)
+    classical = evaluated(evaluator, run(ContiguousDp(), problem).chip_of)
+    best = evaluated(evaluator, outcome.chip_of)
     assert outcome.found_by == rl
     assert outcome.learned.share == pytest.approx(classical / best - 1.0)
     assert outcome.learned.share > 0
 
 
 def test_a_portfolio_without_learning_tells_no_gain(case):
-    problem, judge = case
-    assert run(Portfolio(("dp",)), problem, judge=judge).learned is None
+    problem, evaluator = case
+    assert run(Portfolio(("dp",)), problem, evaluator=evaluator).learned is None
 
 
 def test_learning_that_brings_nothing_is_not_kept(branches):

@@ -69,8 +69,8 @@ def test_answers_are_valid_and_no_better_than_the_bound(branches, strategy, rout
 @pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
 def test_the_same_seed_gives_the_same_bytes(branches, true_times, strategy):
     problem = branches()
-    judge = true_times(problem, 1.0 + 0.1 * np.sin(np.arange(problem.num_units)))
-    first, second = (run(strategy, problem, 700, seed=3, judge=judge) for _ in range(2))
+    evaluator = true_times(problem, 1.0 + 0.1 * np.sin(np.arange(problem.num_units)))
+    first, second = (run(strategy, problem, 700, seed=3, evaluator=evaluator) for _ in range(2))
     assert first.chip_of.tobytes() == second.chip_of.tobytes()
     assert [r.tobytes() for r in first.runners_up] == [r.tobytes() for r in second.runners_up]
     assert first.evaluations == second.evaluations

@@ -1,11 +1,11 @@
-"""Strategies that ask the judge."""
+"""Strategies that ask the evaluator."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.evaluation import Verdict, Verdicts
+from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
@@ -20,69 +20,69 @@ from mcm_passes.mapping.solving.levels import LONG
 
 @pytest.fixture
 def case(branches, true_times):
-    """A problem whose judge finds the units at odd places twice as slow."""
+    """A problem whose evaluator finds the units at odd places twice as slow."""
     problem = branches()
     return problem, true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
 
 
-def judged(judge, outcome):
-    return float(judge.judge(outcome.chip_of[None]).period_s[0])
+def evaluated(evaluator, outcome):
+    return float(evaluator.evaluate(outcome.chip_of[None]).period_s[0])
 
 
-def run(strategy, problem, judge, evaluations=2000):
+def run(strategy, problem, evaluator, evaluations=2000):
     return strategy.solve(
         problem,
         FastPeriods(problem),
         np.random.default_rng(0),
-        Budget(evaluations, effort_s=0.5, judge=judge),
+        Budget(evaluations, effort_s=0.5, evaluator=evaluator),
     )
 
 
 @pytest.mark.parametrize("strategy", [Corrected("dp"), JudgeSearch("corrected{solver=dp}")])
-def test_the_judge_likes_it_better_than_the_uncorrected_solution(case, strategy):
-    problem, judge = case
-    start = judged(judge, run(ContiguousDp(), problem, judge))
-    assert judged(judge, run(strategy, problem, judge)) < 0.97 * start
+def test_the_evaluator_likes_it_better_than_the_uncorrected_solution(case, strategy):
+    problem, evaluator = case
+    start = evaluated(evaluator, run(ContiguousDp(), problem, evaluator))
+    assert evaluated(evaluator, run(strategy, problem, evaluator)) < 0.97 * start
 
 
-def test_the_judge_chooses_among_the_members(case):
-    problem, judge = case
+def test_the_evaluator_chooses_among_the_members(case):
+    problem, evaluator = case
     members = ("dp", 'corrected{solver="dp"}', "local_search")
-    chosen = judged(judge, run(Portfolio(members, slack=1.0), problem, judge))
-    assert chosen <= judged(judge, run(Corrected("dp"), problem, judge))
-    assert chosen < judged(judge, run(ContiguousDp(), problem, judge))
+    chosen = evaluated(evaluator, run(Portfolio(members, slack=1.0), problem, evaluator))
+    assert chosen <= evaluated(evaluator, run(Corrected("dp"), problem, evaluator))
+    assert chosen < evaluated(evaluator, run(ContiguousDp(), problem, evaluator))
 
 
-def test_slack_bounds_what_the_judge_may_choose(case):
-    problem, judge = case
+def test_slack_bounds_what_the_evaluator_may_choose(case):
+    problem, evaluator = case
     fast = FastPeriods(problem)
     members = ("dp", 'corrected{solver="dp"}', "local_search")
-    best = min(fast(run(s, problem, judge).chip_of) for s in (ContiguousDp(), LocalSearch()))
-    chosen = run(Portfolio(members, slack=0.0), problem, judge)
+    best = min(fast(run(s, problem, evaluator).chip_of) for s in (ContiguousDp(), LocalSearch()))
+    chosen = run(Portfolio(members, slack=0.0), problem, evaluator)
     assert fast(chosen.chip_of) <= best
 
 
-def test_few_partitions_of_a_large_problem_are_shown_to_the_judge(case, monkeypatch):
-    problem, judge = case
+def test_few_partitions_of_a_large_problem_are_shown_to_the_evaluator(case, monkeypatch):
+    problem, evaluator = case
     shown = []
 
     class Counting:
         name = "counting"
 
-        def judge(self, partitions):
+        def evaluate(self, partitions):
             shown.append(len(partitions))
-            return judge.judge(partitions)
+            return evaluator.evaluate(partitions)
 
     strategy = Portfolio(("dp", "local_search"), slack=1.0)
-    monkeypatch.setattr(portfolio, "JUDGED_UNITS", 3 * problem.num_units)
+    monkeypatch.setattr(portfolio, "EVALUATED_UNITS", 3 * problem.num_units)
     run(strategy, problem, Counting())
     assert shown == [3]
-    monkeypatch.setattr(portfolio, "JUDGED_UNITS", problem.num_units - 1)
+    monkeypatch.setattr(portfolio, "EVALUATED_UNITS", problem.num_units - 1)
     assert run(strategy, problem, Counting()).chip_of is not None
     assert shown == [3]
 
 
-def test_without_a_judge_corrected_solves_once(branches):
+def test_without_an_evaluator_corrected_solves_once(branches):
     problem = branches()
     alone = run(ContiguousDp(), problem, None)
     outcome = run(Corrected("dp"), problem, None)
@@ -90,19 +90,21 @@ def test_without_a_judge_corrected_solves_once(branches):
     assert outcome.chip_of.tobytes() == alone.chip_of.tobytes()
 
 
-def test_a_proven_optimum_does_not_keep_the_judge_from_choosing(branches, true_times):
-    """The period of `dp` is taken for proven, and the judge sees other times."""
+def test_a_proven_optimum_does_not_keep_the_evaluator_from_choosing(branches, true_times):
+    """The period of `dp` is taken for proven, and the evaluator sees other times."""
     problem = branches()
-    judge = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
+    evaluator = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
     portfolio = Portfolio(("dp", 'corrected{solver="dp"}'), slack=1.0)
     enough_s = FastPeriods(problem)(run(ContiguousDp(), problem, None).chip_of)
     outcome = portfolio.solve(
         problem,
         FastPeriods(problem),
         np.random.default_rng(0),
-        Budget(2000, enough_s=enough_s, judge=judge),
+        Budget(2000, enough_s=enough_s, evaluator=evaluator),
     )
-    assert judged(judge, outcome) <= judged(judge, run(Corrected("dp"), problem, judge))
+    assert evaluated(evaluator, outcome) <= evaluated(
+        evaluator, run(Corrected("dp"), problem, evaluator)
+    )
     assert outcome.evaluations > run(ContiguousDp(), problem, None).evaluations + 2
 
 
@@ -110,7 +112,7 @@ class Told:
     """A strategy that answers what it is told, and counts how often it was run."""
 
     name = "told"
-    asks_judge = True
+    asks_evaluator = True
 
     def __init__(self, chip_of, bound=None):
         self.chip_of, self.bound, self.runs = chip_of, bound, 0
@@ -122,18 +124,18 @@ class Told:
 
 
 class Preferring:
-    """A judge by which one partition takes 1 s and all others take 2 s."""
+    """An evaluator by which one partition takes 1 s and all others take 2 s."""
 
     name = "preferring"
 
     def __init__(self, best):
         self.best = best
 
-    def judge(self, partitions):
+    def evaluate(self, partitions):
         period_s = np.where((partitions == self.best).all(axis=1), 1.0, 2.0)
         chips = np.zeros((len(partitions), 1))
-        return Verdicts(
-            np.full(len(partitions), Verdict.RUNS),
+        return BatchResults(
+            np.full(len(partitions), ResultKind.RUNS),
             period_s,
             period_s,
             chips.astype(np.int64),
@@ -147,12 +149,12 @@ class TestAfterTheBoundIsMet:
 
     @pytest.fixture
     def run_members(self, monkeypatch):
-        def run_members(problem, judge, members):
+        def run_members(problem, evaluator, members):
             names = [f"member{k}" for k in range(len(members))]
             strategies = dict(zip(names, members, strict=True))
             monkeypatch.setattr(portfolio, "strategy_of", strategies.__getitem__)
             strategy = Portfolio(tuple(names), slack=1.0)
-            outcome = run(strategy, problem, judge)
+            outcome = run(strategy, problem, evaluator)
             return outcome, [member.runs for member in members]
 
         return run_members
@@ -166,7 +168,7 @@ class TestAfterTheBoundIsMet:
         assert FastPeriods(problem)(worse) > bound.seconds
         return problem, best, worse, bound
 
-    def test_no_member_runs_without_a_judge(self, told, run_members):
+    def test_no_member_runs_without_an_evaluator(self, told, run_members):
         problem, best, worse, bound = told
         members = [Told(worse), Told(best, bound), Told(worse), Told(worse)]
         outcome, runs = run_members(problem, None, members)
@@ -174,13 +176,13 @@ class TestAfterTheBoundIsMet:
         assert outcome.evaluations == 2
         assert outcome.chip_of.tolist() == best.tolist()
 
-    def test_one_member_that_asks_the_judge_has_a_look(self, told, run_members, true_times):
+    def test_one_member_that_asks_the_evaluator_has_a_look(self, told, run_members, true_times):
         problem, best, worse, bound = told
         members = [Told(best, bound), Told(worse), Told(best), Told(best)]
         _, runs = run_members(problem, true_times(problem, np.ones(problem.num_units)), members)
         assert runs == [1, 1, 0, 0]
 
-    def test_all_run_as_long_as_the_judge_likes_new_answers_better(self, told, run_members):
+    def test_all_run_as_long_as_the_evaluator_likes_new_answers_better(self, told, run_members):
         problem, best, worse, bound = told
         members = [Told(best, bound), Told(worse), Told(best), Told(best)]
         _, runs = run_members(problem, Preferring(worse), members)
@@ -195,7 +197,7 @@ class TestAfterTheBoundIsMet:
 
 def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, monkeypatch):
     problem = branches()
-    judge = true_times(problem, np.ones(problem.num_units))
+    evaluator = true_times(problem, np.ones(problem.num_units))
     ran = []
 
     def counted(text):
@@ -210,6 +212,6 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
         return strategy
 
     monkeypatch.setattr(portfolio, "strategy_of", counted)
-    outcome = run(strategy_of(LONG.strategy), problem, judge)
+    outcome = run(strategy_of(LONG.strategy), problem, evaluator)
     assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
     assert ran == ["dp", "cpsat{ideals=500000}", "corrected"]

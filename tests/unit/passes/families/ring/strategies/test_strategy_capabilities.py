@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.partition import Budget, Outcome, asks_judge, gives_start, learns
+from mcm_compiler.contracts.partition import Budget, Outcome, asks_evaluator, gives_start, learns
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
@@ -79,7 +79,7 @@ def run(members: tuple[str, ...], problem: Any) -> Outcome:
 )
 def test_what_is_not_said_is_no(text: str, said: tuple[bool, bool, bool]) -> None:
     strategy = strategy_of(text)
-    assert (asks_judge(strategy), learns(strategy), gives_start(strategy)) == said
+    assert (asks_evaluator(strategy), learns(strategy), gives_start(strategy)) == said
 
 
 def test_what_a_plugin_has_learned_is_told_apart(branches) -> None:
