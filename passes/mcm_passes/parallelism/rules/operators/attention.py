@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import whole
+from mcm_passes.parallelism.rules.operators.composing import (
+    Shape,
+    known_shapes,
+    whole,
+)
 
 
-def attention(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def attention(facts: OpFacts, query: Shape, key: Shape) -> ShardingRule:
     """`b (h g) s !d, b h !t !d, b h !t v -> b (h g) s v`, or with heads within the last dimension.
 
     `h` are the key-value heads, `g` the query heads that share one. The keys are needed whole by
     the softmax, and where a mask depends on the places of queries, so are these.
     """
-    query, key = facts.input_shapes[0], facts.input_shapes[1]
-    if query is None or key is None:
-        return whole(facts)
     packed = len(query) == 3
     heads = facts.attributes.get("kv_num_heads") if packed else key[1]
     all_heads = facts.attributes.get("q_num_heads") if packed else query[1]
@@ -65,11 +67,9 @@ def _with_heads(
     return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes, sizes)
 
 
-def rotary(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def rotary(facts: OpFacts, image: Shape) -> ShardingRule:
     """`b h s !d, b s !r, b s !r -> b h s !d`, or tables over positions `!p !r` that `b s` names."""
-    image = facts.input_shapes[0]
-    if image is None:
-        return whole(facts)
     sizes: dict[str, int] = {}
     text = "b h s !d"
     if len(image) == 3:

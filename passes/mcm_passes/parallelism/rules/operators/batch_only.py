@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import PASS, REPLICATE, RuleBuilder, whole
+from mcm_passes.parallelism.rules.operators.composing import (
+    PASS,
+    REPLICATE,
+    RuleBuilder,
+    Shape,
+    known_shapes,
+    whole,
+)
 
 
 def recurrent(facts: OpFacts) -> ShardingRule:
@@ -38,10 +45,8 @@ def words(facts: OpFacts) -> ShardingRule:
     return _first_only(facts) if shape is not None and len(shape) == 2 else whole(facts)
 
 
-def _first_only(facts: OpFacts) -> ShardingRule:
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None:
-        return whole(facts)
+@known_shapes(inputs=1, outputs=1)
+def _first_only(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     build = RuleBuilder()
     batch = build.dim(shape[0], PASS)
     rest = [None] * (len(facts.input_shapes) - 1)
@@ -49,11 +54,9 @@ def _first_only(facts: OpFacts) -> ShardingRule:
     return build.rule([inputs, *rest], [[batch, *[build.dim(s, REPLICATE) for s in out[1:]]]])
 
 
-def affine_grid(facts: OpFacts) -> ShardingRule:
+@known_shapes(outputs=1)
+def affine_grid(facts: OpFacts, out: Shape) -> ShardingRule:
     """`n !i !j, _ -> n !y !x !k`: coordinates run over the whole grid."""
-    out = facts.output_shapes[0]
-    if out is None:
-        return whole(facts)
     places = " ".join(f"!y{axis}" for axis in range(len(out) - 2))
     text = f"n !i !j, _ -> n {places} !k"
     return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import wraps
+from typing import Any
 
 from mcm_compiler.contracts.sharding.rules import (
     Dim,
@@ -60,6 +62,40 @@ def whole(facts: OpFacts) -> ShardingRule:
     inputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.input_shapes]
     outputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.output_shapes]
     return build.rule(inputs, outputs)
+
+
+def known_shapes(
+    inputs: int = 0, outputs: int = 0
+) -> Callable[[Callable[..., ShardingRule]], Callable[..., ShardingRule]]:
+    """Decorator of a maker of rules that needs shapes; where one is unknown, the op is `whole`.
+
+    The maker gets them behind `facts`, those of operands first.
+
+    Args:
+        inputs: how many operands, from the first on.
+        outputs: how many results, from the first on.
+    """
+
+    def decorate(maker: Callable[..., ShardingRule]) -> Callable[..., ShardingRule]:
+        @wraps(maker)
+        def make(facts: OpFacts, **options: Any) -> ShardingRule:
+            shapes = facts.input_shapes[:inputs] + facts.output_shapes[:outputs]
+            return whole(facts) if None in shapes else maker(facts, *shapes, **options)
+
+        return make
+
+    return decorate
+
+
+def same_shape(facts: OpFacts, shape: Shape, needed: Container[int] = ()) -> ShardingRule:
+    """Every result has the first operand's dimensions, of which the axes `needed` are whole.
+
+    Other operands are small, or read for their type alone.
+    """
+    build = RuleBuilder()
+    dims = [build.dim(s, REPLICATE if i in needed else PASS) for i, s in enumerate(shape)]
+    rest = [None] * (len(facts.input_shapes) - 1)
+    return build.rule([dims, *rest], [dims] * len(facts.output_shapes))
 
 
 def axis_of(facts: OpFacts, default: int, rank: int, name: str = "axis") -> int:

@@ -9,6 +9,7 @@ from mcm_passes.parallelism.rules.operators.composing import (
     REPLICATE,
     RuleBuilder,
     Shape,
+    known_shapes,
     whole,
 )
 from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
@@ -62,12 +63,10 @@ def _per_channel(shape: Shape | None, m: Dim) -> list[Dim] | None:
     return [() if size == 1 else m for size in shape]
 
 
-def conv_transpose(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2, outputs=1)
+def conv_transpose(facts: OpFacts, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n c+ !y !x, c+ m !i !j, m -> n m !v !u`; with groups, `(g c+)` and `(g m)`."""
-    image, weight, out = facts.input_shapes[0], facts.input_shapes[1], facts.output_shapes[0]
     groups = int(facts.attributes.get("group", 1))
-    if image is None or weight is None or out is None:
-        return whole(facts)
     channels = weight[0]
     if groups > 1 and (channels is None or channels % groups):
         return whole(facts)
@@ -86,11 +85,11 @@ def conv_transpose(facts: OpFacts) -> ShardingRule:
     return build.rule(inputs, [[n, g + m, *after]])
 
 
-def deform_conv(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2, outputs=1)
+def deform_conv(facts: OpFacts, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n !c !y !x, m !d !i !j, n !o v u, m, n !k v u -> n m v u`: offsets may reach anywhere."""
-    image, weight, out = facts.input_shapes[0], facts.input_shapes[1], facts.output_shapes[0]
     offset = facts.input_shapes[2]
-    if image is None or weight is None or out is None or offset is None:
+    if offset is None:
         return whole(facts)
     build = RuleBuilder()
     n = build.dim(image[0], name="n")

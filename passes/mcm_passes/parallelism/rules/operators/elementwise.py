@@ -10,6 +10,8 @@ from mcm_passes.parallelism.rules.operators.composing import (
     Shape,
     axis_of,
     is_given,
+    known_shapes,
+    same_shape,
     whole,
 )
 
@@ -95,11 +97,11 @@ FIRST_ONLY = ("CastLike", "Clip")
 """Ops whose other operands are one element, or are read for their type alone."""
 
 
-def broadcast(facts: OpFacts) -> ShardingRule:
+@known_shapes(outputs=1)
+def broadcast(facts: OpFacts, out: Shape) -> ShardingRule:
     """`*, * -> *`; a size that is unknown in one operand alone might be 1, so it stays whole."""
-    out = facts.output_shapes[0]
     shapes = facts.input_shapes
-    if out is None or any(s is not None and len(s) > len(out) for s in shapes):
+    if any(s is not None and len(s) > len(out) for s in shapes):
         return whole(facts)
     build = RuleBuilder()
     rank = len(out)
@@ -123,37 +125,30 @@ def _aligned(result: list[tuple[int, ...]], shape: Shape) -> list[tuple[int, ...
     return [() if size == 1 else result[skipped + axis] for axis, size in enumerate(shape)]
 
 
-def first_only(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def first_only(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`*, _, _ -> *`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
-    build = RuleBuilder()
-    dims = build.dims(shape)
-    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [dims])
+    return same_shape(facts, shape)
 
 
-def dropout(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def dropout(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part.
 
     What is drawn from a seed has to be the same on any number of devices, and a part of it cannot
     be drawn alone: then it is whole, unless it is known that nothing is drawn.
     """
-    shape = facts.input_shapes[0]
     draws = is_given(facts, 2) and facts.constants.get(2) != (0,)
-    if shape is None or (draws and "seed" in facts.attributes):
+    if draws and "seed" in facts.attributes:
         return whole(facts)
-    build = RuleBuilder()
-    dims = build.dims(shape)
-    rest = [None] * (len(facts.input_shapes) - 1)
-    return build.rule([dims, *rest], [dims] * len(facts.output_shapes))
+    return same_shape(facts, shape)
 
 
-def quantize(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def quantize(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """Scales and zero points per tensor, per index of `axis`, or per block along it."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     scale = facts.input_shapes[1]
-    if shape is None or out is None or scale is None:
+    if scale is None:
         return whole(facts)
     build = RuleBuilder()
     axis = axis_of(facts, 1, len(shape))

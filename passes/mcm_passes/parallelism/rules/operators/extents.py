@@ -14,19 +14,20 @@ from mcm_passes.parallelism.rules.operators.composing import (
     Shape,
     axis_of,
     is_given,
+    known_shapes,
     listed,
     whole,
 )
 
 
-def concat(facts: OpFacts) -> ShardingRule:
+@known_shapes(outputs=1)
+def concat(facts: OpFacts, out: Shape) -> ShardingRule:
     """`a d, a d -> a (!c d)`: every device joins its part of each operand.
 
     Operands that differ have the greatest extent that divides all in common: `a (!b d), a d`.
     """
-    out = facts.output_shapes[0]
     shapes = facts.input_shapes
-    if out is None or any(s is None for s in shapes):
+    if any(s is None for s in shapes):
         return whole(facts)
     axis = axis_of(facts, 1, len(out))
     build = RuleBuilder()
@@ -39,10 +40,10 @@ def concat(facts: OpFacts) -> ShardingRule:
     return build.rule([_with(dims, axis, piece) for piece in pieces], [_with(dims, axis, joined)])
 
 
-def split(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def split(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a (!c d), _ -> a d, a d`: every device has its part of each result; as `concat`."""
-    shape = facts.input_shapes[0]
-    if shape is None or any(s is None for s in facts.output_shapes):
+    if any(s is None for s in facts.output_shapes):
         return whole(facts)
     axis = axis_of(facts, 0, len(shape))
     build = RuleBuilder()
@@ -84,16 +85,14 @@ def _with(dims: list[Dim], axis: int, dim: Dim) -> list[Dim]:
     return [*dims[:axis], dim, *dims[axis + 1 :]]
 
 
-def take(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def take(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """Slice: dimensions that are kept from end to end pass.
 
     Of others every device has its part of the piece, `a (!c d), _ -> a d`, where pieces of its
     extent make up the whole and it begins with one of them.
     """
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     starts = listed(facts, 1, "starts")
-    if shape is None or out is None:
-        return whole(facts)
     axes = listed(facts, 3, "axes")
     steps = facts.constants.get(4)
     changed: set[int] | None = None
@@ -158,12 +157,12 @@ def _partly(
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-def pad(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def pad(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """Dimensions that are not padded pass, others are needed whole."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     pads = listed(facts, 1, "pads")
     axes = facts.constants.get(3)
-    if shape is None or out is None or pads is None or (axes is None and is_given(facts, 3)):
+    if pads is None or (axes is None and is_given(facts, 3)):
         return whole(facts)
     padded = [a % len(shape) for a in axes] if axes is not None else list(range(len(shape)))
     count = len(padded)
@@ -171,18 +170,16 @@ def pad(facts: OpFacts) -> ShardingRule:
     return _partly(facts, shape, out, [axis not in changed for axis in range(len(shape))])
 
 
-def crop_or_pad(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def crop_or_pad(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """CenterCropPad: dimensions that keep their size pass, others are needed whole."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None:
-        return whole(facts)
     same = [s is not None and s == o for s, o in zip(shape, out, strict=True)]
     return _partly(facts, shape, out, same)
 
 
-def resize(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def resize(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """Dimensions that are scaled by exactly 1 pass, others are needed whole."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     scales = facts.constants.get(2 if facts.op_type == "Resize" and facts.version > 10 else 1)
     sizes = facts.constants.get(3)
     axes = facts.attributes.get("axes")
@@ -190,7 +187,7 @@ def resize(facts: OpFacts) -> ShardingRule:
     # Another policy derives one scale from all sizes.
     stretched = facts.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     given = scales or sizes
-    if shape is None or out is None or given is None or cropping or not stretched:
+    if given is None or cropping or not stretched:
         return whole(facts)
     scaled = {int(a) % len(shape) for a in axes} if axes else set(range(len(shape)))
     if scales:
@@ -200,10 +197,10 @@ def resize(facts: OpFacts) -> ShardingRule:
     return _partly(facts, shape, out, [axis not in scaled for axis in range(len(shape))])
 
 
-def expand(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def expand(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`1 n -> a n`: every device makes its part of the copies."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None or len(shape) > len(out):
+    if len(shape) > len(out):
         return whole(facts)
     build = RuleBuilder()
     skipped = len(out) - len(shape)
@@ -220,10 +217,10 @@ def expand(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, None], [result])
 
 
-def tile(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def tile(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`a, _ -> (r a)`: copies are the major factor."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None or None in out or None in shape or 0 in shape:
+    if None in out or None in shape or 0 in shape:
         return whole(facts)
     build = RuleBuilder()
     dims = build.dims(shape)
@@ -232,11 +229,9 @@ def tile(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, None], [[c + d for c, d in zip(copies, dims, strict=True)]])
 
 
-def filled(facts: OpFacts) -> ShardingRule:
+@known_shapes(outputs=1)
+def filled(facts: OpFacts, out: Shape) -> ShardingRule:
     """`_ -> a b`: every device fills its part."""
-    out = facts.output_shapes[0]
-    if out is None:
-        return whole(facts)
     build = RuleBuilder()
     return build.rule([None], [build.dims(out)])
 

@@ -8,19 +8,20 @@ from mcm_passes.parallelism.rules.operators.composing import (
     REDUCE,
     REPLICATE,
     RuleBuilder,
+    Shape,
     axis_of,
+    known_shapes,
+    same_shape,
     whole,
 )
 
 
-def gather(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def gather(facts: OpFacts, data: Shape, indices: Shape) -> ShardingRule:
     """`v+ d, i -> i d`: with part of the rows, a device gives zeros for the indices of others.
 
     `!v d, [] -> d` for a scalar that is known, which takes something apart, as queries from keys.
     """
-    data, indices = facts.input_shapes[0], facts.input_shapes[1]
-    if data is None or indices is None:
-        return whole(facts)
     axis = axis_of(facts, 0, len(data))
     build = RuleBuilder()
     kind = REPLICATE if indices == () and 1 in facts.constants else REDUCE
@@ -29,11 +30,9 @@ def gather(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, at], [dims[:axis] + at + dims[axis + 1 :]])
 
 
-def gather_elements(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def gather_elements(facts: OpFacts, data: Shape, indices: Shape) -> ShardingRule:
     """`a !v, a i -> a i`; other dimensions pass where the indices cover them all."""
-    data, indices = facts.input_shapes[0], facts.input_shapes[1]
-    if data is None or indices is None:
-        return whole(facts)
     axis = axis_of(facts, 0, len(data))
     build = RuleBuilder()
     dims: list[Dim] = []
@@ -51,10 +50,10 @@ def gather_elements(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, at], [at])
 
 
-def gather_nd(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def gather_nd(facts: OpFacts, data: Shape, indices: Shape) -> ShardingRule:
     """`b !v d, b i !k -> b i d`: the last dimension of the indices says how many are indexed."""
-    data, indices = facts.input_shapes[0], facts.input_shapes[1]
-    if data is None or indices is None or indices[-1] is None:
+    if indices[-1] is None:
         return whole(facts)
     batch = int(facts.attributes.get("batch_dims", 0))
     indexed = batch + indices[-1]
@@ -64,11 +63,9 @@ def gather_nd(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, at], [at[:-1] + dims[indexed:]])
 
 
-def scatter_elements(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def scatter_elements(facts: OpFacts, data: Shape, indices: Shape) -> ShardingRule:
     """`a !v, a !i, a !i -> a !v`; other dimensions pass where the indices cover them all."""
-    data, indices = facts.input_shapes[0], facts.input_shapes[1]
-    if data is None or indices is None:
-        return whole(facts)
     axis = axis_of(facts, 0, len(data))
     build = RuleBuilder()
     dims: list[Dim] = []
@@ -83,10 +80,10 @@ def scatter_elements(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, at, at], [dims])
 
 
-def scatter_nd(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def scatter_nd(facts: OpFacts, data: Shape, indices: Shape) -> ShardingRule:
     """`!v d, !i !k, !i d -> !v d`: what the indices do not address passes."""
-    data, indices = facts.input_shapes[0], facts.input_shapes[1]
-    if data is None or indices is None or indices[-1] is None:
+    if indices[-1] is None:
         return whole(facts)
     indexed = indices[-1]
     build = RuleBuilder()
@@ -95,11 +92,9 @@ def scatter_nd(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, at, at[:-1] + dims[indexed:]], [dims])
 
 
-def tensor_scatter(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=2)
+def tensor_scatter(facts: OpFacts, cache: Shape, update: Shape) -> ShardingRule:
     """`b h !t d, b h !s d, b -> b h !t d`: a cache that is written along `axis`."""
-    cache, update = facts.input_shapes[0], facts.input_shapes[1]
-    if cache is None or update is None:
-        return whole(facts)
     axis = axis_of(facts, -2, len(cache))
     build = RuleBuilder()
     dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(cache)]
@@ -109,11 +104,9 @@ def tensor_scatter(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, new, *starts], [dims])
 
 
-def one_hot(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def one_hot(facts: OpFacts, indices: Shape, out: Shape) -> ShardingRule:
     """`i, _, _ -> i !c`: the classes stand along a new dimension at `axis`."""
-    indices, out = facts.input_shapes[0], facts.output_shapes[0]
-    if indices is None or out is None:
-        return whole(facts)
     axis = axis_of(facts, -1, len(out))
     build = RuleBuilder()
     dims = build.dims(indices)
@@ -121,36 +114,32 @@ def one_hot(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, None, None], [[*dims[:axis], classes, *dims[axis:]]])
 
 
-def top_k(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def top_k(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`a !n, _ -> a !k, a !k`."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None:
-        return whole(facts)
-    axis = axis_of(facts, -1, len(shape))
-    build = RuleBuilder()
-    dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(shape)]
-    chosen = [*dims[:axis], build.dim(out[axis], REPLICATE), *dims[axis + 1 :]]
-    rest = [None] * (len(facts.input_shapes) - 1)
-    return build.rule([dims, *rest], [chosen] * len(facts.output_shapes))
+    return _chosen(facts, shape, out, axis_of(facts, -1, len(shape)))
 
 
-def compress(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def compress(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`a !n, _ -> a !m` along `axis`; without one, all is flattened and needed whole."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None or "axis" not in facts.attributes:
+    if "axis" not in facts.attributes:
         return whole(facts)
-    axis = axis_of(facts, 0, len(shape))
+    return _chosen(facts, shape, out, axis_of(facts, 0, len(shape)))
+
+
+def _chosen(facts: OpFacts, shape: Shape, out: Shape, axis: int) -> ShardingRule:
+    """Some of the elements along `axis`, which is needed whole, in every result."""
     build = RuleBuilder()
     dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(shape)]
     kept = [*dims[:axis], build.dim(out[axis], REPLICATE), *dims[axis + 1 :]]
-    return build.rule([dims, None], [kept])
+    rest = [None] * (len(facts.input_shapes) - 1)
+    return build.rule([dims, *rest], [kept] * len(facts.output_shapes))
 
 
-def reverse_sequence(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def reverse_sequence(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`!t b d, b -> !t b d`: the length of each sequence says how much of it is reversed."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     time = axis_of(facts, 0, len(shape), "time_axis")
     batch = axis_of(facts, 1, len(shape), "batch_axis")
     build = RuleBuilder()
@@ -158,14 +147,10 @@ def reverse_sequence(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, [dims[batch]]], [dims])
 
 
-def triangle(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def triangle(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`* !n !m, _ -> * !n !m`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
-    build = RuleBuilder()
-    dims = [build.dim(s, PASS if i < len(shape) - 2 else REPLICATE) for i, s in enumerate(shape)]
-    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [dims])
+    return same_shape(facts, shape, range(len(shape) - 2, len(shape)))
 
 
 RULES: dict[str, RuleMaker] = {

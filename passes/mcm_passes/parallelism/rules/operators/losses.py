@@ -15,11 +15,13 @@ from mcm_passes.parallelism.rules.operators.composing import (
     REDUCE,
     REPLICATE,
     RuleBuilder,
-    whole,
+    Shape,
+    known_shapes,
 )
 
 
-def loss(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def loss(facts: OpFacts, scores: Shape) -> ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
     A mean that weighs classes, or leaves some out, is no mean of the parts' means: it is the
@@ -27,9 +29,6 @@ def loss(facts: OpFacts) -> ShardingRule:
     are divided. Log probabilities, where they are a second result, have the batch dimensions in
     any case.
     """
-    scores = facts.input_shapes[0]
-    if scores is None:
-        return whole(facts)
     how = facts.attributes.get("reduction", "mean")
     how = how.decode() if isinstance(how, bytes) else str(how)
     weighted = len(facts.input_shapes) > 2 or "ignore_index" in facts.attributes

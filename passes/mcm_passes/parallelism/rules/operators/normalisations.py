@@ -10,54 +10,44 @@ from mcm_passes.parallelism.rules.operators.composing import (
     RuleBuilder,
     Shape,
     axis_of,
+    known_shapes,
+    same_shape,
     whole,
 )
 
 
-def softmax(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def softmax(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`* !n -> * !n`; before opset 13, all dimensions from `axis` on are one."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     if facts.version >= 13:
-        return _whole_axes(facts, shape, {axis_of(facts, -1, len(shape))})
-    return _whole_axes(facts, shape, set(range(axis_of(facts, 1, len(shape)), len(shape))))
+        return same_shape(facts, shape, {axis_of(facts, -1, len(shape))})
+    return same_shape(facts, shape, set(range(axis_of(facts, 1, len(shape)), len(shape))))
 
 
-def lp(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def lp(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a !n -> a !n` along `axis`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
-    return _whole_axes(facts, shape, {axis_of(facts, -1, len(shape))})
+    return same_shape(facts, shape, {axis_of(facts, -1, len(shape))})
 
 
-def local_response(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def local_response(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`n !c y x -> n !c y x`: a window over the channels."""
-    shape = facts.input_shapes[0]
-    return whole(facts) if shape is None else _whole_axes(facts, shape, {1})
+    return same_shape(facts, shape, {1})
 
 
-def mean_variance(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def mean_variance(facts: OpFacts, shape: Shape) -> ShardingRule:
     """The dimensions `axes` are needed whole."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     axes = facts.attributes.get("axes", (0, 2, 3))
-    return _whole_axes(facts, shape, {int(a) % len(shape) for a in axes})
+    return same_shape(facts, shape, {int(a) % len(shape) for a in axes})
 
 
-def _whole_axes(facts: OpFacts, shape: Shape, axes: set[int]) -> ShardingRule:
-    build = RuleBuilder()
-    dims = [build.dim(s, REPLICATE if i in axes else PASS) for i, s in enumerate(shape)]
-    return build.rule([dims], [dims] * len(facts.output_shapes))
-
-
-def fourier(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def fourier(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """DFT `a !n !k, _, _ -> a !m !l`, where the last dimension holds the complex parts."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     given = facts.constants.get(2)
-    if shape is None or out is None or (given is None and len(facts.input_shapes) > 2):
+    if given is None and len(facts.input_shapes) > 2:
         return whole(facts)
     rank = len(shape)
     default = 1 if facts.version < 20 else -2
@@ -70,11 +60,9 @@ def fourier(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [made])
 
 
-def layer(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def layer(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`* !n, !n, !n -> * !n, * 1, * 1`, where `n` are the dimensions from `axis` on."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     axis = axis_of(facts, -1, len(shape))
     build = RuleBuilder()
     dims = [build.dim(s, REPLICATE if i >= axis else PASS) for i, s in enumerate(shape)]
@@ -90,11 +78,9 @@ def layer(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, *map(scale, facts.input_shapes[1:])], outputs)
 
 
-def batch(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def batch(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`n c y x, c, c, c, c -> n c y x`; in training all but the channels are needed whole."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     training = bool(facts.attributes.get("training_mode", 0)) or len(facts.output_shapes) > 1
     build = RuleBuilder()
     dims = [
@@ -106,11 +92,9 @@ def batch(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, *[channels] * 4], outputs)
 
 
-def instance(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def instance(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`n c !y !x, c, c -> n c !y !x`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     build = RuleBuilder()
     dims = [
         build.dim(s, PASS if i < 2 else REPLICATE, "nc"[i] if i < 2 else "")
@@ -119,11 +103,11 @@ def instance(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, [dims[1]], [dims[1]]], [dims])
 
 
-def group(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def group(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`n (g !c) !y !x, (g !c), (g !c) -> n (g !c) !y !x`; scales are per group before opset 21."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     groups = int(facts.attributes.get("num_groups", 1))
-    if shape is None or out is None or shape[1] is None:
+    if shape[1] is None:
         return whole(facts)
     spatial = " ".join(f"!s{i}" for i in range(len(shape) - 2))
     scale = "g" if facts.version < 21 else "(g !c)"

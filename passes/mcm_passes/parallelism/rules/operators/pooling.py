@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import RuleBuilder, whole
+from mcm_passes.parallelism.rules.operators.composing import (
+    RuleBuilder,
+    Shape,
+    known_shapes,
+    whole,
+)
 from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
 
 
-def pool(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def pool(facts: OpFacts, image: Shape, out: Shape) -> ShardingRule:
     """`n c y~ x~ -> n c y~ x~`; whole with indices, which count through the whole tensor."""
-    image, out = facts.input_shapes[0], facts.output_shapes[0]
     kernel = facts.attributes.get("kernel_shape")
-    if image is None or out is None or kernel is None or len(facts.output_shapes) > 1:
+    if kernel is None or len(facts.output_shapes) > 1:
         return whole(facts)
     build = RuleBuilder()
     first = [build.dim(image[0], name="n"), build.dim(image[1], name="c")]
@@ -20,21 +25,17 @@ def pool(facts: OpFacts) -> ShardingRule:
     return build.rule([first + before], [first + after])
 
 
-def columns_to_image(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def columns_to_image(facts: OpFacts, columns: Shape, out: Shape) -> ShardingRule:
     """Col2Im `n (c !k) !l, _, _ -> n c !y !x`: blocks overlap."""
-    columns, out = facts.input_shapes[0], facts.output_shapes[0]
-    if columns is None or out is None:
-        return whole(facts)
     places = " ".join(f"!s{axis}" for axis in range(len(out) - 2))
     text = f"n (c !k) !l, _, _ -> n c {places}"
     return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
 
 
-def grid_sample(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def grid_sample(facts: OpFacts, image: Shape) -> ShardingRule:
     """`n c !y !x, n v u !k -> n c v u`: a place may read anywhere of its image."""
-    image = facts.input_shapes[0]
-    if image is None:
-        return whole(facts)
     read = " ".join(f"!y{axis}" for axis in range(len(image) - 2))
     places = " ".join(f"v{axis}" for axis in range(len(image) - 2))
     text = f"n c {read}, n {places} !k -> n c {places}"

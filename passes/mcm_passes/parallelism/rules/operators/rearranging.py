@@ -14,27 +14,24 @@ from mcm_passes.parallelism.rules.operators.composing import (
     Shape,
     axis_of,
     is_given,
+    known_shapes,
     listed,
     whole,
 )
 
 
-def transpose(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def transpose(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a b -> b a`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     order = facts.attributes.get("perm") or tuple(reversed(range(len(shape))))
     build = RuleBuilder()
     dims = build.dims(shape)
     return build.rule([dims], [[dims[axis] for axis in order]])
 
 
-def reshape(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def reshape(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
     """`(a b) c -> a (b c)`: factors are what the two shapes have in common, major to minor."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
-    if shape is None or out is None:
-        return whole(facts)
     sizes = _settled(shape, out, facts.constants.get(1, ()))
     if sizes is None:
         return whole(facts)
@@ -152,11 +149,11 @@ def _products(side: _Side) -> Iterator[tuple[int, int]]:
         yield axis + 1, product
 
 
-def squeeze(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def squeeze(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a 1 b -> a b`."""
-    shape = facts.input_shapes[0]
     axes = listed(facts, 1, "axes")
-    if shape is None or (axes is None and (is_given(facts, 1) or None in shape)):
+    if axes is None and (is_given(facts, 1) or None in shape):
         return whole(facts)
     dropped = (
         {axis for axis, size in enumerate(shape) if size == 1}
@@ -169,11 +166,11 @@ def squeeze(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-def unsqueeze(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def unsqueeze(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a b -> a 1 b`."""
-    shape = facts.input_shapes[0]
     axes = listed(facts, 1, "axes")
-    if shape is None or axes is None:
+    if axes is None:
         return whole(facts)
     rank = len(shape) + len(axes)
     added = {axis % rank for axis in axes}
@@ -184,11 +181,9 @@ def unsqueeze(facts: OpFacts) -> ShardingRule:
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-def flatten(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def flatten(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a b c -> (a b) c`; a product is divided along its major factor."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     axis = axis_of(facts, 1, len(shape))
     build = RuleBuilder()
     dims = build.dims(shape)

@@ -10,17 +10,20 @@ from mcm_passes.parallelism.rules.operators.composing import (
     REDUCE,
     REPLICATE,
     RuleBuilder,
+    Shape,
     is_given,
+    known_shapes,
     listed,
+    same_shape,
     whole,
 )
 
 
-def reduce(facts: OpFacts, reduction: Reduction | None) -> ShardingRule:
+@known_shapes(inputs=1, outputs=1)
+def reduce(facts: OpFacts, shape: Shape, out: Shape, reduction: Reduction | None) -> ShardingRule:
     """`a k+ -> a`; without an operator for partial results (a norm), the axis is needed whole."""
-    shape, out = facts.input_shapes[0], facts.output_shapes[0]
     axes = listed(facts, 1, "axes")
-    if shape is None or out is None or (axes is None and is_given(facts, 1)):
+    if axes is None and is_given(facts, 1):
         return whole(facts)
     if axes:
         reduced = {a % len(shape) for a in axes}
@@ -28,23 +31,19 @@ def reduce(facts: OpFacts, reduction: Reduction | None) -> ShardingRule:
         nothing = bool(facts.attributes.get("noop_with_empty_axes", 0))
         reduced = set() if nothing else set(range(len(shape)))
     keep = bool(facts.attributes.get("keepdims", 1))
-    return _along(facts, reduced, keep, reduction)
+    return _along(facts, shape, reduced, keep, reduction)
 
 
-def arg_extreme(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def arg_extreme(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a !k -> a`: an index says nothing without the value it was found with."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
     axis = int(facts.attributes.get("axis", 0)) % len(shape)
-    return _along(facts, {axis}, bool(facts.attributes.get("keepdims", 1)), None)
+    return _along(facts, shape, {axis}, bool(facts.attributes.get("keepdims", 1)), None)
 
 
 def _along(
-    facts: OpFacts, reduced: set[int], keep: bool, reduction: Reduction | None
+    facts: OpFacts, shape: Shape, reduced: set[int], keep: bool, reduction: Reduction | None
 ) -> ShardingRule:
-    shape = facts.input_shapes[0]
-    assert shape is not None
     build = RuleBuilder()
     kind = REPLICATE if reduction is None else REDUCE
     dims = [
@@ -59,31 +58,24 @@ def _along(
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-def global_pool(facts: OpFacts, reduction: Reduction | None) -> ShardingRule:
+@known_shapes(inputs=1)
+def global_pool(facts: OpFacts, shape: Shape, reduction: Reduction | None) -> ShardingRule:
     """`n c y+ x+ -> n c 1 1`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
-    return _along(facts, set(range(2, len(shape))), True, reduction)
+    return _along(facts, shape, set(range(2, len(shape))), True, reduction)
 
 
-def determinant(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def determinant(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`* !n !m -> *`."""
-    shape = facts.input_shapes[0]
-    if shape is None:
-        return whole(facts)
-    return _along(facts, {len(shape) - 2, len(shape) - 1}, False, None)
+    return _along(facts, shape, {len(shape) - 2, len(shape) - 1}, False, None)
 
 
-def running(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def running(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`a !k, _ -> a !k`: every element depends on those before it."""
-    shape = facts.input_shapes[0]
-    if shape is None or not facts.constants.get(1):
+    if not facts.constants.get(1):
         return whole(facts)
-    axis = facts.constants[1][0] % len(shape)
-    build = RuleBuilder()
-    dims = [build.dim(s, REPLICATE if i == axis else PASS) for i, s in enumerate(shape)]
-    return build.rule([dims, None], [dims])
+    return same_shape(facts, shape, {facts.constants[1][0] % len(shape)})
 
 
 RULES: dict[str, RuleMaker] = {

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import whole
+from mcm_passes.parallelism.rules.operators.composing import (
+    Shape,
+    known_shapes,
+    whole,
+)
 
 REASONS: dict[str, tuple[str, ...]] = {
     "random numbers would differ between parts": (
@@ -59,10 +63,10 @@ SHAPE_READERS = ("EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "S
 """Operators to which only the shape of their operand matters: it may be divided elsewhere."""
 
 
-def of_shape(facts: OpFacts) -> ShardingRule:
+@known_shapes(inputs=1)
+def of_shape(facts: OpFacts, shape: Shape) -> ShardingRule:
     """`_ -> !n`; where a size is unknown, the operand has to be whole for it to be right."""
-    shape = facts.input_shapes[0]
-    if shape is None or None in shape:
+    if None in shape:
         return whole(facts)
     return whole(replace(facts, input_shapes=(None,)))
 
