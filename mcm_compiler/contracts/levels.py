@@ -14,6 +14,7 @@ from typing import Any, cast
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import LEVELS
 from mcm_compiler.text import spec_text
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.toml_description import TomlDescription, parse_description, read_description
 
 LEAST_EVALUATIONS = 200
@@ -21,6 +22,7 @@ LEAST_EVALUATIONS = 200
 
 
 @dataclass(frozen=True)
+@checked(most_evaluations=at_least(1), unit_evaluations=at_least(1), further=at_least(0))
 class Level:
     """A level of effort.
 
@@ -52,13 +54,8 @@ class Level:
     machine_strategy: str = "stages"
 
     def __post_init__(self) -> None:
-        for name in ("most_evaluations", "unit_evaluations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
         if not 0.0 <= self.effort_s < float("inf"):
             raise ValueError(f"effort_s is {self.effort_s}, not a number of seconds")
-        if self.further < 0:
-            raise ValueError(f"further is {self.further}, not at least 0")
 
     def evaluations(self, num_units: int) -> int:
         """Partitions that a strategy may evaluate on a problem of so many units."""

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+
 Returns = Literal["one-step", "monte-carlo"]
 """What the value of a step is learned from: its reward and the value of the next state, or all
 rewards up to the end or the next exploratory action."""
@@ -16,6 +18,22 @@ which that action was taken is added, or the step is not learned from."""
 
 
 @dataclass(frozen=True)
+@checked(
+    batch=at_least(1),
+    replay=at_least(1),
+    sync_every=at_least(1),
+    epsilon_iterations=at_least(1),
+    lanes=at_least(1),
+    updates=at_least(1),
+    max_gradient=above(0),
+    min_priority=above(0),
+    final_rate=from_to(0, 1),
+    gamma=from_to(0, 1),
+    alpha=from_to(0, 1),
+    beta=from_to(0, 1),
+    first_epsilon=from_to(0, 1),
+    last_epsilon=from_to(0, 1),
+)
 class DqnSettings:
     """How a Q-network learns. An iteration is one gradient step.
 
@@ -71,17 +89,8 @@ class DqnSettings:
     min_priority: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("batch", "replay", "sync_every", "epsilon_iterations", "lanes", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
         if not self.learning_rate >= 0:
             raise ValueError(f"learning_rate is {self.learning_rate}, below 0")
-        for name in ("max_gradient", "min_priority"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
-        for name in ("final_rate", "gamma", "alpha", "beta", "first_epsilon", "last_epsilon"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, not from 0 to 1")
         if not 0 <= self.greedy_lanes <= self.lanes:
             raise ValueError(f"{self.greedy_lanes} of {self.lanes} lanes cannot be greedy")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.text.option_ranges import checked, from_to
 from mcm_models.policy.features import COLUMNS, FEATURES_VERSION, NUM_OP_CLASSES
 
 Singles = npt.NDArray[np.float32]
@@ -28,6 +29,15 @@ early in training most of them went that way."""
 
 
 @dataclass(frozen=True)
+@checked(
+    layers=from_to(1, 4096),
+    width=from_to(1, 4096),
+    head_width=from_to(1, 4096),
+    iterations=from_to(1, 4096),
+    op_width=from_to(1, 4096),
+    around=from_to(0, 4096),
+    knots=from_to(2, 4096),
+)
 class PolicyLayout:
     """Hyperparameters that decide which weights there are; defaults of MCM, section 5.1.
 
@@ -57,15 +67,6 @@ class PolicyLayout:
     op_width: int = 16
     around: int = 12
     features_version: int = FEATURES_VERSION
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "width", "head_width", "iterations", "op_width"):
-            if not 1 <= getattr(self, name) <= 4096:
-                raise ValueError(f"{name} is {getattr(self, name)}, not from 1 to 4096")
-        if not 0 <= self.around <= 4096:
-            raise ValueError(f"around is {self.around}, not from 0 to 4096")
-        if not 2 <= self.knots <= 4096:
-            raise ValueError(f"knots is {self.knots}, not from 2 to 4096")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every weight; matrices are `[inputs, outputs]`."""

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mcm_compiler.text.option_ranges import above, at_least, checked
+
 
 @dataclass(frozen=True)
+@checked(
+    epochs=at_least(1),
+    minibatches=at_least(1),
+    clip=above(0),
+    max_gradient=above(0),
+    learning_rate=at_least(0),
+    entropy=at_least(0),
+    node_scores=at_least(0),
+)
 class PpoSettings:
     """Settings of one update.
 
@@ -32,14 +43,3 @@ class PpoSettings:
     entropy: float = 1e-3
     max_gradient: float = 1.0
     node_scores: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, not at least 1")
-        for name in ("clip", "max_gradient"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
-        for name in ("learning_rate", "entropy", "node_scores"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")

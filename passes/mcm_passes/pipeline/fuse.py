@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.rewriting.fusion_rules import RULES
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Grouping
@@ -17,6 +18,7 @@ _RULE_NAMES = tuple(rule.name for rule in RULES)
 
 
 @dataclass(frozen=True)
+@checked(max_group=at_least(1))
 class Fuse(Pass):
     """Groups ops that share a kernel launch and keep their intermediate results on the engine.
 
@@ -36,8 +38,6 @@ class Fuse(Pass):
     rules: tuple[str, ...] = _RULE_NAMES
 
     def __post_init__(self) -> None:
-        if self.max_group < 1:
-            raise ValueError(f"max_group is {self.max_group}, not at least 1")
         unknown = [name for name in self.rules if name not in _RULE_NAMES]
         if unknown:
             raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(_RULE_NAMES)}")

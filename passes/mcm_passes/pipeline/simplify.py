@@ -11,6 +11,7 @@ from mcm_compiler.ir.graph.source import SOURCE
 from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.pipeline.passes import Pass, PassContext
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.rewriting.simplification.common_subexpressions import merge_common_subexpressions
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
 from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
@@ -23,6 +24,7 @@ MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
+@checked(max_fold_bytes=at_least(0))
 class Simplify(Pass):
     """Folds constants, merges duplicates, and removes identities and dead code.
 
@@ -40,10 +42,6 @@ class Simplify(Pass):
     summary: ClassVar[str] = "fold constants, merge duplicates, drop identities and dead code"
 
     max_fold_bytes: int = 1 << 20
-
-    def __post_init__(self) -> None:
-        if self.max_fold_bytes < 0:
-            raise ValueError(f"max_fold_bytes is {self.max_fold_bytes}, not at least 0")
 
     def run(self, model: ir.Model, context: PassContext) -> None:
         """See the class."""

@@ -18,6 +18,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.machine.device_order import walk_over_devices
 from mcm_passes.mapping.machine.evaluation import MachineModel, machine_model
 from mcm_passes.mapping.machine.stage_kernels import (
@@ -49,6 +50,7 @@ STEPS = 50
 
 
 @dataclass(frozen=True)
+@checked(orders=at_least(1), rounds=at_least(1))
 class Stages:
     """Cuts orders of the units into stages on neighbouring devices, then moves units and stages.
 
@@ -78,10 +80,6 @@ class Stages:
     rounds: int = 8
 
     def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise ValueError(f"orders is {self.orders}, not at least 1")
-        if self.rounds < 1:
-            raise ValueError(f"rounds is {self.rounds}, not at least 1")
         if not 0 <= self.worse < 1:
             raise ValueError(f"worse is {self.worse}, not from 0 to below 1")
 

@@ -16,12 +16,12 @@ from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
-    check_at_least_one,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.numpy_learner import PlainLearner
@@ -139,6 +139,7 @@ def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int 
 
 
 @dataclasses.dataclass(frozen=True)
+@checked(samples=at_least(1), checkpoints=at_least(1))
 class PipelinePolicyTrainer:
     """Trains the pipeline policy; see `mcm_compiler.contracts.training.Trainer`.
 
@@ -160,9 +161,6 @@ class PipelinePolicyTrainer:
     recipe: str = "default"
     samples: int = 20_000
     checkpoints: int = MOST_CHECKPOINTS
-
-    def __post_init__(self) -> None:
-        check_at_least_one(samples=self.samples, checkpoints=self.checkpoints)
 
     def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.

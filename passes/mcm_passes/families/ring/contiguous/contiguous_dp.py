@@ -17,6 +17,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
 )
+from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
@@ -53,6 +54,7 @@ STRICT_GAP = 0.02
 
 
 @dataclass(frozen=True)
+@checked(orders=at_least(1), tolerance=between(0, 1))
 class ContiguousDp:
     """Bisection on the period; at each period, dynamic programming over cuts (our derivation).
 
@@ -70,12 +72,6 @@ class ContiguousDp:
 
     orders: int = 7
     tolerance: float = 1e-6
-
-    def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise ValueError(f"orders is {self.orders}, not at least 1")
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance is {self.tolerance}, not between 0 and 1")
 
     @property
     def gives_start(self) -> bool:

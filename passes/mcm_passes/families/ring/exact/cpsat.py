@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_model import evaluate as evaluate_partition
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
@@ -51,6 +52,7 @@ TIGHT = 0.75
 
 
 @dataclass(frozen=True)
+@checked(tolerance=between(0, 1), ideals=at_least(0), workers=at_least(1), max_units=at_least(1))
 class CpSat:
     """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
 
@@ -72,17 +74,6 @@ class CpSat:
     ideals: int = 250_000
     workers: int = 1
     max_units: int = 10_000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance is {self.tolerance}, not between 0 and 1")
-        for name, value, least in (
-            ("ideals", self.ideals, 0),
-            ("workers", self.workers, 1),
-            ("max_units", self.max_units, 1),
-        ):
-            if value < least:
-                raise ValueError(f"{name} is {value}, not at least {least}")
 
     def solve(
         self,

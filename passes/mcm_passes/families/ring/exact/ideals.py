@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
@@ -30,6 +31,7 @@ LAST_STEP = 100.0
 
 
 @dataclass(frozen=True)
+@checked(ideals=at_least(1), windows=at_least(1))
 class Ideals:
     """Dynamic programming over order ideals (Tarnawski et al. 2020, section 5.1).
 
@@ -48,11 +50,6 @@ class Ideals:
 
     ideals: int = 20_000
     windows: int = 4_000_000
-
-    def __post_init__(self) -> None:
-        for name, value in (("ideals", self.ideals), ("windows", self.windows)):
-            if value < 1:
-                raise ValueError(f"{name} is {value}, not at least 1")
 
     def solve(
         self,

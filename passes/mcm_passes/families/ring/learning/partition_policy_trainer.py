@@ -20,13 +20,13 @@ from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
-    check_at_least_one,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import appended_file, write_whole
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
@@ -53,6 +53,7 @@ Tell = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
+@checked(samples=at_least(1), checkpoints=at_least(1))
 class PolicyTrainer:
     """Trains the partitioning policy; see `mcm_compiler.contracts.training.Trainer`.
 
@@ -81,7 +82,6 @@ class PolicyTrainer:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        check_at_least_one(samples=self.samples, checkpoints=self.checkpoints)
         if not 0 <= self.workers <= MAX_WORKERS:
             raise ValueError(f"workers is {self.workers}, not between 0 and {MAX_WORKERS}")
 

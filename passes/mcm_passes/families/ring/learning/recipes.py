@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from mcm_compiler.text.option_ranges import above, at_least, checked
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
 
@@ -27,6 +28,14 @@ _TRANSFERRING = PpoSettings(epochs=1, learning_rate=3e-4, entropy=1e-2)
 
 
 @dataclass(frozen=True)
+@checked(
+    credit=at_least(0),
+    stuck_credit=at_least(0),
+    prior=at_least(0),
+    patience=at_least(0),
+    start_prior=above(0),
+    sharpness=above(0),
+)
 class Recipe:
     """How a policy learns. Defaults are what measured best; see docs/explanation/learned-search.md.
 
@@ -78,12 +87,6 @@ class Recipe:
             raise ValueError(
                 f"{self.rollouts} rollouts do not divide into {self.ppo.minibatches} mini-batches"
             )
-        for name in ("credit", "stuck_credit", "prior", "patience"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, not at least 0")
-        for name in ("start_prior", "sharpness"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, not above 0")
 
 
 PUBLISHED = Recipe(

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Floats, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.solver.lanes import Singles
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
@@ -19,6 +20,7 @@ MOST_WEIGHTS = 1 << 25
 
 
 @dataclass(frozen=True)
+@checked(chains=at_least(1))
 class Annealing:
     """Annealing as in MCM, section 5.1.
 
@@ -43,8 +45,6 @@ class Annealing:
     cold: float = 0.001
 
     def __post_init__(self) -> None:
-        if self.chains < 1:
-            raise ValueError(f"chains is {self.chains}, not at least 1")
         if not 0 < self.share <= 1:
             raise ValueError(f"share is {self.share}, not above 0 and at most 1")
         if not 0 < self.cold <= self.hot:

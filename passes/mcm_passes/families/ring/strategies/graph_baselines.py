@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.strategies.ring_repair import repaired
 from mcm_passes.families.ring.strategies.weighted_graph import WeightedGraph, weighted_graph
 from mcm_passes.mapping.search.search import Search
@@ -22,6 +23,7 @@ Parts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+@checked(tries=at_least(1))
 class Metis:
     """K-way partitions of METIS (Karypis and Kumar 1998), ordered and repaired.
 
@@ -37,9 +39,6 @@ class Metis:
     summary: ClassVar[str] = "METIS and repair, a baseline (needs the extra 'baselines')"
 
     tries: int = 4
-
-    def __post_init__(self) -> None:
-        _check_tries(self.tries)
 
     def solve(
         self,
@@ -70,6 +69,7 @@ class Metis:
 
 
 @dataclass(frozen=True)
+@checked(tries=at_least(1), imbalance=at_least(0))
 class Kahip:
     """Like `metis`, by KaFFPa of KaHIP (Sanders and Schulz 2013, *Think Locally, Act Globally*).
 
@@ -83,11 +83,6 @@ class Kahip:
 
     tries: int = 4
     imbalance: float = 0.03
-
-    def __post_init__(self) -> None:
-        _check_tries(self.tries)
-        if not self.imbalance >= 0:
-            raise ValueError(f"imbalance is {self.imbalance}, not at least 0")
 
     def solve(
         self,
@@ -117,11 +112,6 @@ class Kahip:
             )[1]
 
         return _best(problem, evaluate, rng, budget, self.tries, parts)
-
-
-def _check_tries(tries: int) -> None:
-    if tries < 1:
-        raise ValueError(f"tries is {tries}, not at least 1")
 
 
 def _module(name: str, strategy: str) -> ModuleType:

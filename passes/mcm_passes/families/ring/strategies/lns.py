@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import above, at_least, between, checked
 from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
 from mcm_passes.families.ring.moves.chip_window import ChipWindow, chip_window
 from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
@@ -20,6 +21,7 @@ SEED_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True)
+@checked(window_effort_s=above(0), step=between(0, 1), max_units=at_least(1))
 class Lns:
     """Frees the units of some neighbouring chips, fixes all others, and solves exactly.
 
@@ -52,12 +54,6 @@ class Lns:
     def __post_init__(self) -> None:
         if not 2 <= self.chips <= self.most_chips:
             raise ValueError(f"chips is {self.chips}, not between 2 and {self.most_chips}")
-        if not self.window_effort_s > 0:
-            raise ValueError(f"window_effort_s is {self.window_effort_s}, not above 0")
-        if not 0 < self.step < 1:
-            raise ValueError(f"step is {self.step}, not between 0 and 1")
-        if self.max_units < 1:
-            raise ValueError(f"max_units is {self.max_units}, not at least 1")
 
     def solve(
         self,

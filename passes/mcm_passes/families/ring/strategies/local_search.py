@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.moves.walk_kernels import Walk
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -28,6 +29,7 @@ MANY_UNITS = 10_000
 
 
 @dataclass(frozen=True)
+@checked(walks=at_least(1), round=at_least(1), memory=at_least(1))
 class LocalSearch:
     """Walks of late-accepted moves from the solution of `dp`, under the fast model.
 
@@ -47,11 +49,6 @@ class LocalSearch:
     walks: int = 4
     round: int = 500
     memory: int = 500
-
-    def __post_init__(self) -> None:
-        for option in ("walks", "round", "memory"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
 
     def solve(
         self,

@@ -15,6 +15,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     SearchMonitor,
 )
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -41,6 +42,13 @@ LEAST_SHRINKAGE = 0.95
 
 
 @dataclass(frozen=True)
+@checked(
+    coarsest=at_least(1),
+    cycles=at_least(1),
+    patience=at_least(1),
+    tries=at_least(1),
+    heat=at_least(0),
+)
 class Multilevel:
     """V-cycles from the partition of `dp`, for graphs that are too large for full evaluations.
 
@@ -71,13 +79,6 @@ class Multilevel:
     cycles: int = 20
     patience: int = 4
     tries: int = 1
-
-    def __post_init__(self) -> None:
-        for option in ("coarsest", "cycles", "patience", "tries"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
-        if not self.heat >= 0:
-            raise ValueError(f"heat is {self.heat}, not at least 0")
 
     def solve(
         self,

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.start import ask_authority
 from mcm_passes.mapping.search.search import Search
@@ -16,6 +17,7 @@ NOTHING_DRAWN = "no partition keeps the pins and the rules"
 
 
 @dataclass(frozen=True)
+@checked(batch=at_least(1))
 class RandomSearch:
     """SAMPLE with uniform probabilities (MCM, section 5.1: the baseline *Random*).
 
@@ -27,10 +29,6 @@ class RandomSearch:
     summary: ClassVar[str] = "valid partitions drawn at random; a baseline"
 
     batch: int = 256
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"batch is {self.batch}, not at least 1")
 
     def solve(
         self,

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
@@ -26,6 +27,13 @@ STEPS_PER_EVALUATION = 1.0 / 25.0
 
 
 @dataclass(frozen=True)
+@checked(
+    tolerance=at_least(0),
+    steps=at_least(0),
+    max_units=at_least(0),
+    memory=at_least(1),
+    patience=at_least(1),
+)
 class Reorder:
     """Iterated local search on orders: strays from the order of a partition, and cuts it anew.
 
@@ -56,16 +64,6 @@ class Reorder:
     memory: int = 200
     patience: int = 100
     max_units: int = 1_000
-
-    def __post_init__(self) -> None:
-        if not self.tolerance >= 0:
-            raise ValueError(f"tolerance is {self.tolerance}, not at least 0")
-        for option in ("steps", "max_units"):
-            if getattr(self, option) < 0:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 0")
-        for option in ("memory", "patience"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
 
     def solve(
         self,

@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.recipes import RECIPES
 from mcm_passes.families.ring.strategies.rl_rewards import Reward
-from mcm_passes.families.ring.strategies.rl_run import LearnedRun, check_choice, check_limits
+from mcm_passes.families.ring.strategies.rl_run import LearnedRun
 
 
 @dataclass(frozen=True)
+@checked(recipe=one_of(RECIPES), samples=at_least(0), effort_s=at_least(0))
 class Rl:
     """A policy that starts from random weights learns on the problem itself (MCM, section 4).
 
@@ -36,10 +38,6 @@ class Rl:
     start: str = ""
     samples: int = 0
     effort_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_choice("recipe", self.recipe, RECIPES)
-        check_limits(samples=self.samples, effort_s=self.effort_s)
 
     @property
     def asks_evaluator(self) -> bool:

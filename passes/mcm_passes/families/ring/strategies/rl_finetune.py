@@ -8,18 +8,18 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_passes.families.ring.learning.recipes import RECIPES
 from mcm_passes.families.ring.strategies.rl_rewards import Reward
 from mcm_passes.families.ring.strategies.rl_run import (
     LearnedRun,
-    check_choice,
-    check_limits,
     policy_of,
     recipe_of,
 )
 
 
 @dataclass(frozen=True)
+@checked(recipe=one_of(RECIPES), draws=at_least(0), samples=at_least(0), effort_s=at_least(0))
 class RlFinetune:
     """A policy that learned on other graphs goes on with this one (MCM, section 4.4).
 
@@ -47,10 +47,6 @@ class RlFinetune:
     draws: int = 0
     samples: int = 0
     effort_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_choice("recipe", self.recipe, RECIPES)
-        check_limits(draws=self.draws, samples=self.samples, effort_s=self.effort_s)
 
     @property
     def asks_evaluator(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -49,28 +49,6 @@ the next, where it does not learn."""
 TEMPERATURES = (0.5, 1.0, 4.0, 16.0)
 """A policy is too sure of graphs like those that it has seen, so that all draws are the same, and
 not sure enough of large ones (ours)."""
-
-
-def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
-    """Checks that an option names something.
-
-    Raises:
-        ValueError: with all names, if it does not.
-    """
-    known = list(choices)
-    if value not in known:
-        raise ValueError(f"{option} is {value!r}, not one of {', '.join(known)}")
-
-
-def check_limits(**limits: float) -> None:
-    """Checks that limits are numbers from 0 on.
-
-    Raises:
-        ValueError: with the first that is not.
-    """
-    for option, limit in limits.items():
-        if not limit >= 0:
-            raise ValueError(f"{option} is {limit}, not at least 0")
 
 
 def policy_of(path: str) -> tuple[Weights, PolicyCard]:

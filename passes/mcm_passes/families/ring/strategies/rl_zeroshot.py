@@ -8,16 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.strategies.rl_rewards import Reward
 from mcm_passes.families.ring.strategies.rl_run import (
     LearnedRun,
-    check_limits,
     policy_of,
     recipe_of,
 )
 
 
 @dataclass(frozen=True)
+@checked(samples=at_least(0))
 class RlZeroshot:
     """Draws from a policy that learned on other graphs (MCM, section 5.2: *RL zero-shot*).
 
@@ -35,9 +36,6 @@ class RlZeroshot:
     policy: str = ""
     reward: Reward = "fast"
     samples: int = 0
-
-    def __post_init__(self) -> None:
-        check_limits(samples=self.samples)
 
     @property
     def asks_evaluator(self) -> bool:
