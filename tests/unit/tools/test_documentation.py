@@ -44,10 +44,17 @@ def test_diagnostic_codes_exist(document: Path) -> None:
     assert sorted(set(codes) - set(catalog())) == []
 
 
-def test_the_example_in_the_text_is_the_file_that_is_tested() -> None:
-    example = (ROOT / "docs" / "how-to" / "examples" / "count_ops.py").read_text(encoding="utf-8")
-    for document in ("README.md", "docs/how-to/writing-a-pass.md"):
-        assert example in (ROOT / document).read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("document", "example"),
+    [
+        ("README.md", "count_ops.py"),
+        ("docs/how-to/writing-a-pass.md", "count_ops.py"),
+        ("docs/how-to/kernel-times.md", "memory_bound.py"),
+    ],
+)
+def test_the_example_in_the_text_is_the_file_that_is_tested(document: str, example: str) -> None:
+    text = (ROOT / "docs" / "how-to" / "examples" / example).read_text(encoding="utf-8")
+    assert f"{text}```" in (ROOT / document).read_text(encoding="utf-8")
 
 
 def test_the_target_in_the_text_is_the_built_in_one() -> None:
