@@ -3,35 +3,50 @@
     python tools/render_schemas.py
     python tools/render_schemas.py --check
 
-Types, ranges and required keys are those that the readers of the files hold them to; descriptions
-are the docstrings of the records. With `--check` nothing is written, and a schema that is not what
-the records say is named.
+Types, ranges and required keys are those that the readers of the files hold them to, or that their
+writer has; descriptions are the docstrings of the records. With `--check` nothing is written, and a
+schema that is not what the records say is named.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import json
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, is_typeddict
 
 import msgspec
 
 from mcm_compiler.certificate.files import CertificateHead
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
+from mcm_compiler.report.records import activity, report, verification
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
+
+HOME = "https://github.com/mcm-compiler/mcm-compiler/blob/main/docs/reference/schema"
+"""Where the schemas are published."""
 
 RECORDS: dict[str, tuple[str, type]] = {
     "certificate.schema.json": ("Head of a placement certificate", CertificateHead),
     "plan.schema.json": ("Plan of mcmc parallelize", PlanFile),
     "program.schema.json": ("Lowered program", LoweredProgram),
+    "report.schema.json": ("Report of mcm-compiler", report.Report),
 }
 """Title and record of each schema."""
+
+TABLES = {
+    name: value
+    for module in (activity, report, verification)
+    for name, value in vars(module).items()
+    if is_typeddict(value)
+}
+"""Each `TypedDict` of the report, by name."""
 
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
@@ -40,12 +55,41 @@ def render(name: str) -> str:
     """The text of a schema."""
     title, record = RECORDS[name]
     _, parts = msgspec.json.schema_components([record])
-    for part in parts.values():
+    for key, part in parts.items():
+        if key in TABLES:
+            _close(part, TABLES[key])
         _describe(part)
     root = {**parts.pop(record.__name__), "title": title}
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    schema = {"$schema": dialect, **root, **({"$defs": parts} if parts else {})}
+    schema = {
+        "$schema": dialect,
+        "$id": f"{HOME}/{name}",
+        **root,
+        **({"$defs": parts} if parts else {}),
+    }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _close(part: dict[str, Any], table: type) -> None:
+    """What `msgspec` leaves out of a `TypedDict`: order, description, and that no more keys are."""
+    part["properties"] = {key: part["properties"][key] for key in table.__annotations__}
+    part["required"] = [key for key in part["properties"] if key in part["required"]]
+    part["additionalProperties"] = False
+    if table.__doc__ is None:
+        part["description"] = _docstring_below(table)
+
+
+def _docstring_below(table: type) -> str:
+    """The docstring of a type that is assigned, which Python does not keep."""
+    source = inspect.getsource(sys.modules[table.__module__])
+    for definition, text in pairwise(ast.parse(source).body):
+        match definition, text:
+            case ast.Assign([ast.Name(found)]), ast.Expr(ast.Constant(str(docstring))):
+                if found == table.__name__:
+                    return docstring
+            case _:
+                pass
+    raise LookupError(f"{table.__name__} has no docstring")
 
 
 def _describe(part: dict[str, Any]) -> None:

@@ -1,0 +1,150 @@
+"""What chips and links do, as the report has it."""
+
+# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from mcm_compiler.text.bounded_numbers import Amount, Index, Size
+
+Sender = Annotated[int, Meta(ge=-4)]
+"""A chip; -1 is the host, -2 off-package memory, and -3 and -4 what lies behind a channel of theirs
+that all chips share."""
+
+Receiver = Annotated[int, Meta(ge=-3)]
+"""A chip; -1, -2 and -3 as for senders."""
+
+OpRow = TypedDict("OpRow", {"name": str, "ops": Size, "seconds": Amount})
+"""A kernel and how long it takes.
+
+Attributes:
+    name: the op's name; for a fused group that of its last op.
+    ops: ops that run as this one kernel.
+    seconds: its time on the chip.
+"""
+
+LoadedTensor = TypedDict("LoadedTensor", {"name": str, "bytes": Size})
+"""A tensor on a link."""
+
+MoveRow = TypedDict(
+    "MoveRow",
+    {
+        "name": str,
+        "along": Size,
+        "to_chip": Index,
+        "need_bytes": Size,
+        "free_bytes": int,
+        "busy_without_s": float,
+        "busy_there_s": Amount,
+    },
+)
+"""What it would take to move an op to the chip beside it.
+
+Attributes:
+    name: the op, or the last op of the fusion group.
+    along: further kernels that have to go along, because they depend on it or it on them.
+    to_chip: where they would go.
+    need_bytes: SRAM that they need there at most: weights, receive and send buffers, results.
+    free_bytes: SRAM that the memory plan leaves free there.
+    busy_without_s: seconds that this chip is busy per inference without them.
+    busy_there_s: seconds that the other chip is busy per inference with them; relays that the move
+        adds or saves are not counted.
+"""
+
+Bottleneck = TypedDict(
+    "Bottleneck",
+    {
+        "kind": Literal["chip", "link", "host", "memory"],
+        "chip": Index | None,
+        "source": Sender | None,
+        "destination": Receiver | None,
+        "busy_s": Amount,
+        "share_of_period": Amount | None,
+        "sets_period": bool,
+        "heaviest_ops": list[OpRow],
+        "heaviest_tensors": list[LoadedTensor],
+        "moves": list[MoveRow],
+        "text": str,
+    },
+)
+"""The busiest chip or link, and what fills it.
+
+Attributes:
+    kind: host is a link between a chip and the host, memory a channel from off-package memory to a
+        chip.
+    chip: the chip, where it is one.
+    source: sending end of the link; -1 is the host, -2 off-package memory, -3 and -4 what lies
+        behind a channel of theirs that all chips share.
+    destination: receiving end of the link; -1, -2 and -3 as for source.
+    busy_s: seconds of work per inference.
+    share_of_period: busy_s / period_s.
+    sets_period: whether it is busy all the time. Where not, the period comes from a cycle of waits
+        for buffers.
+    heaviest_ops: longest ops of the chip, at most three.
+    heaviest_tensors: largest tensors on the link, at most three.
+    moves: what it would take to move the longest op of the chip to the chip before or after it, the
+        better one first. Links and the rules of the ring are not looked at.
+    text: the same in words.
+"""
+
+ChipRow = TypedDict(
+    "ChipRow",
+    {
+        "chip": Index,
+        "ops": Size | None,
+        "kernels": Size | None,
+        "busy_s": Amount | None,
+        "utilisation": Amount | None,
+        "stall_s": dict[str, float] | None,
+        "engine_s": dict[str, Amount] | None,
+        "engine_utilisation": dict[str, Amount | None] | None,
+        "weight_bytes": Size | None,
+        "sram_high_water_bytes": Size | None,
+        "sram_bytes": Size | None,
+        "heaviest_op": OpRow | None,
+    },
+)
+"""What a chip of the first pipeline does for one inference.
+
+Attributes:
+    chip: index on the ring.
+    ops: ops placed on it, clones and relays included.
+    kernels: launches per inference.
+    busy_s: seconds that it works per inference.
+    utilisation: busy_s / period_s.
+    stall_s: seconds that it waits per inference, by reason: input (what it reads was not made yet),
+        link (it was made, and on its way or queueing for a link), buffer (no room to write to).
+    engine_s: the part of busy_s that each engine set the pace of; launch is launch overhead.
+    engine_utilisation: engine_s / period_s.
+    weight_bytes: SRAM held by weights, at the target's storage widths.
+    sram_high_water_bytes: SRAM that its memory plan needs.
+    sram_bytes: SRAM that it has.
+    heaviest_op: its longest kernel.
+"""
+
+LinkRow = TypedDict(
+    "LinkRow",
+    {
+        "source": Sender,
+        "destination": Receiver,
+        "busy_s": Amount,
+        "utilisation": Amount | None,
+        "bytes_per_inference": Size,
+        "queue_s": Amount,
+    },
+)
+"""What a link does for one inference.
+
+Attributes:
+    source: sending chip; -1 is the host, -2 off-package memory, -3 and -4 what lies behind a
+        channel of theirs that all chips share.
+    destination: receiving chip; -1, -2 and -3 as for source.
+    busy_s: seconds that it is taken per inference.
+    utilisation: busy_s / period_s.
+    bytes_per_inference: bytes that it carries per inference.
+    queue_s: seconds per inference that transfers stood ready while it served others, summed over
+        them.
+"""

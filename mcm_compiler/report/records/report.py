@@ -1,0 +1,345 @@
+"""The report as a whole.
+
+Keys that need not be there are those that reports of earlier releases lack.
+"""
+
+# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from mcm_compiler.machines.package_limits import Routing
+from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
+from mcm_compiler.report.records.verification import VerificationFacts
+from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+TensorFacts = TypedDict(
+    "TensorFacts", {"name": str | None, "type": str | None, "shape": list[int | str | None] | None}
+)
+"""An input or output of the model.
+
+Attributes:
+    name: name in the model.
+    type: ONNX element type in lower case, such as float or int64; null where unknown.
+    shape: sizes; a string or null is a dimension left open. Null where the rank is unknown.
+"""
+
+ModelFacts = TypedDict(
+    "ModelFacts",
+    {
+        "name": str,
+        "sha256": Sha256,
+        "ops": Size,
+        "weight_bytes": Size,
+        "inputs": list[TensorFacts],
+        "outputs": list[TensorFacts],
+        "dims": dict[str, int],
+        "shape_only": bool,
+    },
+)
+"""The model as it was given.
+
+Attributes:
+    name: file name of the model, or zoo:NAME.
+    sha256: hash of the model and its external data.
+    ops: ops that some chip must run; constants are not among them.
+    weight_bytes: bytes of the constants that those ops read, in the file's own types.
+    dims: sizes that were given to symbolic dimensions.
+    shape_only: true where weights are placeholders.
+"""
+
+TargetFacts = TypedDict(
+    "TargetFacts",
+    {
+        "name": str,
+        "sha256": Sha256,
+        "family": NotRequired[str],
+        "chips": Size,
+        "sram_bytes": list[Size],
+    },
+)
+"""The package that the model was compiled for.
+
+Attributes:
+    name: name of the package.
+    sha256: hash of its description.
+    family: the family of machines, where the package is no ring.
+    chips: chips of the package.
+    sram_bytes: SRAM of each chip.
+"""
+
+OptionsFacts = TypedDict(
+    "OptionsFacts",
+    {
+        "level": Index | str,
+        "partitioner": str,
+        "routing": str,
+        "chips": Extent | None,
+        "forbidden_chips": list[Index],
+        "pins": list[tuple[str, Index]],
+        "assignment": str | None,
+        "repair_assignment": bool,
+        "seed": Seed,
+        "dims": dict[str, int],
+        "shapes": dict[str, list[int]],
+        "samples": Extent | None,
+        "budget_s": float | None,
+        "inferences": Extent,
+        "verify_seeds": Extent,
+        "input": str | None,
+        "test_data": bool,
+        "replicas": Extent | None,
+    },
+    total=False,
+)
+"""What was asked for; a report of an earlier release may lack any of it.
+
+Attributes:
+    level: effort of the search that was asked for: a number, or the name or file of a level.
+    partitioner: partition strategy that was asked for; auto for that of the level.
+    routing: rule for long dependencies.
+    chips: chips of the package that may be used; null for all of them.
+    forbidden_chips: places in the package whose chips are not used.
+    pins: names or patterns of ops, and the chip of each.
+    assignment: file with the chip of every op; null where they were searched.
+    repair_assignment: whether the nearest valid assignment was to be taken.
+    seed: seed of everything random.
+    dims: sizes of symbolic dimensions, as given.
+    shapes: shapes of inputs, as given.
+    samples: most partitions that the strategy may evaluate; null for what the level allows.
+    budget_s: wall-time limit of the strategy in seconds, or null.
+    inferences: inferences that were asked to be simulated.
+    verify_seeds: random inputs that were asked to be compared.
+    input: file with the user's own input arrays, or null.
+    test_data: whether test_data_set_N folders beside the model were to be compared.
+    replicas: pipelines side by side that were asked for; null for as many as are fastest.
+"""
+
+CountFacts = TypedDict(
+    "CountFacts",
+    {
+        "replicas": Count,
+        "chips_each": Count,
+        "analytic_period_s": Amount | None,
+        "simulated_period_s": NotRequired[Amount | None],
+        "lower_bound_s": NotRequired[Amount | None],
+        "bound_proof": NotRequired[str | None],
+        "ruled_out": NotRequired[str | None],
+    },
+)
+"""A number of pipelines that was looked at.
+
+Attributes:
+    replicas: pipelines.
+    chips_each: chips of each.
+    analytic_period_s: seconds per inference of the package under cost_model, with a first partition
+        of one pipeline; null where none was found, or none that fits.
+    simulated_period_s: the same on the simulator; null where it was not asked.
+    lower_bound_s: seconds per inference of the package that no partition with this number of
+        pipelines can undercut, under cost_model; null where it is ruled out.
+    bound_proof: name of the kind of argument of lower_bound_s.
+    ruled_out: code of the diagnostic that proves that no pipeline fits these chips; null where
+        nothing does.
+"""
+
+RoleRow = TypedDict("RoleRow", {"chip": Index, "pipeline": Index, "runs": Index})
+"""What a chip of the package runs.
+
+Attributes:
+    chip: place in the package.
+    pipeline: the pipeline that it belongs to.
+    runs: the chip of one pipeline whose model it runs: chip_NN.onnx.
+"""
+
+ReplicationFacts = TypedDict(
+    "ReplicationFacts",
+    {
+        "replicas": Count,
+        "chips_each": Count,
+        "pipeline_period_s": Amount | None,
+        "pipeline_bound_s": Amount | None,
+        "considered": list[CountFacts],
+        "chips": NotRequired[list[RoleRow]],
+    },
+)
+"""Pipelines side by side.
+
+Attributes:
+    replicas: pipelines that take inferences in turn.
+    chips_each: chips that each of them may use; chip r * chips_each + c runs the model of chip c.
+    pipeline_period_s: seconds between two inferences of one pipeline, from period_model.
+    pipeline_bound_s: proven lower bound on the period of every valid partition of one pipeline,
+        under cost_model.
+    considered: all numbers of pipelines that count: any other leaves each pipeline as many chips as
+        a larger one that is listed.
+    chips: what every used chip of the package runs, all pipelines included; reports of earlier
+        releases lack it.
+"""
+
+CloneRow = TypedDict("CloneRow", {"node": str, "clone": str, "chip": Index})
+"""An op that was copied to a further chip."""
+
+RelayRow = TypedDict("RelayRow", {"tensor": str, "relay": str, "chip": Index})
+"""An op that passes a tensor on."""
+
+ShardedRow = TypedDict(
+    "ShardedRow",
+    {"node": str, "weight": str, "weight_bytes": Size, "axis": int, "pieces": list[str]},
+)
+"""An op that was replaced by several."""
+
+DiagnosticRow = TypedDict(
+    "DiagnosticRow",
+    {
+        "severity": Literal["error", "warning", "note"],
+        "code": str,
+        "message": str,
+        "at": str | None,
+        "hint": str | None,
+    },
+)
+"""A warning or note."""
+
+CoverageFacts = TypedDict(
+    "CoverageFacts", {"ops": Size, "measured_ops": Size, "measured_share": Share}
+)
+"""How much of the chips' time was measured.
+
+Attributes:
+    ops: ops of one pipeline.
+    measured_ops: those whose time was measured, alone or with their kernel.
+    measured_share: share of the seconds of all kernels that was measured.
+"""
+
+ChosenCosts = TypedDict(
+    "ChosenCosts", {"model": str, "files": dict[str, str], "coverage": CoverageFacts | None}
+)
+"""The cost model that was chosen by name.
+
+Attributes:
+    model: its text form; files are those of the output folder.
+    files: SHA-256 of its files by their names in the output folder.
+    coverage: how much was measured; null where all times are computed, or nothing was split. Copies
+        and relays are not counted.
+"""
+
+_Inputs = TypedDict(
+    "_Inputs",
+    {
+        "schema_version": Literal[1],
+        "model": ModelFacts,
+        "target": TargetFacts,
+        "strategy": str | None,
+        "found_by": str | None,
+        "routing": Routing,
+        "seed": Seed,
+        "pipeline": str,
+        "options": NotRequired[OptionsFacts],
+    },
+)
+
+_Figures = TypedDict(
+    "_Figures",
+    {
+        "throughput_per_s": Amount | None,
+        "period_s": Amount | None,
+        "latency_s": Amount | None,
+        "period_model": str | None,
+        "inferences": Size | None,
+        "steady_from": Size | None,
+        "analytic_period_s": Amount | None,
+        "cost_model": str | None,
+        "lower_bound_s": Amount | None,
+        "bound_argument": str | None,
+        "bound_proof": str | None,
+        "gap": float | None,
+        "analytic_gap": float | None,
+        "learned_gain": Amount | None,
+    },
+)
+
+_Parts = TypedDict(
+    "_Parts",
+    {
+        "bottleneck": Bottleneck | None,
+        "chips_used": Size | None,
+        "replication": NotRequired[ReplicationFacts | None],
+        "chips": list[ChipRow],
+        "links": list[LinkRow] | None,
+        "clones": list[CloneRow] | None,
+        "relays": list[RelayRow] | None,
+        "sharded_operators": list[ShardedRow] | None,
+        "verification": VerificationFacts | None,
+        "diagnostics": list[DiagnosticRow],
+        "versions": dict[str, str | None],
+        "chosen_cost_model": NotRequired[ChosenCosts],
+    },
+)
+
+
+class Report(_Inputs, _Figures, _Parts):
+    """`report.json` of a compiled folder. A field is null where the pipeline did not compute it.
+
+    Attributes:
+        schema_version: version of this schema.
+        model: the model as it was given.
+        target: the package that the model was compiled for.
+        strategy: text form of the partition strategy that found the partition.
+        found_by: the member of a portfolio that was the first to find the partition; null for other
+            strategies.
+        routing: the rule for long dependencies that the partition is valid under.
+        seed: seed of everything random.
+        pipeline: text form of the passes that ran.
+        options: the options of the compile; reports of the first release lack them.
+        throughput_per_s: inferences per second in steady state; the inverse of period_s.
+        period_s: seconds between two inferences that leave the package in steady state, from
+            period_model; with pipelines side by side, that of one divided by their number.
+        latency_s: seconds from the start of the first inference to its last output, from
+            period_model.
+        period_model: name of the simulator that period_s, latency_s, chips and links come from.
+        inferences: inferences that were simulated.
+        steady_from: the inference from which on all starts repeat with the period; null where they
+            do not within the inferences that were simulated, so that period_s is the maximum cycle
+            ratio of the event graph.
+        analytic_period_s: period of the partition under cost_model.
+        cost_model: name of the fast model that analytic_period_s and lower_bound_s come from.
+        lower_bound_s: proven lower bound on the seconds per inference of every valid partition, and
+            of every number of equal pipelines where that was free to choose and the first choice
+            ran, under cost_model.
+        bound_argument: why the bound holds. It is a limit that nothing can beat, and says nothing
+            of how to come near it.
+        bound_proof: kind of the argument, as a checker of bounds knows it: heaviest_unit,
+            total_work, indivisible_work, copied_weights, host_transfers, streamed_weights,
+            tensors_too_large_to_cross, outputs_passed_on, work_around_a_unit, chain_of_units,
+            windows, packed_windows, link_cuts, ideals, cpsat; null where the strategy names none.
+        gap: period_s / lower_bound_s - 1. The two come from different models, so that it can be
+            negative; it is no room that is known to be there.
+        analytic_gap: analytic_period_s / lower_bound_s - 1: how far from optimal the partition can
+            be at most, under cost_model.
+        learned_gain: throughput that learned search added to that of the best partition of the
+            classical strategies, as a share of it, by the measure that the partition was chosen by;
+            0 where it found no better one, null where no policy has learned.
+        bottleneck: the busiest chip or link.
+        chips_used: chips with at least one op, those of all pipelines together.
+        replication: pipelines side by side, each with the programs of the first one on chips of its
+            own; reports of earlier releases lack it.
+        chips: one entry per used chip of the first pipeline, ascending.
+        links: one entry per used link, host links included. A channel that all chips share has the
+            seconds and bytes of all pipelines side by side.
+        clones: ops that were copied to a further chip that reads them.
+        relays: identity ops that pass a tensor on.
+        sharded_operators: ops that were replaced by several because their weight fits no chip.
+        verification: the chips and the model on equal inputs in onnxruntime.
+        diagnostics: warnings and notes.
+        versions: versions of the distributions that decide the result, and of Python; null where
+            not installed.
+        chosen_cost_model: the cost model that was chosen by name; missing where the target's own
+            holds.
+    """
