@@ -22,6 +22,7 @@ from mcm_compiler.ir.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.records.report import CoverageFacts
 from mcm_compiler.report.report_data import (
     count_facts,
     finite,
@@ -118,7 +119,8 @@ def derive_report(sources: Sources) -> Derived:
         found[COST_SECTION] = chosen
     if sources.graphs is not None:
         if chosen is not None:
-            chosen["coverage"] = _coverage(sources, sources.graphs)
+            coverage = _coverage(sources, sources.graphs)
+            found[COST_SECTION] = {**chosen, "coverage": coverage}
         ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in sources.graphs.items()}
         sram = sources.target.limits.sram_bytes
         found["chips"] = chip_rows(simulation, sources.program, ops_of, sram)
@@ -126,7 +128,7 @@ def derive_report(sources: Sources) -> Derived:
     return found
 
 
-def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived | None:
+def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> CoverageFacts | None:
     certificate = sources.certificate
     rows = (*certificate.copies, *certificate.forwards) if certificate else ()
     in_order = [graphs[chip] for chip in sorted(graphs)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,7 @@ class Outcome:
 
     model: str
     folder: Path
-    report: dict[str, Any] | None
+    report: Mapping[str, Any] | None
     op_times: tuple[OpTime, ...] | None
     comparison: Comparison | None
     diagnostics: tuple[Diagnostic, ...]
@@ -151,7 +151,7 @@ def compile_one(
     return outcome
 
 
-def _may_hold_much(report: dict[str, Any] | None) -> bool:
+def _may_hold_much(report: Mapping[str, Any] | None) -> bool:
     """Whether a compile may leave so much behind that it is worth a collection.
 
     One takes longer than the compile of a model of a few ops.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +21,7 @@ def show_json(data: Any) -> None:
     click.echo(json_text.dump(data).encode("utf-8", "backslashreplace"), nl=False)
 
 
-def show_report(report: dict[str, Any]) -> None:
+def show_report(report: Mapping[str, Any]) -> None:
     """Writes a report, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import report_view
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.simulation import ChipActivity, SimulationResult
 from mcm_compiler.machines.machine import Machine
-
-Row = dict[str, Any]
-"""One object of a JSON array of the report."""
+from mcm_compiler.report.records.activity import ChipRow, LinkRow, LoadedTensor, OpRow
 
 
 def chip_rows(
@@ -18,7 +15,7 @@ def chip_rows(
     program: LoweredProgram | None,
     ops_of: Mapping[int, int],
     sram_bytes: Sequence[int] | None,
-) -> list[Row]:
+) -> list[ChipRow]:
     """One row per used chip, ascending; entries are None where nothing computed them.
 
     Args:
@@ -29,7 +26,7 @@ def chip_rows(
     """
     activities = {chip.chip: chip for chip in simulation.chips} if simulation else {}
     programs = {chip.chip: chip for chip in program.chips} if program else {}
-    rows: list[Row] = []
+    rows: list[ChipRow] = []
     for chip in sorted({*activities, *programs, *ops_of}):
         activity, lowered = activities.get(chip), programs.get(chip)
         high_water = lowered.high_water_bytes if lowered else None
@@ -58,7 +55,7 @@ def chip_rows(
     return rows
 
 
-def link_rows(simulation: SimulationResult) -> list[Row]:
+def link_rows(simulation: SimulationResult) -> list[LinkRow]:
     """One row per used link, host links included, in ring order."""
     return [
         {
@@ -83,7 +80,7 @@ def _engine_shares(activity: ChipActivity, simulation: SimulationResult) -> dict
     return {name: share(busy, simulation) for name, busy in sorted(activity.engine_s.items())}
 
 
-def heaviest_ops(program: ChipProgram | None, count: int) -> list[Row]:
+def heaviest_ops(program: ChipProgram | None, count: int) -> list[OpRow]:
     """The kernels that take a chip's time, longest first; ties in program order."""
     if program is None:
         return []
@@ -104,7 +101,7 @@ def heaviest_tensors(
     destination: int,
     count: int,
     machine: Machine | None = None,
-) -> list[Row]:
+) -> list[LoadedTensor]:
     """The tensors that load a channel most, largest first.
 
     Args:

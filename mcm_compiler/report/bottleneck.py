@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -12,8 +12,9 @@ from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, Simula
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.report.activity import Row, heaviest_ops, heaviest_tensors, share
+from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.moves import Move, find_moves
+from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow
 from mcm_compiler.report.shared_channels import (
     is_shared,
     shared_filling,
@@ -37,7 +38,7 @@ def find_bottleneck(
     limits: PackageLimits | None = None,
     graphs: Mapping[int, ir.Graph] | None = None,
     machine: Machine | None = None,
-) -> dict[str, Any] | None:
+) -> Bottleneck | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
 
     Chips come before links where both are equally busy, and lower numbers before higher ones.
@@ -55,7 +56,7 @@ def find_bottleneck(
         return None
     ranked = sorted(resources, key=lambda resource: -resource.busy_s)
     worst = ranked[0]
-    found: dict[str, Any] = {
+    found: Bottleneck = {
         "kind": _kind(worst),
         "chip": None,
         "source": None,
@@ -66,6 +67,7 @@ def find_bottleneck(
         "heaviest_ops": [],
         "heaviest_tensors": [],
         "moves": [],
+        "text": "",
     }
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
@@ -106,7 +108,7 @@ def resource_name(source: int, destination: int) -> str:
     return f"the link from chip {source} to chip {destination}"
 
 
-def _kind(resource: ChipActivity | LinkActivity) -> str:
+def _kind(resource: ChipActivity | LinkActivity) -> Literal["chip", "link", "host", "memory"]:
     if isinstance(resource, ChipActivity):
         return "chip"
     if resource.source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
@@ -124,7 +126,7 @@ def _heaviest(program: ChipProgram) -> int:
     return max(range(len(program.kernels)), key=lambda i: (program.kernels[i].duration_s, -i))
 
 
-def _move_row(move: Move, program: ChipProgram) -> Row:
+def _move_row(move: Move, program: ChipProgram) -> MoveRow:
     return {
         "name": program.kernels[move.kernel].name,
         "along": len(move.moved) - 1,
@@ -136,7 +138,7 @@ def _move_row(move: Move, program: ChipProgram) -> Row:
     }
 
 
-def _op_name(op: Row) -> str:
+def _op_name(op: OpRow) -> str:
     """A fused group has the name of its last op, which need not be the one that takes long."""
     if op["ops"] > 1:
         return f"{op['ops']} fused ops up to {quote(op['name'])}"
@@ -144,7 +146,7 @@ def _op_name(op: Row) -> str:
 
 
 def _sentence(
-    found: dict[str, Any],
+    found: Bottleneck,
     worst: ChipActivity | LinkActivity,
     others: list[ChipActivity | LinkActivity],
     simulation: SimulationResult,
@@ -182,11 +184,10 @@ def _sentence(
 
 
 def _filling(
-    found: dict[str, Any], worst: ChipActivity | LinkActivity, program: LoweredProgram | None
+    found: Bottleneck, worst: ChipActivity | LinkActivity, program: LoweredProgram | None
 ) -> str:
     """What takes most of a resource's time."""
-    ops: list[Row] = found["heaviest_ops"]
-    tensors: list[Row] = found["heaviest_tensors"]
+    ops, tensors = found["heaviest_ops"], found["heaviest_tensors"]
     if ops and worst.busy_s > 0:
         part = percent_text(ops[0]["seconds"] / worst.busy_s)
         return f", {part} of it in {_op_name(ops[0])}"
@@ -199,7 +200,7 @@ def _filling(
     return ""
 
 
-def _move_text(move: Row, ops: int, busy_s: float) -> str:
+def _move_text(move: MoveRow, ops: int, busy_s: float) -> str:
     what = "them" if ops > 1 else "it"
     if move["along"]:
         what += f", and {count_text(move['along'], 'kernel')} that must go along,"

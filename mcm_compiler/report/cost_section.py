@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.components.cost_coverage import coverage, kernels_of_graphs, measured_costs
 from mcm_compiler.contracts.target import Target
+from mcm_compiler.report.records.report import CostChoice, CoverageFacts
 from mcm_compiler.text.units import count_text, percent_text
 
-COST_SECTION = "chosen_cost_model"
+COST_SECTION: Final = "chosen_cost_model"
 """Name of the field; reports of compiles with the target's own model lack it."""
 
 
-def cost_choice_facts(target: Target) -> dict[str, Any] | None:
+def cost_choice_facts(target: Target) -> CostChoice | None:
     """Text of the cost model that was chosen, and the SHA-256 of its files; None for the own."""
     choice = choice_of(target)
     if choice is None:
@@ -31,7 +32,7 @@ def cost_choice_facts(target: Target) -> dict[str, Any] | None:
 
 def coverage_facts(
     target: Target, graphs: Sequence[ir.Graph], added: Collection[str]
-) -> dict[str, Any] | None:
+) -> CoverageFacts | None:
     """How much of the chips' ops was measured; None where all of it is computed.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.report.cost_section import cost_model_phrase
@@ -36,7 +37,7 @@ LISTED = 50
 _ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
 
 
-def render_markdown(report: dict[str, Any]) -> str:
+def render_markdown(report: Mapping[str, Any]) -> str:
     """The report as GitHub-flavoured Markdown that ends in a newline.
 
     Args:
@@ -92,7 +93,7 @@ def render_markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _roles(report: dict[str, Any]) -> list[str]:
+def _roles(report: Mapping[str, Any]) -> list[str]:
     """Every chip of the package with the model that it runs, where pipelines share it."""
     if role_sentence(report) is None:
         return []
@@ -123,7 +124,7 @@ def _moves(bottleneck: dict[str, Any]) -> list[str]:
     return ["", *_table(heads, rows)] if rows else []
 
 
-def _summary(report: dict[str, Any]) -> list[tuple[str, str]]:
+def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     model, target = report["model"], report["target"]
     simulator = escaped(report["period_model"] or UNKNOWN)
     timing = escaped(simulator_sentence(report["period_model"] or UNKNOWN, report))
@@ -174,7 +175,7 @@ def _chip(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _changes(report: dict[str, Any]) -> list[str]:
+def _changes(report: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     if clones := report["clones"]:
         rows = [(escaped(c["node"]), escaped(c["clone"]), str(c["chip"])) for c in clones[:LISTED]]

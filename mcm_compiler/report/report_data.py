@@ -2,8 +2,8 @@
 
 The report says nothing that differs between two runs of the same input: no times of the
 compiler's own, no paths of the machine. `docs/reference/schema/report.schema.json` describes every
-field. It is written by hand: parts of the report are made where their figures are known, and who
-reads reports takes those of earlier releases, which lack some fields that the schema asks for.
+field; it is rendered from `records`. Readers take reports of earlier releases too, which lack some
+fields that the schema asks for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import math
 from dataclasses import fields
 from pathlib import PurePath
-from typing import Any
+from typing import cast
 
 import onnx_ir as ir
 
@@ -37,11 +37,25 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.records.activity import Bottleneck
+from mcm_compiler.report.records.report import (
+    ChosenCosts,
+    CloneRow,
+    CountFacts,
+    DiagnosticRow,
+    GraphFacts,
+    ModelFacts,
+    OptionsFacts,
+    RelayRow,
+    ReplicationFacts,
+    Report,
+    ShardedRow,
+    TargetFacts,
+    TensorFacts,
+)
+from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.compile_result import CompileResult
-
-Report = dict[str, Any]
-"""The report as JSON-able data; `docs/reference/schema/report.schema.json` is its type."""
 
 
 def build_report(result: CompileResult) -> Report:
@@ -61,7 +75,7 @@ def build_report(result: CompileResult) -> Report:
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
     used = tuple(sorted(ops_of)) or tuple(range(partition.num_chips_used if partition else 0))
     legalization = LEGALIZATION.find(result.model)
-    report = {
+    report: Report = {
         "schema_version": REPORT_SCHEMA_VERSION,
         "model": _model_facts(result.source),
         "target": target_facts(result.target),
@@ -102,9 +116,7 @@ def build_report(result: CompileResult) -> Report:
     return report
 
 
-def _chosen_costs(
-    result: CompileResult, legalization: Legalization | None
-) -> dict[str, Any] | None:
+def _chosen_costs(result: CompileResult, legalization: Legalization | None) -> ChosenCosts | None:
     """What was chosen instead of the target's own cost model; None where nothing was."""
     facts = cost_choice_facts(result.target)
     if facts is None:
@@ -117,7 +129,7 @@ def _chosen_costs(
     return {**facts, "coverage": found}
 
 
-def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
+def _bottleneck(result: CompileResult) -> Bottleneck | None:
     graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
     if result.simulation is None:
         return None
@@ -128,7 +140,7 @@ def _bottleneck(result: CompileResult) -> dict[str, Any] | None:
     return find_bottleneck(result.simulation, result.program, limits, graphs, machine)
 
 
-def verification_data(verification: Verification) -> dict[str, Any]:
+def verification_data(verification: Verification) -> VerificationFacts:
     """A comparison by onnxruntime as JSON-able data; an error that is not finite becomes None."""
     return {
         "holds": verification.holds,
@@ -164,7 +176,7 @@ def verification_data(verification: Verification) -> dict[str, Any]:
     }
 
 
-def structure_data(proof: StructureProof) -> dict[str, Any]:
+def structure_data(proof: StructureProof) -> StructureFacts:
     """What is proven by structure as JSON-able data."""
     return {
         "ops": proof.ops,
@@ -181,7 +193,7 @@ def structure_data(proof: StructureProof) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _options(options: CompileOptions) -> dict[str, Any]:
+def _options(options: CompileOptions) -> OptionsFacts:
     """The options as given; the normal forms of passes and cost model stand elsewhere."""
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
@@ -189,10 +201,10 @@ def _options(options: CompileOptions) -> dict[str, Any]:
     data["pins"] = [list(pin) for pin in options.pins]
     data["dims"] = dict(sorted(options.dims.items()))
     data["shapes"] = {name: list(shape) for name, shape in sorted(options.shapes.items())}
-    return data
+    return cast("OptionsFacts", data)
 
 
-def _model_facts(source: SourceModel) -> dict[str, Any]:
+def _model_facts(source: SourceModel) -> ModelFacts:
     return {
         "name": source.name if source.name.startswith(zoo.PREFIX) else PurePath(source.name).name,
         "sha256": source.sha256,
@@ -202,7 +214,7 @@ def _model_facts(source: SourceModel) -> dict[str, Any]:
     }
 
 
-def graph_facts(graph: ir.Graph) -> dict[str, Any]:
+def graph_facts(graph: ir.Graph) -> GraphFacts:
     """What the report says of the source model's graph."""
     nodes = placeable_nodes(graph)
     constants = constant_values(graph)
@@ -217,29 +229,30 @@ def graph_facts(graph: ir.Graph) -> dict[str, Any]:
     }
 
 
-def target_facts(target: Target) -> dict[str, Any]:
+def target_facts(target: Target) -> TargetFacts:
     """What the report says of the package; `family` stands there where it is no ring."""
     machine = other_machine_of(target)
-    return {
+    facts: TargetFacts = {
         "name": target.name,
-        **({"family": machine.family} if machine is not None else {}),
+        "family": machine.family if machine is not None else "",
         "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),
         "chips": target.limits.num_chips,
         "sram_bytes": list(target.limits.sram_bytes),
     }
+    if machine is None:
+        del facts["family"]
+    return facts
 
 
-def _tensor_facts(value: ir.Value) -> dict[str, Any]:
+def _tensor_facts(value: ir.Value) -> TensorFacts:
     shape = value.shape
     return {
         "name": value.name,
         "type": value.dtype.name.lower() if value.dtype is not None else None,
-        "shape": [d if isinstance(d, int) else d.value for d in shape] if shape else _scalar(shape),
+        "shape": [d if isinstance(d, int) else d.value for d in shape]
+        if shape is not None
+        else None,
     }
-
-
-def _scalar(shape: ir.Shape | None) -> list[int] | None:
-    return None if shape is None else []
 
 
 def _value_bytes(value: ir.Value) -> int:
@@ -266,7 +279,7 @@ def _replication(
     simulation: SimulationResult | None,
     partition: Partition | None,
     used: tuple[int, ...],
-) -> dict[str, Any] | None:
+) -> ReplicationFacts | None:
     """What the pipelines do; chips and links of the report are those of the first."""
     if replication is None:
         return None
@@ -283,7 +296,7 @@ def _replication(
     }
 
 
-def count_facts(one: PipelineCount) -> dict[str, Any]:
+def count_facts(one: PipelineCount) -> CountFacts:
     """What is known of a number of pipelines that was looked at."""
     return {
         "replicas": one.replicas,
@@ -296,19 +309,19 @@ def count_facts(one: PipelineCount) -> dict[str, Any]:
     }
 
 
-def _clones(legalization: Legalization | None) -> list[dict[str, Any]] | None:
+def _clones(legalization: Legalization | None) -> list[CloneRow] | None:
     if legalization is None:
         return None
     return [{"node": n, "clone": clone, "chip": chip} for n, clone, chip in legalization.clones]
 
 
-def _relays(legalization: Legalization | None) -> list[dict[str, Any]] | None:
+def _relays(legalization: Legalization | None) -> list[RelayRow] | None:
     if legalization is None:
         return None
     return [{"tensor": t, "relay": relay, "chip": chip} for t, relay, chip in legalization.relays]
 
 
-def _sharded(compiled: ir.Model) -> list[dict[str, Any]] | None:
+def _sharded(compiled: ir.Model) -> list[ShardedRow] | None:
     """Operators that run in pieces; those whose pieces were folded into constants do not run."""
     applied, plan = APPLIED_PLAN.find(compiled), SHARDING_PLAN.find(compiled)
     if applied is None and plan is None:
@@ -340,14 +353,13 @@ def finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _without_paths(diagnostic: Diagnostic, source: SourceModel) -> dict[str, str | None]:
+def _without_paths(diagnostic: Diagnostic, source: SourceModel) -> DiagnosticRow:
     """The diagnostic with the model's path cut to its name, because folders differ by machine."""
     data = diagnostic.to_dict()
-    if source.path is None:
-        return data
-    for path in (str(source.path.absolute()), str(source.path)):
-        data = {
-            key: text.replace(path, source.path.name) if text is not None else None
-            for key, text in data.items()
-        }
-    return data
+    if source.path is not None:
+        for path in (str(source.path.absolute()), str(source.path)):
+            data = {
+                key: text.replace(path, source.path.name) if text is not None else None
+                for key, text in data.items()
+            }
+    return cast("DiagnosticRow", data)

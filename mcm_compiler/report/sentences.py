@@ -21,7 +21,7 @@ def routing_phrase(report: Mapping[str, Any]) -> str:
     return f"{report['routing']} routing" if family is None else f"routes of the family {family}"
 
 
-def gap_sentence(report: dict[str, Any]) -> str:
+def gap_sentence(report: Mapping[str, Any]) -> str:
     """How far the period is above the proven bound, under both models.
 
     The bound is proven under the fast model, so that only that model's distance from it limits what
@@ -38,7 +38,7 @@ def gap_sentence(report: dict[str, Any]) -> str:
     return "; ".join(parts) or "-"
 
 
-def learned_sentence(report: dict[str, Any]) -> str | None:
+def learned_sentence(report: Mapping[str, Any]) -> str | None:
     """What learned search added; None where none has run."""
     gain = report.get("learned_gain")  # reports of the first release lack it
     if gain is None:
@@ -48,14 +48,14 @@ def learned_sentence(report: dict[str, Any]) -> str | None:
     return f"{percent_text(gain)} more throughput than the best that classical search found"
 
 
-def strategy_phrase(report: dict[str, Any], none: str) -> str:
+def strategy_phrase(report: Mapping[str, Any], none: str) -> str:
     """The strategy, and the member of it that found the partition; `none` where none ran."""
     found_by = report.get("found_by")  # reports of the first release lack it
     by = f" (found by {found_by})" if found_by else ""
     return f"{report['strategy'] or none}{by}"
 
 
-def replication_phrase(report: dict[str, Any]) -> str | None:
+def replication_phrase(report: Mapping[str, Any]) -> str | None:
     """How many pipelines share the package; None where there is one."""
     replication = report.get("replication")  # reports of the first release lack it
     if replication is None or replication["replicas"] == 1:
@@ -64,7 +64,7 @@ def replication_phrase(report: dict[str, Any]) -> str | None:
     return f"{replication['replicas']} equal pipelines of up to {chips} side by side"
 
 
-def role_sentence(report: dict[str, Any]) -> str | None:
+def role_sentence(report: Mapping[str, Any]) -> str | None:
     """Which chips run what; None where one pipeline has all of them.
 
     Every chip stands there while the models of one pipeline are few; `report.json` always has all.
@@ -106,7 +106,7 @@ def shared_sentence(links: list[dict[str, Any]] | None) -> str | None:
     return ", ".join(parts) or None
 
 
-def bound_sentence(report: dict[str, Any]) -> str:
+def bound_sentence(report: Mapping[str, Any]) -> str:
     """The bound with its argument, the kind of proof, and the model that it is proven under."""
     if report["lower_bound_s"] is None:
         return "-"
@@ -116,7 +116,7 @@ def bound_sentence(report: dict[str, Any]) -> str:
     return f"{text} ({by}cost model {report['cost_model']})"
 
 
-def simulator_sentence(simulator: str, figures: dict[str, Any]) -> str:
+def simulator_sentence(simulator: str, figures: Mapping[str, Any]) -> str:
     """The simulator, how many inferences it played, and from which on they were alike.
 
     Args:
@@ -179,7 +179,7 @@ def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:
     return ", ".join(parts) or "none"
 
 
-def changes_sentence(report: dict[str, Any]) -> str:
+def changes_sentence(report: Mapping[str, Any]) -> str:
     """What was added to the graph to make the partition executable."""
     rows = (
         ("clones", "cloned op", "cloned ops"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from mcm_compiler.contracts.program import LoweredProgram, Transfer
 from mcm_compiler.contracts.simulation import LinkActivity
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.report.records.activity import LoadedTensor
 from mcm_compiler.text.units import bytes_text, count_text, percent_text
 
 
@@ -17,7 +17,7 @@ def is_shared(source: int, destination: int) -> bool:
     return not {source, destination}.isdisjoint((HOST_ROOT, OFF_PACKAGE_ROOT))
 
 
-def shared_tensors(channel: LinkActivity, program: LoweredProgram) -> list[dict[str, Any]]:
+def shared_tensors(channel: LinkActivity, program: LoweredProgram) -> list[LoadedTensor]:
     """`name` and `bytes` of what one pipeline sends over the channel, largest sum first.
 
     A tensor that several chips read crosses the channel once for each of them.
@@ -29,7 +29,7 @@ def shared_tensors(channel: LinkActivity, program: LoweredProgram) -> list[dict[
     return [{"name": name, "bytes": size} for name, size in ranked]
 
 
-def shared_filling(channel: LinkActivity, program: LoweredProgram, largest: dict[str, Any]) -> str:
+def shared_filling(channel: LinkActivity, program: LoweredProgram, largest: LoadedTensor) -> str:
     """The part of the channel's bytes that the largest tensor takes."""
     load = channel.bytes_per_inference
     one = sum(t.size_bytes for t in _crossing(channel, program))

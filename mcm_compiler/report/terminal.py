@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -42,7 +43,7 @@ MAX_WIDTH = 120
 """Wider terminals leave the rest blank: longer bars say nothing more."""
 
 
-def report_text(report: dict[str, Any], *, ascii_only: bool = False) -> str:
+def report_text(report: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     """The report as plain text: no colours, no control characters, `PLAIN_WIDTH` columns.
 
     Args:
@@ -69,7 +70,7 @@ def plain_text(view: RenderableType, *, ascii_only: bool = False) -> str:
 
 
 def report_view(
-    report: dict[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
+    report: Mapping[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
 ) -> RenderableType:
     """The report as a `rich` renderable with bars for `width` columns."""
     report = printable_data(report)
@@ -125,7 +126,7 @@ def _link_lines(
     return [line for line in lines if line is not None]
 
 
-def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
+def _header(report: Mapping[str, Any], ascii_only: bool) -> Panel:
     model, target = report["model"], report["target"]
     title = Text.assemble((model["name"], "bold"), " on ", (target["name"], "bold"))
     used = report["chips_used"]
@@ -149,7 +150,7 @@ def _header(report: dict[str, Any], ascii_only: bool) -> Panel:
     )
 
 
-def _facts(report: dict[str, Any]) -> Table:
+def _facts(report: Mapping[str, Any]) -> Table:
     simulator = report["period_model"]
     source = f" ({simulator_sentence(simulator, report)})" if simulator else ""
     period = seconds_text(report["period_s"])

@@ -31,29 +31,29 @@ Attributes:
     shape: sizes; a string or null is a dimension left open. Null where the rank is unknown.
 """
 
-ModelFacts = TypedDict(
-    "ModelFacts",
-    {
-        "name": str,
-        "sha256": Sha256,
-        "ops": Size,
-        "weight_bytes": Size,
-        "inputs": list[TensorFacts],
-        "outputs": list[TensorFacts],
-        "dims": dict[str, int],
-        "shape_only": bool,
-    },
+GraphFacts = TypedDict(
+    "GraphFacts",
+    {"ops": Size, "weight_bytes": Size, "inputs": list[TensorFacts], "outputs": list[TensorFacts]},
 )
-"""The model as it was given.
+"""What the model's graph alone tells."""
 
-Attributes:
-    name: file name of the model, or zoo:NAME.
-    sha256: hash of the model and its external data.
-    ops: ops that some chip must run; constants are not among them.
-    weight_bytes: bytes of the constants that those ops read, in the file's own types.
-    dims: sizes that were given to symbolic dimensions.
-    shape_only: true where weights are placeholders.
-"""
+_Source = TypedDict(
+    "_Source", {"name": str, "sha256": Sha256, "dims": dict[str, int], "shape_only": bool}
+)
+
+
+class ModelFacts(_Source, GraphFacts):
+    """The model as it was given.
+
+    Attributes:
+        name: file name of the model, or zoo:NAME.
+        sha256: hash of the model and its external data.
+        ops: ops that some chip must run; constants are not among them.
+        weight_bytes: bytes of the constants that those ops read, in the file's own types.
+        dims: sizes that were given to symbolic dimensions.
+        shape_only: true where weights are placeholders.
+    """
+
 
 TargetFacts = TypedDict(
     "TargetFacts",
@@ -218,17 +218,22 @@ Attributes:
     measured_share: share of the seconds of all kernels that was measured.
 """
 
-ChosenCosts = TypedDict(
-    "ChosenCosts", {"model": str, "files": dict[str, str], "coverage": CoverageFacts | None}
-)
-"""The cost model that was chosen by name.
+CostChoice = TypedDict("CostChoice", {"model": str, "files": dict[str, str]})
+"""What was asked for where a cost model is chosen by name."""
 
-Attributes:
-    model: its text form; files are those of the output folder.
-    files: SHA-256 of its files by their names in the output folder.
-    coverage: how much was measured; null where all times are computed, or nothing was split. Copies
-        and relays are not counted.
-"""
+
+class ChosenCosts(CostChoice):
+    """The cost model that was chosen by name.
+
+    Attributes:
+        model: its text form; files are those of the output folder.
+        files: SHA-256 of its files by their names in the output folder.
+        coverage: how much was measured; null where all times are computed, or nothing was split.
+            Copies and relays are not counted.
+    """
+
+    coverage: CoverageFacts | None
+
 
 _Inputs = TypedDict(
     "_Inputs",
