@@ -15,7 +15,7 @@ from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
 from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.processes.crash_journal import LastWords, is_heard
+from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_unproven
 
 if TYPE_CHECKING:
@@ -194,13 +194,13 @@ def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Outc
     return Outcome(job.model, job.folder, None, None, None, diagnostics, seconds)
 
 
-def lost(job: Job, exit_code: int | None, words: LastWords) -> Outcome:
+def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> Outcome:
     """The outcome of a model whose process died under it."""
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
     diagnostic = Diagnostic(
         "MCM-U037",
         f"the process that compiled the model {how}",
-        at=", ".join(words.steps) or job.model,
+        at=", ".join(journal.steps) or job.model,
         hint="after signal 9 give the processes more memory with a smaller --jobs; after another, "
         "compile the model alone with fewer --passes to see what crashes",
     )
@@ -243,10 +243,12 @@ def _exit_text(exit_code: int) -> str:
 
 def _told(
     progress: Callable[[str], None] | None, total: int
-) -> Callable[[int, LastWords], None] | None:
+) -> Callable[[int, CrashJournal], None] | None:
     if progress is None:
         return None
-    return lambda index, words: progress(f"{index + 1} of {total}: {', '.join(words.steps[1:2])}")
+    return lambda index, journal: progress(
+        f"{index + 1} of {total}: {', '.join(journal.steps[1:2])}"
+    )
 
 
 def _numbered(

@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from mcm_compiler.processes.crash_journal import LastWords, hand_on, tell_to
+from mcm_compiler.processes.crash_journal import CrashJournal, hand_on, tell_to
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.parent_death_signal import end_with_parent
 from mcm_compiler.processes.private_folders import clean_up
@@ -39,16 +39,16 @@ class _Worker:
     process: SpawnProcess
     pipe: Connection
     index: int = -1
-    words: LastWords = field(default_factory=LastWords)
+    journal: CrashJournal = field(default_factory=CrashJournal)
 
 
 def run_in_processes(
     jobs: Sequence[J],
     work: Callable[[J], R],
-    lost: Callable[[J, int | None, LastWords], R],
+    lost: Callable[[J, int | None, CrashJournal], R],
     prepare: Callable[[], None],
     processes: int,
-    told: Callable[[int, LastWords], None] | None = None,
+    told: Callable[[int, CrashJournal], None] | None = None,
 ) -> Generator[R]:
     """Applies `work` to all jobs.
 
@@ -59,7 +59,7 @@ def run_in_processes(
     Args:
         jobs: they, `work`, `prepare` and the results are pickled.
         work: raises nothing.
-        lost: the result for a job whose process died, from its exit code and its last words.
+        lost: the result for a job whose process died, from its exit code and its crash journal.
             What the process had half-written is gone by then.
         prepare: run in each process before its first job.
         processes: that run at once.
@@ -84,15 +84,15 @@ def run_in_processes(
                     except (EOFError, OSError):
                         workers.remove(worker)
                         worker.process.join(EXIT_S)
-                        clean_up(worker.words)
+                        clean_up(worker.journal)
                         _hand_on(worker, None)
                         done[worker.index] = lost(
-                            jobs[worker.index], worker.process.exitcode, worker.words
+                            jobs[worker.index], worker.process.exitcode, worker.journal
                         )
                         worker.pipe.close()
                         continue
-                    if isinstance(message, LastWords):
-                        worker.words = message
+                    if isinstance(message, CrashJournal):
+                        worker.journal = message
                         _hand_on(worker, message)
                         if told is not None:
                             told(worker.index, message)
@@ -138,23 +138,23 @@ def _end(workers: list[_Worker]) -> None:
             worker.process.kill()
             worker.process.join()
         # Nothing is left to do after one that has cleaned up by itself.
-        clean_up(_last_words(worker))
+        clean_up(_last_journal(worker))
         _hand_on(worker, None)
         worker.pipe.close()
 
 
-def _hand_on(worker: _Worker, words: LastWords | None) -> None:
+def _hand_on(worker: _Worker, journal: CrashJournal | None) -> None:
     if worker.process.pid is not None:
-        hand_on(worker.process.pid, words)
+        hand_on(worker.process.pid, journal)
 
 
-def _last_words(worker: _Worker) -> LastWords:
-    words = worker.words
+def _last_journal(worker: _Worker) -> CrashJournal:
+    journal = worker.journal
     with contextlib.suppress(EOFError, OSError):
         while worker.pipe.poll():
-            if isinstance(message := worker.pipe.recv(), LastWords):
-                words = message
-    return words
+            if isinstance(message := worker.pipe.recv(), CrashJournal):
+                journal = message
+    return journal
 
 
 def _serve(

@@ -25,7 +25,7 @@ import click
 
 from mcm_compiler.cli.failures import FAILURE_EXIT, show_diagnostics
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.processes.crash_journal import LastWords, tell_to
+from mcm_compiler.processes.crash_journal import CrashJournal, tell_to
 from mcm_compiler.processes.interruption import ENDING, end_by_raising, heeded, line_of, say
 from mcm_compiler.processes.orphans import adopt_orphans, end_orphans
 from mcm_compiler.processes.parent_death_signal import end_with_parent
@@ -52,8 +52,8 @@ GRACE_S = 2.0
 """Time for the child to clean up after a signal before it is killed, and this process does it."""
 
 
-class SharedWords:
-    """The last words of a child in memory that it shares with its parent."""
+class SharedJournal:
+    """The crash journal of a child in memory that it shares with its parent."""
 
     SLOT_BYTES = 1 << 17
     _LENGTH_BYTES = 4
@@ -62,9 +62,9 @@ class SharedWords:
         # The first byte tells which of two slots is whole: a crash may come amid writing.
         self._memory = mmap.mmap(-1, 1 + 2 * self.SLOT_BYTES)
 
-    def write(self, words: LastWords) -> None:
-        """Replaces what is there, unless `words` are longer than a slot."""
-        data = words.to_bytes()
+    def write(self, journal: CrashJournal) -> None:
+        """Replaces what is there, unless a journal is longer than a slot."""
+        data = journal.to_bytes()
         if len(data) > self.SLOT_BYTES - self._LENGTH_BYTES:
             return
         slot = 1 - (self._memory[0] & 1)
@@ -73,15 +73,15 @@ class SharedWords:
         self._memory[start:end] = len(data).to_bytes(self._LENGTH_BYTES, "little") + data
         self._memory[0] = slot
 
-    def read(self) -> LastWords:
+    def read(self) -> CrashJournal:
         """What was written last; nothing where native code has overwritten it."""
         start = 1 + (self._memory[0] & 1) * self.SLOT_BYTES
         text = start + self._LENGTH_BYTES
         length = int.from_bytes(self._memory[start:text], "little")
         try:
-            return LastWords.from_bytes(self._memory[text : text + length])
+            return CrashJournal.from_bytes(self._memory[text : text + length])
         except (ValueError, TypeError):
-            return LastWords()
+            return CrashJournal()
 
 
 def supervise(arguments: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ def supervise(arguments: Sequence[str]) -> None:
     """
     if not _is_supervised(arguments):
         return
-    words = SharedWords()
+    journal = SharedJournal()
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
@@ -109,7 +109,7 @@ def supervise(arguments: Sequence[str]) -> None:
     if child == 0:
         end_with_parent(parent)
         end_by_raising(silent=True)
-        tell_to(words.write)
+        tell_to(journal.write)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return
     adopt_orphans()
@@ -117,7 +117,7 @@ def supervise(arguments: Sequence[str]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     status, received = _watch(child, events)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    exit_code = _exit_code(os.waitstatus_to_exitcode(status), received, words.read(), arguments)
+    exit_code = _exit_code(os.waitstatus_to_exitcode(status), received, journal.read(), arguments)
     with contextlib.suppress(OSError, ValueError):  # a reader may have gone away
         sys.stdout.flush()
         sys.stderr.flush()
@@ -167,15 +167,15 @@ def _watch(child: int, events: int) -> tuple[int, int | None]:
                 received, deadline_s = number, time.monotonic() + GRACE_S
 
 
-def crash(exit_code: int, words: LastWords, verb: str) -> Diagnostic:
+def crash(exit_code: int, journal: CrashJournal, verb: str) -> Diagnostic:
     """What the user is told about a process that died.
 
     Args:
         exit_code: negative for a signal.
-        words: the last of the process.
+        journal: the last of the process.
         verb: of the command line.
     """
-    at = ", ".join(words.steps) or f"mcmc {verb}"
+    at = ", ".join(journal.steps) or f"mcmc {verb}"
     if exit_code >= 0:
         how = f"was ended by a library with exit status {exit_code}"
     elif exit_code == -signal.SIGKILL:
@@ -184,7 +184,7 @@ def crash(exit_code: int, words: LastWords, verb: str) -> Diagnostic:
         how = f"crashed with {_signal_name(-exit_code)}"
     if exit_code == -signal.SIGKILL:
         hint = "the system kills processes when memory runs out: free some, or use smaller inputs"
-    elif "pass 'verify'" in words.steps:
+    elif "pass 'verify'" in journal.steps:
         hint = (
             "an op makes onnxruntime crash or run out of memory: leave 'verify' out of --passes, "
             "find its chip with mcmc run, and report it to onnxruntime"
@@ -211,25 +211,25 @@ def _is_supervised(arguments: Sequence[str]) -> bool:
 
 
 def _exit_code(
-    exit_code: int, received: int | None, words: LastWords, arguments: Sequence[str]
+    exit_code: int, received: int | None, journal: CrashJournal, arguments: Sequence[str]
 ) -> int:
     """The exit code of the command; tells the user what the child could not.
 
     Args:
         exit_code: of the child, negative for a signal.
         received: the signal that asked this process to end, or None.
-        words: the last of the child.
+        journal: the last of the child.
         arguments: the command line without the program.
     """
-    if words.unfinished or words.displaced:
+    if journal.unfinished or journal.displaced:
         # A light process of few milliseconds is why this is not imported before.
         from mcm_compiler.processes.private_folders import clean_up
 
         end_orphans()
-        clean_up(words)
-    if words.exit_code is not None:
+        clean_up(journal)
+    if journal.exit_code is not None:
         # What crashes when the interpreter ends comes after all work.
-        exit_code = words.exit_code if exit_code < 0 else exit_code
+        exit_code = journal.exit_code if exit_code < 0 else exit_code
         # Somebody else may have asked the child itself to end.
         asked = exit_code - 128 if exit_code - 128 in ENDING else None
         if asked is not None:
@@ -242,7 +242,7 @@ def _exit_code(
     if asked is not None:
         _say_ended(asked)
         return 128 + asked
-    found = crash(exit_code, words, arguments[0])
+    found = crash(exit_code, journal, arguments[0])
     if _wants_json(arguments):
         click.echo(json.dumps({"diagnostics": [found.to_dict()]}, indent=2))
     else:

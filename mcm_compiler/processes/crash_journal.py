@@ -24,7 +24,7 @@ MAX_STEP_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
-class LastWords:
+class CrashJournal:
     """The state of a process.
 
     Attributes:
@@ -46,40 +46,40 @@ class LastWords:
         ).encode("ascii")
 
     @staticmethod
-    def from_bytes(data: bytes) -> LastWords:
+    def from_bytes(data: bytes) -> CrashJournal:
         """The inverse of `to_bytes`."""
         steps, unfinished, displaced, exit_code = json.loads(data)
         pairs = tuple((kept, home) for kept, home in displaced)
-        return LastWords(tuple(steps), tuple(unfinished), pairs, exit_code)
+        return CrashJournal(tuple(steps), tuple(unfinished), pairs, exit_code)
 
 
 class _Teller:
     """The state of this process, and who hears of it."""
 
     def __init__(self) -> None:
-        self.listener: Callable[[LastWords], None] | None = None
+        self.listener: Callable[[CrashJournal], None] | None = None
         self.pid = 0
         self.steps: list[str] = []
         self.unfinished: list[str] = []
         self.displaced: list[tuple[str, str]] = []
-        self.of_others: dict[int, LastWords] = {}
+        self.of_others: dict[int, CrashJournal] = {}
 
     def tell(self, exit_code: int | None = None) -> None:
         # A fork has a copy of the state, and of the way to the listener, but is not meant.
         if self.listener is not None and self.pid == os.getpid():
             unfinished, displaced = list(self.unfinished), list(self.displaced)
-            for words in self.of_others.values():
-                unfinished += words.unfinished
-                displaced += words.displaced
+            for journal in self.of_others.values():
+                unfinished += journal.unfinished
+                displaced += journal.displaced
             self.listener(
-                LastWords(tuple(self.steps), tuple(unfinished), tuple(displaced), exit_code)
+                CrashJournal(tuple(self.steps), tuple(unfinished), tuple(displaced), exit_code)
             )
 
 
 _teller = _Teller()
 
 
-def tell_to(listener: Callable[[LastWords], None] | None) -> None:
+def tell_to(listener: Callable[[CrashJournal], None] | None) -> None:
     """Makes `listener` hear of every change; None ends that."""
     _teller.listener = listener
     _teller.pid = os.getpid()
@@ -117,17 +117,17 @@ def displaced(kept: Path, home: Path) -> Generator[None]:
     yield from _told(_teller.displaced, (str(kept.absolute()), str(home.absolute())))
 
 
-def hand_on(process: int, words: LastWords | None) -> None:
+def hand_on(process: int, journal: CrashJournal | None) -> None:
     """Tells what another process has half-written, for when both die.
 
     Args:
         process: its number.
-        words: its last; None when it has ended, or others have cleaned up after it.
+        journal: its last; None when it has ended, or others have cleaned up after it.
     """
-    if words is None:
+    if journal is None:
         _teller.of_others.pop(process, None)
     else:
-        _teller.of_others[process] = words
+        _teller.of_others[process] = journal
     _teller.tell()
 
 

@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcm_compiler.processes.crash_journal import LastWords, unfinished
+from mcm_compiler.processes.crash_journal import CrashJournal, unfinished
 
 PREFIX = ".mcmc-"
 _OWNED = re.compile(re.escape(PREFIX) + r"([0-9a-f]{8})-([0-9]{1,9})-")
@@ -68,14 +68,14 @@ def remove_stale(parent: Path) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def clean_up(words: LastWords) -> None:
+def clean_up(journal: CrashJournal) -> None:
     """Does what a process that died could not: puts folders back, removes half-written ones."""
-    for kept, home in words.displaced:
+    for kept, home in journal.displaced:
         if os.path.exists(kept) and not os.path.lexists(home):
             with contextlib.suppress(OSError):
                 os.rename(kept, home)
-    for path in map(Path, words.unfinished):
-        # The words come out of the memory of a process that crashed.
+    for path in map(Path, journal.unfinished):
+        # The journal comes out of the memory of a process that crashed.
         if path.name.startswith(PREFIX):
             shutil.rmtree(path, ignore_errors=True)
 

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from mcm_compiler.processes.crash_journal import LastWords, doing
+from mcm_compiler.processes.crash_journal import CrashJournal, doing
 from mcm_compiler.processes.private_folders import private_folder
 
 
@@ -36,7 +36,7 @@ def work(job: str) -> str:
     return f"{job} done"
 
 
-def lost(job: str, exit_code: int | None, words: LastWords) -> str:
+def lost(job: str, exit_code: int | None, journal: CrashJournal) -> str:
     """Says that the process died, and where."""
-    where = f" in {', '.join(words.steps)}" if words.steps else ""
+    where = f" in {', '.join(journal.steps)}" if journal.steps else ""
     return f"{job} lost with {exit_code}{where}"

@@ -11,7 +11,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, Route, route
 from mcm_passes.mapping.loads.demand_table import SHARED, DemandTable, Resource, Subject, Trigger
-from mcm_passes.mapping.problem.resident_sizes import needed_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_sizes
 
 
 def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints) -> Floats:
@@ -79,13 +79,13 @@ def _peaks(
     `stay` are on its maker's chip.
     """
     peaks = [0] * problem.num_chips
-    rooms = needed_rooms(problem) if problem.memory == "need" else None
+    needed = needed_sizes(problem) if problem.memory == "need" else None
     at = [0] * problem.num_units
-    for t, on in enumerate(stays if rooms is None else [(0,)] * len(stays)):
+    for t, on in enumerate(stays if needed is None else [(0,)] * len(stays)):
         if not on or not amount[t]:
             continue
         maker = int(problem.tensor_producer[t])
-        if rooms is None:
+        if needed is None:
             readers = problem.placed_readers.row(t).tolist()
             running = [
                 u
@@ -93,8 +93,8 @@ def _peaks(
                 if not problem.clonable[u] and chips[u] == chips[maker]
             ]
         else:
-            stay = rooms.stay[rooms.stay_ptr[t] : rooms.stay_ptr[t + 1]].tolist()
-            held = rooms.held[rooms.held_ptr[t] : rooms.held_ptr[t + 1]].tolist()
+            stay = needed.stay[needed.stay_ptr[t] : needed.stay_ptr[t + 1]].tolist()
+            held = needed.held[needed.held_ptr[t] : needed.held_ptr[t + 1]].tolist()
             running = held if all(chips[u] == chips[maker] for u in stay) else []
         for u in running:
             at[u] += amount[t]

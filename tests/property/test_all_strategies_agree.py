@@ -111,7 +111,7 @@ def test_exact_strategies_agree_with_enumeration(feature, routing, seed):
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
 @pytest.mark.parametrize("feature", ["nothing", "pins", "ends of the ring", "speeds"])
-def test_the_staircase_program_is_exact_on_chains(feature, seed):
+def test_the_monotone_path_program_is_exact_on_chains(feature, seed):
     problem = drawn(feature, "relay", seed)
     n = problem.num_units
     chain = make_problem(

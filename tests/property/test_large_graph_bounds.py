@@ -14,7 +14,7 @@ from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
 from mcm_passes.mapping.bound_checks.dual_feasible_check import units_do_not_pack
 from mcm_passes.mapping.bounds import articulation, bounds
-from mcm_passes.mapping.bounds.articulation import waists_by_sweep
+from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 
 
@@ -55,7 +55,7 @@ def related(n, edges):
 
 @given(graphs())
 @settings(max_examples=200, deadline=None)
-def test_waists_are_all_units_that_every_other_one_is_related_to(graph):
+def test_articulation_units_are_all_units_that_every_other_one_is_related_to(graph):
     compute, edges = graph
     n = len(compute)
     leads = related(n, edges)
@@ -63,7 +63,7 @@ def test_waists_are_all_units_that_every_other_one_is_related_to(graph):
     sinks = [u for u in range(n) if not leads[u, u + 1 :].any()]
     assume(len(sources) == len(sinks) == 1)
     expected = [v for v in range(n) if (leads[v] | leads[:, v]).all() and compute[v] > 0]
-    heavy, loose, rest = waists_by_sweep(make_problem(compute, edges))
+    heavy, loose, rest = articulation_units_by_sweep(make_problem(compute, edges))
     assert heavy.tolist() == [compute[v] for v in expected]
     ends = [-1, *expected, n]
     between = [sum(compute[a + 1 : b]) for a, b in itertools.pairwise(ends)]
@@ -73,14 +73,14 @@ def test_waists_are_all_units_that_every_other_one_is_related_to(graph):
 
 @given(graphs())
 @settings(max_examples=200, deadline=None)
-def test_waists_among_several_beginnings_are_related_to_what_is_counted(graph):
+def test_articulation_units_among_several_beginnings_are_related_to_what_is_counted(graph):
     compute, edges = graph
-    heavy, loose, rest = waists_by_sweep(make_problem(compute, edges))
+    heavy, loose, rest = articulation_units_by_sweep(make_problem(compute, edges))
     counted = heavy.sum() + loose.sum() + rest
     assert counted <= sum(compute)
     leads = related(len(compute), edges)
     around = (leads | leads.T) @ np.array(compute, dtype=float)
-    # As many units as waists have at least that much work before and after them.
+    # As many units as articulation units have at least that much work before and after them.
     assert int(((around >= counted - 1e-9) & (np.array(compute) > 0)).sum()) >= heavy.size
 
 
@@ -154,7 +154,7 @@ def test_sweeping_reads_every_edge_a_few_times_only(monkeypatch):
     )
     n = 3000
     edges = [(u, u + 1) for u in range(n - 1)] + [(u, u + 2) for u in range(100, n - 2)]
-    heavy, _, _ = waists_by_sweep(make_problem([1.0] * n, edges))
-    # A skip connection hides no waist: all units follow each other.
+    heavy, _, _ = articulation_units_by_sweep(make_problem([1.0] * n, edges))
+    # A skip connection hides no articulation unit: all units follow each other.
     assert heavy.size == n
     assert passes == [len(edges)] * 2

@@ -36,7 +36,7 @@ def test_a_recurrence_is_not_ruled_out_where_it_fits(chips):
     for weight, sram in ((11_000, 20_000), (4_000, 20_000), (64, 10**6)):
         problem = steps(3, 2, sram=sram, weight=weight, chips=chips)
         n = problem.num_units
-        rows = _staircases(n, chips)
+        rows = _monotone_paths(n, chips)
         best = min(period(problem, row) for row in rows)
         assert np.isfinite(best)
         assert not verify_bound(problem, LowerBound(best * (1.0 + 1e-6), "", PROOF))
@@ -46,7 +46,7 @@ def test_a_recurrence_is_not_ruled_out_where_it_fits(chips):
         assert verify_bound(problem, claim)
 
 
-def _staircases(n, chips):
+def _monotone_paths(n, chips):
     """All partitions of a chain: along it the chip stays or goes up by one."""
     found = []
     for steps_up in range(1 << (n - 1)):

@@ -155,7 +155,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "more pipelines asked for than can run side by side",
         "Pipelines side by side share the chips of a package equally, and each runs the same\n"
         "programs. That takes as many chips as pipelines, chips that are alike, a host that\n"
-        "reaches all of them, and no wishes about single chips: pins, assignments and forbidden\n"
+        "reaches all of them, and no constraints on single chips: pins, assignments and forbidden\n"
         "chips name places of one pipeline.",
         example="`--replicas 5` on four chips",
         remedy="Ask for fewer pipelines, or leave --replicas out.",

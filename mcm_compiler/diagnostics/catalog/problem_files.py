@@ -87,13 +87,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-F012",
-        "wishes contradict each other",
+        "placement constraints contradict each other",
         "Two pins, or two rows of an assignment, want one op, or ops that stay together in one\n"
         "kernel, on two chips; or a pinned op depends on one that is pinned to a higher chip,\n"
         "and data flows to higher chips only; or the pins leave a chip below a used one empty.",
         example="`--pin 'a=2' --pin 'b=1'` where b reads what a makes: data flows to higher\n"
         "chips only",
-        remedy="Take back one of the two wishes that the message names.",
+        remedy="Take back one of the two constraints that the message names.",
     ),
     CatalogEntry(
         "MCM-F013",

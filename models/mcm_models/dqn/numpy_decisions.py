@@ -15,11 +15,11 @@ from mcm_models.dqn.decision_arrays import (
     item_context,
 )
 from mcm_models.dqn.layout import Singles
-from mcm_models.dqn.numpy_learner import PlainObservation
+from mcm_models.dqn.numpy_learner import NumpyObservation
 
 
 @dataclass(eq=False)
-class PlainDecisionState:
+class NumpyDecisionState:
     """Where the lanes are; E lanes, K classes, T terms. See `DecisionState`.
 
     Attributes:
@@ -40,7 +40,7 @@ class PlainDecisionState:
 
 
 @dataclass(frozen=True, eq=False)
-class PlainDecisions:
+class NumpyDecisions:
     """Partition or replicate, item by item; see `DecisionEnvironment`.
 
     Attributes:
@@ -63,14 +63,14 @@ class PlainDecisions:
         """One step per item."""
         return len(self.arrays.item_class)
 
-    def reset(self, lanes: int) -> PlainDecisionState:
+    def reset(self, lanes: int) -> NumpyDecisionState:
         """Nothing decided but what `arrays.start` says."""
         arrays = self.arrays
         chosen = (arrays.start == PARTITION).astype(np.float32)
         paid = np.minimum(arrays.term_class @ chosen, np.float32(1.0))
         left = arrays.term_gain * (1.0 - paid)
         value = chosen @ arrays.gain + paid @ arrays.term_gain
-        return PlainDecisionState(
+        return NumpyDecisionState(
             decision=np.tile(arrays.start, (lanes, 1)),
             against=np.tile(arrays.conflicts @ chosen, (lanes, 1)),
             paid=np.tile(paid, (lanes, 1)),
@@ -79,7 +79,7 @@ class PlainDecisions:
             value=np.full(lanes, value, np.float32),
         )
 
-    def observe(self, state: PlainDecisionState) -> PlainObservation:
+    def observe(self, state: NumpyDecisionState) -> NumpyObservation:
         """The item at hand."""
         arrays = self.arrays
         place = min(state.place, self.horizon - 1)
@@ -109,10 +109,10 @@ class PlainDecisions:
             top=max(float(np.abs(arrays.gain).max()), 1e-9),
         )
         candidates = np.tile(np.eye(2, dtype=np.float32), (lanes, 1, 1))
-        return PlainObservation(candidates, context, mask)
+        return NumpyObservation(candidates, context, mask)
 
     def step(
-        self, state: PlainDecisionState, action: NDArray[np.int64], alive: NDArray[np.bool_]
+        self, state: NumpyDecisionState, action: NDArray[np.int64], alive: NDArray[np.bool_]
     ) -> tuple[Singles, NDArray[np.bool_]]:
         """Decides in the lanes that are alive, in place; rewards and where it is over."""
         arrays = self.arrays
@@ -141,10 +141,10 @@ class PlainDecisions:
         state.place += 1
         return reward.astype(np.float32), conflict | (state.place >= self.horizon)
 
-    def answer(self, state: PlainDecisionState, lane: int) -> NDArray[np.int8]:
+    def answer(self, state: NumpyDecisionState, lane: int) -> NDArray[np.int8]:
         """`[K]`, decisions in a lane."""
         return state.decision[lane].copy()
 
-    def score(self, state: PlainDecisionState) -> Singles:
+    def score(self, state: NumpyDecisionState) -> Singles:
         """`[E]`, what the partitioned classes are worth."""
         return state.value

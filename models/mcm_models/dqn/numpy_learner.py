@@ -22,7 +22,7 @@ from mcm_models.dqn.settings import DqnSettings
 StateT = TypeVar("StateT")
 
 
-class PlainObservation(NamedTuple):
+class NumpyObservation(NamedTuple):
     """What the network sees of E lanes.
 
     Attributes:
@@ -36,7 +36,7 @@ class PlainObservation(NamedTuple):
     mask: NDArray[np.bool_]
 
 
-class PlainEnvironment(Protocol[StateT]):
+class NumpyEnvironment(Protocol[StateT]):
     """Episodes in all lanes at once, in step; see `Environment`. States change in place."""
 
     @property
@@ -47,7 +47,7 @@ class PlainEnvironment(Protocol[StateT]):
 
     def reset(self, lanes: int) -> StateT: ...
 
-    def observe(self, state: StateT) -> PlainObservation: ...
+    def observe(self, state: StateT) -> NumpyObservation: ...
 
     def step(
         self, state: StateT, action: NDArray[np.int64], alive: NDArray[np.bool_]
@@ -59,7 +59,7 @@ class PlainEnvironment(Protocol[StateT]):
 
 
 @dataclass(frozen=True)
-class PlainProgress:
+class NumpyProgress:
     """What happened, per round; N rounds. See `Progress`.
 
     Attributes:
@@ -73,7 +73,7 @@ class PlainProgress:
     loss: NDArray[np.float64]
 
 
-class PlainLearner:
+class NumpyLearner:
     """As `training.Learner`.
 
     Args:
@@ -93,7 +93,7 @@ class PlainLearner:
 
     def __init__(
         self,
-        environment: PlainEnvironment[Any],
+        environment: NumpyEnvironment[Any],
         layout: QLayout,
         settings: DqnSettings,
         seed: int,
@@ -120,7 +120,7 @@ class PlainLearner:
         """Whether all iterations have been taken."""
         return self.iterations >= self._most
 
-    def advance(self, rounds: int) -> PlainProgress:
+    def advance(self, rounds: int) -> NumpyProgress:
         """Plays and learns."""
         started = time.perf_counter()
         told = np.zeros((3, rounds))
@@ -130,9 +130,9 @@ class PlainLearner:
             losses = [self._learn(draws) for draws in self._rng.random(shape, np.float32)]
             told[:, row] = greedy, self.best_score, np.mean(losses)
         self.seconds += time.perf_counter() - started
-        return PlainProgress(*told)
+        return NumpyProgress(*told)
 
-    def _values(self, weights: dict[str, Singles], seen: PlainObservation) -> Singles:
+    def _values(self, weights: dict[str, Singles], seen: NumpyObservation) -> Singles:
         return q_values(self._layout, weights, *seen, np)
 
     def _play(self) -> float:
@@ -185,7 +185,7 @@ class PlainLearner:
         """Remembers the steps of a round."""
         settings = self._settings
         cut = explored if settings.returns == "monte-carlo" else np.ones_like(explored)
-        reward, discount, until = plain_cut_returns(rewards, done, cut, settings.gamma)
+        reward, discount, until = numpy_cut_returns(rewards, done, cut, settings.gamma)
         wanted = living
         if settings.returns == "monte-carlo":
             wanted = wanted & (choices > 1)
@@ -247,7 +247,7 @@ class PlainLearner:
         return float(np.mean(correction * loss))
 
 
-def plain_cut_returns(
+def numpy_cut_returns(
     reward: Singles, done: NDArray[np.bool_], cut: NDArray[np.bool_], gamma: float
 ) -> tuple[Singles, Singles, NDArray[np.int64]]:
     """As `targets.cut_returns`: rewards, discounts and ends, `[T, E]` each."""
@@ -266,13 +266,13 @@ def plain_cut_returns(
     return total, discount, until
 
 
-def _pack(seen: PlainObservation) -> Singles:
+def _pack(seen: NumpyObservation) -> Singles:
     flat = seen.candidates.reshape(len(seen.mask), -1)
     return np.concatenate([flat, seen.context, seen.mask], axis=-1, dtype=np.float32)
 
 
-def _unpack(rows: Singles, layout: QLayout) -> PlainObservation:
+def _unpack(rows: Singles, layout: QLayout) -> NumpyObservation:
     first = layout.actions * layout.features
     candidates = rows[:, :first].reshape(len(rows), layout.actions, layout.features)
     context = rows[:, first : first + layout.context]
-    return PlainObservation(candidates, context, rows[:, first + layout.context :] > 0.5)
+    return NumpyObservation(candidates, context, rows[:, first + layout.context :] > 0.5)

@@ -23,7 +23,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.equal_shares import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
+from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
@@ -67,7 +67,7 @@ class Parallelize(Pass):
         """
         divided = ShardOversized(self.fraction).run(model, context)
         options, plan = context.options, FUSION_PLAN.get(model)
-        pins = Wishes.of(model, plan, options).pins
+        pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
         obstacle = _obstacle(problem, options, context.target.name)
         applied = APPLIED_PLAN.find(model)

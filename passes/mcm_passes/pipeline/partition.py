@@ -35,7 +35,7 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
-from mcm_passes.mapping.placement_constraints.requested_placement import Wishes
+from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.untyped_values import untyped_note
@@ -84,15 +84,17 @@ class PartitionPass(Pass):
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target.cost_model())) is not None:
             context.report(measured)
-        wishes = Wishes.of(model, plan, options)
+        requested = RequestedPlacement.of(model, plan, options)
         problem = PACKAGE_PROBLEM.find(model)
         if problem is None:
-            problem = build_problem(model, context.target, options.routing, plan, pins=wishes.pins)
+            problem = build_problem(
+                model, context.target, options.routing, plan, pins=requested.pins
+            )
             if options.chips is not None:
                 problem = with_chips(problem, options.chips)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
-        given, notes = wishes.strategy(problem, model, options)
+        given, notes = requested.strategy(problem, model, options)
         for note in notes:
             context.report(note)
         if given is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, PartitionProblem
-from mcm_passes.mapping.problem.resident_sizes import tensor_rooms, weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import tensor_sizes, weight_sizes
 
 
 def too_little_memory(problem: PartitionProblem) -> str:
@@ -22,7 +22,7 @@ def too_little_memory(problem: PartitionProblem) -> str:
             f"'{problem.names[unit]}' with what it reads and writes needs "
             f"{need[unit] / 2**20:.1f} MiB on any chip"
         )
-    large = int((2 * weight_rooms(problem) > most).sum())
+    large = int((2 * weight_sizes(problem) > most).sum())
     if large > problem.num_chips:
         return (
             f"{large} weights, or pieces of weights, take more than half a chip each, and there "
@@ -38,16 +38,16 @@ def least_memory(problem: PartitionProblem) -> Floats:
     gaps, which is less than the slots of what comes from another chip; 0 for clonable units.
     """
     slots, packing = problem.limits.channel_slots, problem.limits.activation_packing
-    rooms = tensor_rooms(problem).astype(np.float64)
+    sizes = tensor_sizes(problem).astype(np.float64)
     made = problem.tensor_producer >= 0
     by_clone = np.zeros(made.size, np.bool_)
     by_clone[made] = problem.clonable[problem.tensor_producer[made]]
     per_byte = np.where(by_clone, 1.0, np.where(made, min(packing, slots), float(slots)))
     need = np.zeros(problem.num_units)
-    reads = np.repeat(rooms * per_byte, np.diff(problem.tensor_ptr))
+    reads = np.repeat(sizes * per_byte, np.diff(problem.tensor_ptr))
     np.add.at(need, problem.tensor_consumers, reads)
-    writes = rooms * np.where(problem.tensor_to_host, slots, min(packing, slots))
+    writes = sizes * np.where(problem.tensor_to_host, slots, min(packing, slots))
     np.add.at(need, problem.tensor_producer[made], writes[made])
-    weights = np.repeat(weight_rooms(problem), np.diff(problem.weight_ptr))
+    weights = np.repeat(weight_sizes(problem), np.diff(problem.weight_ptr))
     np.add.at(need, problem.weight_users, weights.astype(np.float64))
     return np.where(problem.clonable, 0.0, need)

@@ -1,7 +1,8 @@
 """The argument of `chain_of_units` once more, in linear time and by another algorithm.
 
-Shares no code with the search: waists are found by taking units off the graph in the order in
-which they become ready, from both ends, instead of by sweeps over positions or sums of ancestors.
+Shares no code with the search: articulation units are found by taking units off the graph in the
+order in which they become ready, from both ends, instead of by sweeps over positions or sums of
+ancestors.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class _Graph:
 
 
 def chain_does_not_fit(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether waists and the work between them need more chips than there are below a period.
+    """Whether articulation units and the work between them need more chips than there are.
 
-    Units that all other work comes before or after are put on chips one by one, what lies between
-    them is poured in like sand, always as early as possible. Waists are those of the whole graph,
-    and of what lies on paths from one beginning to one end, for a few of these; what is left out
-    only helps. Takes O(N + E).
+    Below the period: units that all other work comes before or after are put on chips one by one,
+    what lies between them is poured in like sand, always as early as possible. Articulation units
+    are those of the whole graph, and of what lies on paths from one beginning to one end, for a few
+    of these; what is left out only helps. Takes O(N + E).
     """
     source, target = dependency_edges(problem)
     fixed = [u for u, clonable in enumerate(problem.clonable.tolist()) if not clonable]
@@ -80,14 +81,16 @@ def _reached(graph: _Graph, begin: int) -> set[int]:
 
 
 def _fits(graph: _Graph, work: Sequence[float], room: Sequence[float]) -> bool:
-    """Whether the chain of the graph's waists can be laid on the chips."""
+    """Whether the chain of the graph's articulation units can be laid on the chips."""
     before = _alone(graph, work)
     after = _alone(graph.reversed(), work)
     heavy = sum(work[u] > 0.0 for u in graph.units)
-    waists = [u for u in before if u in after and before[u][0] + after[u][0] + 1 == heavy]
+    articulation_units = [
+        u for u in before if u in after and before[u][0] + after[u][0] + 1 == heavy
+    ]
     chip, load, done = 0, 0.0, 0.0
-    # What comes after the last waist is sand as well.
-    for u in [*waists, -1]:
+    # What comes after the last articulation unit is sand as well.
+    for u in [*articulation_units, -1]:
         reached_s = before[u][1] if u >= 0 else math.fsum(work[v] for v in graph.units)
         load += max(reached_s - done, 0.0) * (1.0 - 1e-12)
         while chip < len(room) and load > room[chip] * (1.0 + 1e-12):

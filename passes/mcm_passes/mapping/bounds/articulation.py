@@ -1,10 +1,10 @@
-"""Waists of a graph of any size: units that all other work comes before or after.
+"""Articulation units of a graph of any size: units that all other work comes before or after.
 
-Collecting all ancestors takes N^2 bits. Where a graph has one beginning and one end, waists are
-found by one sweep (our derivation): in a topological order, every unit after position v descends
-from v if and only if every such unit has a predecessor at v or later. By induction: the
-predecessor is v, or lies between and descends from v. Likewise backwards. A skip connection
-around v does not hide it.
+Collecting all ancestors takes N^2 bits. Where a graph has one beginning and one end, articulation
+units are found by one sweep (our derivation): in a topological order, every unit after position v
+descends from v if and only if every such unit has a predecessor at v or later. By induction: the
+predecessor is v, or lies between and descends from v. Likewise backwards. A skip connection around
+v does not hide it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ BEGINNINGS = 4
 """Sources that are tried as the one beginning; likewise sinks."""
 
 
-def waists_by_sweep(problem: PartitionProblem) -> tuple[Floats, Floats, float]:
-    """Work of the waists in order, work right before each, and work after the last one.
+def articulation_units_by_sweep(problem: PartitionProblem) -> tuple[Floats, Floats, float]:
+    """Work of the articulation units in order, work right before each, and work after the last one.
 
-    They are waists of what lies on paths from one source to one sink, chosen so that this holds
-    much work; all other work is left out, as are clonable units. Takes O(N + E).
+    They are articulation units of what lies on paths from one source to one sink, chosen so that
+    this holds much work; all other work is left out, as are clonable units. Takes O(N + E).
 
     Returns:
         `heavy[k]`, `loose[k]` and `rest` in seconds, for `chips_to_fill`; `k` may be 0.
@@ -55,7 +55,7 @@ def _degree(ends: Longs, size: int) -> Longs:
 def _chain(
     work: Floats, between: Bools, source: Longs, target: Longs
 ) -> tuple[Floats, Floats, float]:
-    """The waists among the units `between`, whose edges are given."""
+    """The articulation units among the units `between`, whose edges are given."""
     n = work.size
     latest_reader = np.full(n, -1, dtype=np.int64)
     first_reader = np.full(n, n, dtype=np.int64)
@@ -66,10 +66,10 @@ def _chain(
     producer, reader = latest_reader[members], first_reader[members]
     after = np.append(np.minimum.accumulate(producer[::-1])[::-1][1:], n)
     before = np.insert(np.maximum.accumulate(reader)[:-1], 0, -1)
-    is_waist = (after >= members) & (before <= members) & (work[members] > 0.0)
-    where = np.flatnonzero(is_waist)
+    is_articulation = (after >= members) & (before <= members) & (work[members] > 0.0)
+    where = np.flatnonzero(is_articulation)
     # Sums of what lies between, and not differences of running sums, which would round.
-    loose = np.add.reduceat(np.where(is_waist, 0.0, work[members]), [0, *where.tolist()])
+    loose = np.add.reduceat(np.where(is_articulation, 0.0, work[members]), [0, *where.tolist()])
     return work[members[where]], loose[:-1], float(loose[-1])
 
 

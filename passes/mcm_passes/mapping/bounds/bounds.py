@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
-from mcm_passes.mapping.bounds.articulation import waists_by_sweep
+from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
 from mcm_passes.mapping.bounds.bisection import longest_too_short
 from mcm_passes.mapping.bounds.connected_parts import connected_parts
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
@@ -162,10 +162,12 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
 def chain_of_units(problem: PartitionProblem) -> LowerBound:
     """Units that all other work comes before or after, taken as indivisible.
 
-    Call a unit a waist if all work is done by it, its ancestors and its descendants. Waists are
-    ordered by the edges, and all other work lies between two neighbouring ones. Let that work be
-    divisible, which only helps. Fill chips from the first on, in order, always as early as
-    possible: what comes after a waist can't go to a chip before it, so no other filling ever
+    Call a unit an articulation unit if all work is done by it, its ancestors and its descendants.
+    Articulation units are ordered by the edges, and all other work lies between two neighbouring
+    ones. Let that work be divisible, which only helps. Fill chips from the first on, in order,
+    always as early as
+    possible: what comes after an articulation unit can't go to a chip before it, so no other
+        filling ever
     gets ahead of this one. If it needs more than C chips of B seconds each, B is impossible;
     larger B only loosen it, so bisection finds the threshold.
     """
@@ -173,17 +175,19 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     if not n or problem.clonable.all():
         return LowerBound(0.0, "no unit")
     if n > MAX_CLOSURE_UNITS:
-        return _chain_bound(problem, *waists_by_sweep(problem))
+        return _chain_bound(problem, *articulation_units_by_sweep(problem))
     work, above, below = _work_above_and_below(problem)
     total = float(work.sum())
-    waists = np.flatnonzero((above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6))
-    if not waists.size:
+    articulation_units = np.flatnonzero(
+        (above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6)
+    )
+    if not articulation_units.size:
         return LowerBound(0.0, "no unit that all work comes before or after")
-    waists = waists[np.argsort(above[waists], kind="stable")]
-    heavy = work[waists]
-    loose = np.diff(above[waists] - heavy, prepend=0.0)
+    articulation_units = articulation_units[np.argsort(above[articulation_units], kind="stable")]
+    heavy = work[articulation_units]
+    loose = np.diff(above[articulation_units] - heavy, prepend=0.0)
     loose[1:] -= heavy[:-1]
-    rest = float(below[waists[-1]] - heavy[-1])
+    rest = float(below[articulation_units[-1]] - heavy[-1])
     return _chain_bound(problem, heavy, np.maximum(loose, 0.0), rest)
 
 

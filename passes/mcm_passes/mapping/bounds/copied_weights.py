@@ -8,7 +8,7 @@ from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, Partitio
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.mapping.bounds.bisection import longest_too_short
 from mcm_passes.mapping.bounds.dual_feasible import fewest_bins, too_many
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 
 STEPS = 40
 """Halvings of the bisection."""
@@ -42,7 +42,7 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
     users = {w: _work_of_users(problem, w) for w in _beyond_one_chip(problem, least_s).tolist()}
     if not users:
         return nothing
-    sizes, size_of = np.unique(weight_rooms(problem), return_inverse=True)
+    sizes, size_of = np.unique(weight_sizes(problem), return_inverse=True)
     once = (np.diff(problem.weight_ptr) > 0).astype(np.int64)
 
     def copies_of(period_s: float) -> Longs:

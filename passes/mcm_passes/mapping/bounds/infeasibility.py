@@ -10,8 +10,8 @@ from mcm_compiler.text.units import bytes_text
 from mcm_passes.mapping.problem.resident_sizes import (
     memory_roots,
     sram_blocks,
-    tensor_rooms,
-    weight_rooms,
+    tensor_sizes,
+    weight_sizes,
 )
 
 
@@ -48,7 +48,7 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
 
 def all_weights(problem: PartitionProblem) -> int:
     """Bytes of all weights that some unit uses, each once."""
-    return int(weight_rooms(problem)[np.diff(problem.weight_ptr) > 0].sum())
+    return int(weight_sizes(problem)[np.diff(problem.weight_ptr) > 0].sum())
 
 
 def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
@@ -84,7 +84,7 @@ def _own_weights(problem: PartitionProblem) -> Longs:
     """`[N]`, bytes of all weights of a unit."""
     users = np.repeat(np.arange(len(problem.weight_names)), np.diff(problem.weight_ptr))
     total = np.zeros(problem.num_units, dtype=np.int64)
-    np.add.at(total, problem.weight_users, weight_rooms(problem)[users])
+    np.add.at(total, problem.weight_users, weight_sizes(problem)[users])
     return total
 
 
@@ -97,7 +97,7 @@ def _own_tensors(problem: PartitionProblem) -> Longs:
     count once, and what lies in a weight not at all.
     """
     slots, units = problem.limits.channel_slots, problem.num_units
-    room, root = tensor_rooms(problem), memory_roots(problem.tensor_alias)
+    room, root = tensor_sizes(problem), memory_roots(problem.tensor_alias)
     inside = problem.tensor_producer >= 0
     tensor = np.repeat(np.arange(room.size), np.diff(problem.tensor_ptr))
     reader = problem.tensor_consumers.astype(np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
-from mcm_passes.mapping.problem.resident_sizes import needed_rooms, tensor_rooms, weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes, weight_sizes
 
 
 class Resource(IntEnum):
@@ -136,20 +136,20 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
             never less than what the fast model says.
     """
     limits = problem.limits
-    room = tensor_rooms(problem)
+    room = tensor_sizes(problem)
     kinds = route_kinds(problem)
     cloned = (kinds & CLONED) > 0
     sizes = np.where(cloned, 0, problem.tensor_bytes)
     slots = np.where(cloned, 0, limits.channel_slots * room)
     sent, live, made = slots, room, np.where(cloned, room, 0)
     if problem.memory == "need":
-        rooms = needed_rooms(problem)
+        needed = needed_sizes(problem)
         if own_buffers:
             kinds &= ~SENT_ONCE
         else:
-            live = rooms.live
+            live = needed.live
             made = np.zeros_like(room)
-            sent = np.where(cloned, 0, limits.channel_slots * rooms.send)
+            sent = np.where(cloned, 0, limits.channel_slots * needed.send)
     # Routers pass on without the engine.
     router = limits.forwarding == "router"
     passed_s = np.zeros_like(problem.relay_s) if router else problem.relay_s
@@ -167,7 +167,7 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(tensor, Trigger.SENT, Resource.HELD, sent),
         Demand(tensor, Trigger.PASSED, Resource.HELD, slots),
         Demand(tensor, Trigger.STAYS, Resource.LIVE, live),
-        Demand(weight, Trigger.READ, Resource.WEIGHT, weight_rooms(problem)),
+        Demand(weight, Trigger.READ, Resource.WEIGHT, weight_sizes(problem)),
     )
     return DemandTable(demands, kinds)
 

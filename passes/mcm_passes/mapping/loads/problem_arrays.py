@@ -12,7 +12,7 @@ from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
 from mcm_passes.mapping.loads.tensor_columns import LIVE, MADE, TensorColumns, tensor_columns
-from mcm_passes.mapping.problem.resident_sizes import needed_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_sizes
 
 
 class ProblemArrays(NamedTuple):
@@ -32,7 +32,7 @@ class ProblemArrays(NamedTuple):
         unit_tensors: `[N]` rows of the tensors that each unit makes.
         weight_room: `[W]`, bytes of each weight.
         weight_users: `[W]` rows of units, as those of `readers`.
-        need: whether memory is counted as `NeededRooms` has it.
+        need: whether memory is counted as `NeededSizes` has it.
         held: `[T]` rows as there; none where memory is counted otherwise.
         stay: likewise.
     """
@@ -195,7 +195,7 @@ def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     columns = tensor_columns(table)
     made = np.flatnonzero(problem.tensor_producer >= 0)
     clone_row = np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1))
-    rooms = needed_rooms(problem) if problem.memory == "need" else None
+    needed = needed_sizes(problem) if problem.memory == "need" else None
     none = Rows(np.zeros(0, np.int64), np.zeros(0, np.int64))
     return ProblemArrays(
         num_chips=problem.num_chips,
@@ -210,7 +210,7 @@ def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
         unit_tensors=distinct_rows(problem.tensor_producer[made], made, problem.num_units),
         weight_room=table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT).astype(np.int64),
         weight_users=problem.placed_weight_users,
-        need=rooms is not None,
-        held=Rows(rooms.held_ptr, rooms.held.astype(np.int64)) if rooms else none,
-        stay=Rows(rooms.stay_ptr, rooms.stay.astype(np.int64)) if rooms else none,
+        need=needed is not None,
+        held=Rows(needed.held_ptr, needed.held.astype(np.int64)) if needed else none,
+        stay=Rows(needed.stay_ptr, needed.stay.astype(np.int64)) if needed else none,
     )

@@ -34,7 +34,7 @@ from mcm_passes.mapping.machine.stage_kernels import (
     placement,
     search_stages,
 )
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 from mcm_passes.mapping.search.search import Search
 
@@ -225,13 +225,13 @@ def _stages_along(problem: PartitionProblem, order: Order) -> Longs:
     """
     work = problem.compute_s[order.units]
     brought = np.zeros(problem.num_units, np.int64)
-    rooms = weight_rooms(problem)
+    sizes = weight_sizes(problem)
     place = np.full(problem.num_units, problem.num_units)
     place[order.units] = np.arange(order.units.size)
-    for w in range(rooms.size):
+    for w in range(sizes.size):
         users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
         if users.size:
-            brought[users[place[users].argmin()]] += rooms[w]
+            brought[users[place[users].argmin()]] += sizes[w]
     memory = brought[order.units]
     stages = problem.num_chips
     stage_at = np.zeros(order.units.size, np.int64)

@@ -26,7 +26,7 @@ from mcm_passes.mapping.search.manual import Manual
 
 
 @dataclass(frozen=True, eq=False)
-class Wishes:
+class RequestedPlacement:
     """The pins and the assignment of one compile.
 
     Attributes:
@@ -40,8 +40,8 @@ class Wishes:
     names: KnownNames
 
     @classmethod
-    def of(cls, model: ir.Model, plan: FusionPlan, options: CompileOptions) -> Wishes:
-        """Reads the wishes of `options`; MCM-F010 to MCM-F012."""
+    def of(cls, model: ir.Model, plan: FusionPlan, options: CompileOptions) -> RequestedPlacement:
+        """Reads what `options` request; MCM-F010 to MCM-F012."""
         rows = None
         if options.assignment is not None:
             rows = read_assignment(Path(options.assignment))

@@ -15,12 +15,12 @@ def aligned(sizes: npt.NDArray[np.int64], alignment: int) -> Longs:
     return -(-sizes // alignment) * alignment
 
 
-def tensor_rooms(problem: PartitionProblem) -> Longs:
+def tensor_sizes(problem: PartitionProblem) -> Longs:
     """`[T]`, bytes of one buffer of each tensor."""
     return aligned(problem.tensor_bytes, problem.limits.buffer_alignment_bytes)
 
 
-def weight_rooms(problem: PartitionProblem) -> Longs:
+def weight_sizes(problem: PartitionProblem) -> Longs:
     """`[W]`, bytes that each weight takes; without what is streamed, a multiple of the alignment.
 
     At need where weights may be streamed, they are rounded down: what is streamed are the bytes of
@@ -34,7 +34,7 @@ def weight_rooms(problem: PartitionProblem) -> Longs:
 
 def weight_blocks(problem: PartitionProblem) -> Longs:
     """`[W]`, what each weight takes in blocks of the alignment."""
-    return weight_rooms(problem) // problem.limits.buffer_alignment_bytes
+    return weight_sizes(problem) // problem.limits.buffer_alignment_bytes
 
 
 def sram_blocks(problem: PartitionProblem) -> Longs:
@@ -43,7 +43,7 @@ def sram_blocks(problem: PartitionProblem) -> Longs:
     return sram // problem.limits.buffer_alignment_bytes
 
 
-class NeededRooms(NamedTuple):
+class NeededSizes(NamedTuple):
     """What tensors need at least, in whatever order the kernels of a chip run.
 
     A tensor that is made on a chip and read there alone, by views of it as well, is held while its
@@ -69,9 +69,9 @@ class NeededRooms(NamedTuple):
     stay: Ints
 
 
-def needed_rooms(problem: PartitionProblem) -> NeededRooms:
+def needed_sizes(problem: PartitionProblem) -> NeededSizes:
     """The needed rooms of a problem, in linear time but for sorting."""
-    room = tensor_rooms(problem)
+    room = tensor_sizes(problem)
     count, units = room.size, max(problem.num_units, 1)
     root = memory_roots(problem.tensor_alias)
     producer = problem.tensor_producer
@@ -95,7 +95,7 @@ def needed_rooms(problem: PartitionProblem) -> NeededRooms:
     held = np.unique(held[problem.one_kernel[held % units]] if held.size else held)
     live = np.zeros(count, np.int64)
     live[makers] = room[makers]
-    return NeededRooms(
+    return NeededSizes(
         np.where(_sends(problem), room, 0),
         live,
         *_rows(held, units, count),

@@ -290,12 +290,12 @@ class _Stages:
         recipe, arrays = self._recipe, self._arrays(start)
         use_one_thread()
         if recipe.backend == "plain":
-            from mcm_models.dqn.numpy_decisions import PlainDecisions
-            from mcm_models.dqn.numpy_learner import PlainLearner
+            from mcm_models.dqn.numpy_decisions import NumpyDecisions
+            from mcm_models.dqn.numpy_learner import NumpyLearner
 
             layout = QLayout(2, CONTEXT, 2, recipe.hidden)
-            plain = PlainDecisions(arrays, masked=self._linkage and recipe.masked)
-            of_plain = PlainLearner(plain, layout, self._settings, seed, iterations)
+            plain = NumpyDecisions(arrays, masked=self._linkage and recipe.masked)
+            of_plain = NumpyLearner(plain, layout, self._settings, seed, iterations)
             return of_plain, lambda: of_plain.best
         # JAX takes seconds to load, which only those pay who learn with it.
         from mcm_models.dqn.decisions import DecisionEnvironment

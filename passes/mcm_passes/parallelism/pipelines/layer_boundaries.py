@@ -1,7 +1,7 @@
 """The layers of a network, found as repeated structure along its chain of ops.
 
-Between two waists of the chain, places where a single activation crosses, stands a segment. A
-stretch of segments that repeats is a stack of layers, and its period is one layer.
+Between two articulation units of the chain, places where a single activation crosses, stands a
+segment. A stretch of segments that repeats is a stack of layers, and its period is one layer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def layer_boundaries(model: ir.Model, chain: NodeChain) -> tuple[int, ...]:
     The k-th of them (from 1) is the cut after layer k. The end of the last layer is left out.
     """
     nodes = chain_nodes(model)
-    waists = np.flatnonzero(chain.waist)
-    if len(waists) < 2:
+    articulation_units = np.flatnonzero(chain.articulation)
+    if len(articulation_units) < 2:
         return ()
-    ends = [0, *(int(w) for w in waists), len(nodes)]
+    ends = [0, *(int(w) for w in articulation_units), len(nodes)]
     tokens = [
         hash(tuple(_signature(node) for node in nodes[start:end])) for start, end in pairwise(ends)
     ]

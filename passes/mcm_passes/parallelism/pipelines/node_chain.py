@@ -50,8 +50,9 @@ class NodeChain:
         weight_bytes: `[N]`, weights that each op reads. One that several read counts at each: it
             may have to be on several stages.
         kept_bytes: `[N]`, results that backward passes need.
-        waist: `[N + 1]`, whether exactly one activation crosses, but for those that live long.
-        readers: `[N + 1]`, how many ops read the activation that crosses a waist.
+        articulation unit: `[N + 1]`, whether exactly one activation crosses, but for those that
+        live long.
+        readers: `[N + 1]`, how many ops read the activation that crosses an articulation unit.
     """
 
     names: tuple[str, ...]
@@ -59,7 +60,7 @@ class NodeChain:
     cut_bytes: Floats
     weight_bytes: Floats
     kept_bytes: Floats
-    waist: np.ndarray
+    articulation: np.ndarray
     readers: np.ndarray
 
 
@@ -86,7 +87,7 @@ def node_chain(model: ir.Model, cost_model: CostModel) -> NodeChain:
         cut_bytes=cut_bytes,
         weight_bytes=weights,
         kept_bytes=_kept_bytes(nodes, constant, cost_model),
-        waist=count == 1,
+        articulation=count == 1,
         readers=readers,
     )
 

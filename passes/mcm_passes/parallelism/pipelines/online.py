@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_models.dqn.numpy_learner import PlainLearner
+from mcm_models.dqn.numpy_learner import NumpyLearner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.balanced import descend, shift_together
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
@@ -66,7 +66,7 @@ def learn_online(
     chosen = schedule(settings or dataclasses.replace(PUBLISHED["pp"], updates=8), iterations)
     candidates = candidate_cuts(problem)
     environment = PlanningEnvironment(candidates.problem)
-    learner = PlainLearner(environment, environment.layout, chosen, seed, iterations)
+    learner = NumpyLearner(environment, environment.layout, chosen, seed, iterations)
     episodes = 0
     last_epsilon = chosen.first_epsilon
     while not learner.finished:

@@ -15,7 +15,7 @@ from mcm_compiler.ci.batch import lost
 from mcm_compiler.cli.failures import DEBUG_VARIABLE
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.crash_journal import LastWords
+from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
 from tests.generators.example_result import bare_result, example_result
@@ -191,9 +191,9 @@ def test_a_process_that_died_is_diagnosed() -> None:
     from mcm_compiler.ci.batch import Job
 
     job = Job("a.onnx", Path("out/a"))
-    (killed,) = lost(job, -9, LastWords()).diagnostics
+    (killed,) = lost(job, -9, CrashJournal()).diagnostics
     assert (killed.code, killed.at) == ("MCM-U037", "a.onnx")
     assert "signal 9" in killed.message
-    (ended,) = lost(job, 3, LastWords(("model 'a.onnx'", "pass 'verify'"))).diagnostics
+    (ended,) = lost(job, 3, CrashJournal(("model 'a.onnx'", "pass 'verify'"))).diagnostics
     assert "exit code 3" in ended.message
     assert ended.at == "model 'a.onnx', pass 'verify'"

@@ -8,32 +8,32 @@ import pytest
 
 from mcm_compiler.cli import supervision
 from mcm_compiler.cli.main import VERBS
-from mcm_compiler.cli.supervision import SUPERVISED_VERBS, SharedWords, crash, supervise
-from mcm_compiler.processes.crash_journal import LastWords
+from mcm_compiler.cli.supervision import SUPERVISED_VERBS, SharedJournal, crash, supervise
+from mcm_compiler.processes.crash_journal import CrashJournal
 
-WORDS = LastWords(("model 'm.onnx'", "pass 'verify'", "running chip_03.onnx in onnxruntime"))
+WORDS = CrashJournal(("model 'm.onnx'", "pass 'verify'", "running chip_03.onnx in onnxruntime"))
 
 
-def test_the_last_words_win() -> None:
-    shared = SharedWords()
+def test_the_last_journal_wins() -> None:
+    shared = SharedJournal()
     for step in ("a", "b", "c"):
-        shared.write(LastWords((step,)))
-        assert shared.read() == LastWords((step,))
+        shared.write(CrashJournal((step,)))
+        assert shared.read() == CrashJournal((step,))
 
 
-def test_words_that_do_not_fit_are_left_out() -> None:
-    shared = SharedWords()
+def test_a_journal_that_does_not_fit_is_left_out() -> None:
+    shared = SharedJournal()
     shared.write(WORDS)
-    shared.write(LastWords(unfinished=("x" * SharedWords.SLOT_BYTES,)))
+    shared.write(CrashJournal(unfinished=("x" * SharedJournal.SLOT_BYTES,)))
     assert shared.read() == WORDS
 
 
 @pytest.mark.parametrize("garbage", [b"\xfe" * 99, b"\0\5\0\0\0[1,2]", b"\0"], ids=len)
-def test_overwritten_words_are_none(garbage: bytes) -> None:
-    shared = SharedWords()
+def test_an_overwritten_journal_is_none(garbage: bytes) -> None:
+    shared = SharedJournal()
     shared.write(WORDS)
     shared._memory[: len(garbage)] = garbage  # pyright: ignore[reportPrivateUsage]
-    assert shared.read() == LastWords()
+    assert shared.read() == CrashJournal()
 
 
 def test_only_verbs_that_exist_are_supervised() -> None:
@@ -48,18 +48,18 @@ def test_only_verbs_that_exist_are_supervised() -> None:
 def test_what_touches_no_model_is_not_supervised(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(supervision, "SharedWords")
+    monkeypatch.delattr(supervision, "SharedJournal")
     supervise(arguments)
 
 
 def test_supervision_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(supervision, "SharedWords")
+    monkeypatch.delattr(supervision, "SharedJournal")
     monkeypatch.setenv("MCMC_SUPERVISE", "0")
     supervise(["compile", "x.onnx"])
 
 
 def test_without_fork_there_is_no_supervision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(supervision, "SharedWords")
+    monkeypatch.delattr(supervision, "SharedJournal")
     monkeypatch.delattr("os.fork")
     supervise(["compile", "x.onnx"])
 
@@ -73,17 +73,17 @@ def test_the_place_of_a_crash_is_the_last_step() -> None:
 
 
 def test_a_killed_process_hints_at_memory() -> None:
-    found = crash(-signal.SIGKILL, LastWords(), "check")
+    found = crash(-signal.SIGKILL, CrashJournal(), "check")
     assert (found.at, found.message[-21:]) == ("mcmc check", " was killed (SIGKILL)")
     assert "memory" in str(found.hint)
 
 
 def test_an_exit_in_a_library_is_told_with_its_status() -> None:
-    assert crash(3, LastWords(), "opt").message.endswith("ended by a library with exit status 3")
+    assert crash(3, CrashJournal(), "opt").message.endswith("ended by a library with exit status 3")
 
 
 def test_signals_without_a_name() -> None:
-    assert crash(-33, LastWords(), "opt").message.endswith("crashed with signal 33")
+    assert crash(-33, CrashJournal(), "opt").message.endswith("crashed with signal 33")
 
 
 def test_json_is_asked_for_in_two_ways() -> None:

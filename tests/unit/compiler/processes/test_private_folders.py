@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.processes import private_folders
-from mcm_compiler.processes.crash_journal import LastWords
+from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.private_folders import clean_up, private_folder, remove_stale, world
 from mcm_compiler.processes.staging import staging
 
@@ -127,13 +127,13 @@ def test_a_folder_that_cannot_be_read_does_no_harm(tmp_path: Path) -> None:
 def test_half_written_folders_of_a_dead_process_are_removed(tmp_path: Path) -> None:
     folder = _left(tmp_path, ".mcmc-x")
     missing = tmp_path / ".mcmc-y"
-    clean_up(LastWords(unfinished=(str(folder), str(missing))))
+    clean_up(CrashJournal(unfinished=(str(folder), str(missing))))
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_else_is_removed_whatever_the_last_words_are(tmp_path: Path) -> None:
+def test_nothing_else_is_removed_whatever_the_journal_says(tmp_path: Path) -> None:
     mine = _left(tmp_path, "thesis")
-    clean_up(LastWords(unfinished=(str(mine), str(tmp_path), str(mine / "chip_00.onnx"), "")))
+    clean_up(CrashJournal(unfinished=(str(mine), str(tmp_path), str(mine / "chip_00.onnx"), "")))
     assert os.listdir(mine) == ["chip_00.onnx"]
 
 
@@ -141,11 +141,11 @@ def test_a_displaced_folder_goes_back_unless_a_new_one_is_there(tmp_path: Path) 
     old = tmp_path / ".mcmc-old-x"
     kept, home = old / "folder", tmp_path / "out"
     kept.mkdir(parents=True)
-    words = LastWords(unfinished=(str(old),), displaced=((str(kept), str(home)),))
-    clean_up(words)
+    journal = CrashJournal(unfinished=(str(old),), displaced=((str(kept), str(home)),))
+    clean_up(journal)
     assert os.listdir(tmp_path) == ["out"]
     kept.mkdir(parents=True)
     (home / "new").touch()
-    clean_up(words)
+    clean_up(journal)
     assert os.listdir(tmp_path) == ["out"]
     assert os.listdir(home) == ["new"]

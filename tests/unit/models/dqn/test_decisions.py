@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_models.dqn.decision_arrays import PARTITION, REPLICATE
-from mcm_models.dqn.numpy_decisions import PlainDecisions
+from mcm_models.dqn.numpy_decisions import NumpyDecisions
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_both_environments_do_the_same(arrays_of, compiled, masked, seed):
     arrays = arrays_of(seed, padded=seed % 3, decided=seed > 1)
     reset, observe, step = compiled[masked]
     rng = np.random.default_rng(seed)
-    plain = PlainDecisions(arrays, masked=masked)
+    plain = NumpyDecisions(arrays, masked=masked)
     theirs, state = plain.reset(1), reset(jax.random.key(0), arrays)
     for _ in range(8):
         seen, other = observe(state, arrays), plain.observe(theirs)
@@ -54,7 +54,7 @@ def test_both_environments_do_the_same(arrays_of, compiled, masked, seed):
 
 def test_the_score_is_that_of_the_decision(arrays_of):
     arrays = arrays_of(3, decided=True)
-    plain = PlainDecisions(arrays)
+    plain = NumpyDecisions(arrays)
     state = plain.reset(6)
     rng = np.random.default_rng(0)
     for _ in range(plain.horizon):
@@ -75,7 +75,7 @@ def test_a_conflict_ends_the_episode_and_keeps_the_decision(arrays_of):
     first, second = arrays.item_class[:2]
     arrays.conflicts[:] = 0.0
     arrays.conflicts[first, second] = arrays.conflicts[second, first] = 1.0
-    plain = PlainDecisions(arrays, masked=False)
+    plain = NumpyDecisions(arrays, masked=False)
     state = plain.reset(2)
     reward, over = plain.step(state, np.array([PARTITION, REPLICATE]), np.ones(2, bool))
     expected = arrays.partition_reward[0] + 0.05 * arrays.term_class[0, first] * arrays.term_gain[0]
@@ -112,7 +112,7 @@ def test_linked_items_are_decided_alike(arrays_of):
     """The second item of a class can only repeat what the first one said."""
     arrays = arrays_of(2, items=10, classes=5, blocked=0.0)
     arrays.conflicts[:] = 0.0
-    plain = PlainDecisions(arrays, masked=False)
+    plain = NumpyDecisions(arrays, masked=False)
     state = plain.reset(2)
     for place in range(10):
         mask = plain.observe(state).mask

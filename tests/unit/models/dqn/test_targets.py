@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from mcm_models.dqn.numpy_learner import plain_cut_returns
+from mcm_models.dqn.numpy_learner import numpy_cut_returns
 from mcm_models.dqn.targets import cut_returns, double_target, huber
 
 
@@ -32,7 +32,7 @@ def test_returns_end_at_cuts(gamma, share):
     cut = rng.random((steps + 1, lanes)) < share
     cut[-1] = True
     found = jax.jit(cut_returns, static_argnums=3)(reward, done, cut, gamma)
-    plain = plain_cut_returns(reward, done, cut, gamma)
+    plain = numpy_cut_returns(reward, done, cut, gamma)
     for step in range(steps):
         for lane in range(lanes):
             expected = by_hand(reward[:, lane], done[:, lane], cut[:, lane], gamma, step)

@@ -9,8 +9,8 @@ import pytest
 
 from mcm_models.dqn.decision_arrays import CONTEXT
 from mcm_models.dqn.layout import QLayout
-from mcm_models.dqn.numpy_decisions import PlainDecisions
-from mcm_models.dqn.numpy_learner import PlainLearner
+from mcm_models.dqn.numpy_decisions import NumpyDecisions
+from mcm_models.dqn.numpy_learner import NumpyLearner
 from mcm_models.dqn.settings import PUBLISHED, improved
 
 LAYOUT = QLayout(2, CONTEXT, 2, (16,))
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_bytes(arrays_of, make):
     def learner(seed):
         if make == "jit":
             return jitted(arrays, seed)
-        return PlainLearner(PlainDecisions(arrays), LAYOUT, SETTINGS, seed, 80)
+        return NumpyLearner(NumpyDecisions(arrays), LAYOUT, SETTINGS, seed, 80)
 
     first, again, other = learner(1), learner(1), learner(2)
     histories = []
@@ -80,7 +80,7 @@ def test_published_one_step_returns_learn_as_well(arrays_of):
     settings = dataclasses.replace(
         PUBLISHED["adp"], lanes=4, updates=4, batch=16, replay=64, epsilon_iterations=40
     )
-    learner = PlainLearner(PlainDecisions(arrays), LAYOUT, settings, 0, 80)
+    learner = NumpyLearner(NumpyDecisions(arrays), LAYOUT, settings, 0, 80)
     progress = learner.advance(20)
     assert learner.best_score == pytest.approx(best_value(arrays))
     assert progress.greedy_score[-1] > 0
@@ -88,7 +88,7 @@ def test_published_one_step_returns_learn_as_well(arrays_of):
 
 def test_steps_after_exploration_can_be_left_out(arrays_of):
     settings = dataclasses.replace(SETTINGS, after_cut="drop")
-    learner = PlainLearner(PlainDecisions(arrays_of(1)), LAYOUT, settings, 0, 40)
+    learner = NumpyLearner(NumpyDecisions(arrays_of(1)), LAYOUT, settings, 0, 40)
     assert np.isfinite(learner.advance(10).loss).all()
 
 

@@ -13,7 +13,11 @@ from mcm_models.policy.features import COLUMNS, NUM_OP_CLASSES, graph_features
 from mcm_models.policy.layout import knot_mixture, knot_of_chip
 from mcm_models.policy.padding import pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.families.ring.learning.orders import order_of_partition, share_before, shortest_ways
+from mcm_passes.families.ring.learning.orders import (
+    order_of_partition,
+    orders_of_least_span,
+    share_before,
+)
 
 REUSED = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -30,7 +34,7 @@ def test_features_are_finite_and_orders_topological(problem_of, seed, n, density
     assert np.isfinite(features.values).all()
     assert (np.abs(features.values) <= 20).all()
     assert (features.op_class < NUM_OP_CLASSES).all()
-    for order in (features.late_order, shortest_ways(problem, features)[0]):
+    for order in (features.late_order, orders_of_least_span(problem, features)[0]):
         position = np.empty(order.size, int)
         position[order] = np.arange(order.size)
         assert sorted(order) == list(range(features.num_nodes))

@@ -41,7 +41,7 @@ class Evaluation:
             receive and send buffers with all their slots, and the peak of live activations in the
             order of the units, times the room that the target's memory plans leave for gaps.
             Streamed weights count with buffers for the largest. At need it is what every memory
-            plan of the target takes at least, see `NeededRooms`.
+            plan of the target takes at least, see `NeededSizes`.
         weight_bytes: `[C]`, the part of it that weights take.
         period_s: the busiest resource.
         violations: rules that the partition breaks; empty where it is valid.

@@ -24,7 +24,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, wind
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.families.ring.contiguous.tightest_unit import tightest_unit
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 
 SLACK = 1e-9
@@ -141,7 +141,7 @@ def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
     """
     if not problem.streams:
         return [None]
-    sizes = weight_rooms(problem)
+    sizes = weight_sizes(problem)
     limits = [max(problem.limits.sram_bytes) // parts for parts in STREAM_PARTS]
     largest = [int(sizes[sizes <= limit].max(initial=0)) for limit in limits]
     return [None, *(size for size in dict.fromkeys(largest) if size)]

@@ -27,7 +27,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 
 
 class SharedDemands(NamedTuple):
@@ -328,14 +328,14 @@ def _cuts(
 
 
 def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
-    sizes = weight_rooms(problem)
+    sizes = weight_sizes(problem)
     return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
 
 
 def _stiff_positions(problem: PartitionProblem, position: Longs, n: int, most: int | None) -> Longs:
     counts = np.zeros(n + 1, dtype=np.int64)
     if most is not None:
-        stiff = np.flatnonzero(weight_rooms(problem) > most)
+        stiff = np.flatnonzero(weight_sizes(problem) > most)
         np.add.at(counts, position[problem.placed_weight_users.chosen(stiff).entries] + 1, 1)
     return np.cumsum(counts)
 

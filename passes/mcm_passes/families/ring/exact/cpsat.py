@@ -19,7 +19,7 @@ from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, ch
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.work_around import work_around
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 if TYPE_CHECKING:
@@ -275,5 +275,5 @@ def _slowest(problem: PartitionProblem) -> float:
     seconds = work / float(problem.chip_speed.min())
     seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
     if problem.streams:
-        seconds += float(weight_rooms(problem).sum()) / limits.stream_bytes_per_s
+        seconds += float(weight_sizes(problem).sum()) / limits.stream_bytes_per_s
     return 2.0 * seconds + 1e-9

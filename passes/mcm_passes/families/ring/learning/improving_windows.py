@@ -10,11 +10,15 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
-from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
+from mcm_passes.families.ring.solver.monotone_paths import (
+    monotone_path_marginals,
+    sample_monotone_paths,
+)
 from mcm_passes.families.ring.solver.windowed_monotone_paths import fewest_windows, sample_windowed
 
 RELAXED = (1.0 - 1e-6, 1.02, 1.1)
-"""Multiples of the best period that are tried in turn, until some staircase keeps them: where an
+"""Multiples of the best period that are tried in turn, until some monotone path keeps them: where
+an
 order holds nothing better, what is nearly as good may lead to one that does."""
 
 
@@ -56,7 +60,7 @@ class ImprovingWindows:
 
         Returns:
             `[R, n]` chips by position and `[n, C]` log-marginals, of the smallest of `RELAXED`
-            that leaves any staircase; without limits where none does.
+            that leaves any monotone path; without limits where none does.
         """
         best_s = self.best_s()
         for multiple in RELAXED:
@@ -64,7 +68,7 @@ class ImprovingWindows:
             drawn, marginals = sample_windowed(log_p, earliest, possible, streams.size, streams)
             if drawn[0, 0] >= 0:
                 return drawn, marginals
-        return sample_staircases(log_p, streams.size, streams), staircase_marginals(log_p)
+        return sample_monotone_paths(log_p, streams.size, streams), monotone_path_marginals(log_p)
 
 
 def may_improve(problem: PartitionProblem, order: Ints, best_s: float) -> bool:

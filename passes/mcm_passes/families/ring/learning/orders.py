@@ -14,7 +14,7 @@ ORDERS = 3
 """Orders of `topological_orders` that are compared with the late one: given, late, depth-first."""
 
 
-def shortest_ways(problem: PartitionProblem, features: GraphFeatures) -> list[Ints]:
+def orders_of_least_span(problem: PartitionProblem, features: GraphFeatures) -> list[Ints]:
     """Several topological orders `[n]`, first the one along which tensors travel least (ours).
 
     Of a tensor counts its size times the share of all load between its producer and its last

@@ -11,8 +11,8 @@ from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.ppo_settings import PpoSettings
 
 Sampler = Literal["engine", "staircase"]
-"""How proposals become valid: MCM's solver in a node order, or the exact sampler over staircases
-along one late order (ours)."""
+"""How proposals become valid: MCM's solver in a node order, or the exact sampler over monotone
+paths along one late order (ours)."""
 
 Mode = Literal["fix", "sample"]
 """Of the engine: keep what the proposal says where it can stay (MCM, algorithm 2), or draw every
@@ -42,7 +42,7 @@ class Recipe:
     Attributes:
         rollouts: proposals per iteration (MCM, section 5.1: 20).
         sampler: see `Sampler`.
-        mode: see `Mode`; the staircase sampler always draws.
+        mode: see `Mode`; the monotone path sampler always draws.
         gradient: see `Gradient`.
         credit: weight of what each node adds to the load of its chip, in the advantage; 0 for the
             same advantage for all nodes, as published.

@@ -15,7 +15,10 @@ from mcm_passes.families.ring.learning.improving_windows import ImprovingWindows
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
+from mcm_passes.families.ring.solver.monotone_paths import (
+    monotone_path_marginals,
+    sample_monotone_paths,
+)
 from mcm_passes.families.ring.solver.problem_sampling import allowed_chips, filled_rows, with_pins
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
@@ -63,8 +66,8 @@ class OrderSampler:
     """Draws whole partitions from `p(f | f is valid)` along one topological order (ours).
 
     The proposals play no part: only the probabilities do. Under the relay rule the partitions are
-    the staircases along the order, under the strict rule those in which every dependency spans at
-    most one chip.
+    the monotone paths along the order, under the strict rule those in which every dependency spans
+    at most one chip.
 
     Attributes:
         problem: the problem.
@@ -124,7 +127,7 @@ class OrderSampler:
         return Rollouts(partitions, np.maximum(actions, 0), log_base)
 
     def improvable(self) -> bool:
-        """Whether some staircase along the order may be better; True where nothing is left out."""
+        """Whether some monotone path along the order may be better; True if nothing is left out."""
         return self.improving is None or self.improving.improvable()
 
     def _drawn(self, along: Floats, states: np.ndarray) -> tuple[Ints, Floats]:
@@ -132,7 +135,9 @@ class OrderSampler:
         if self.improving is not None:
             return self.improving.draw(weights, states)
         if self.reach is None:
-            return sample_staircases(weights, states.size, states), staircase_marginals(weights)
+            return sample_monotone_paths(weights, states.size, states), monotone_path_marginals(
+                weights
+            )
         drawn = sample_cuts(weights, self.reach, states.size, states)
         return drawn, cut_marginals(weights, self.reach)
 

@@ -12,7 +12,11 @@ from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles, graph_features
 from mcm_models.policy.padding import PaddedGraph, pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.families.ring.learning.orders import order_of_partition, share_before, shortest_ways
+from mcm_passes.families.ring.learning.orders import (
+    order_of_partition,
+    orders_of_least_span,
+    share_before,
+)
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rewards import Rewards
 from mcm_passes.families.ring.learning.rollouts import Sampler, sampler_of
@@ -64,12 +68,12 @@ class Task:
             start: `[N]`, a valid partition to search around, or None. The prior then prefers its
                 chips, and an order sampler goes along its chips, so that it can draw it.
             order: `[n]`, topological order that an order sampler goes along, on each chip where
-                there is a start; the first of `shortest_ways` where None.
+                there is a start; the first of `orders_of_least_span` where None.
             best_s: the best period so far, for recipes that draw only what may be better.
         """
         features = graph_features(problem)
         if order is None:
-            order = shortest_ways(problem, features)[0]
+            order = orders_of_least_span(problem, features)[0]
         if start is not None:
             chips = start[features.units]
             order = order_of_partition(features, order, chips)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.resident_sizes import aliases_among, tensor_rooms
+from mcm_passes.mapping.problem.resident_sizes import aliases_among, tensor_sizes
 
 BEFORE, AFTER = "before the window", "after the window"
 """Names of the units that stand for all chips on either side."""
@@ -115,7 +115,7 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
     real = units >= 0
     limits = problem.limits
     sram, speed = limits.sram_bytes, problem.chip_speed.tolist()
-    side = int(tensor_rooms(problem).sum()) * 4 * max(limits.channel_slots, 1) + 1
+    side = int(tensor_sizes(problem).sum()) * 4 * max(limits.channel_slots, 1) + 1
     window = dataclasses.replace(
         problem,
         names=(

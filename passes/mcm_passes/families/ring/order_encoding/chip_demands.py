@@ -32,7 +32,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     SENT,
     tensor_columns,
 )
-from mcm_passes.mapping.problem.resident_sizes import needed_rooms, tensor_rooms
+from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
@@ -96,7 +96,7 @@ class TensorDemands(NamedTuple):
 
 
 class HeldTensors(NamedTuple):
-    """Which nodes hold which tensors where memory is counted as `NeededRooms` has it.
+    """Which nodes hold which tensors where memory is counted as `NeededSizes` has it.
 
     Attributes:
         need: whether it is; in any order of the nodes. If not, the rest is empty.
@@ -189,7 +189,7 @@ def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
             kind=kind & ~SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
-            room=tensor_rooms(problem)[chosen] // block,
+            room=tensor_sizes(problem)[chosen] // block,
         ),
         held=_held(problem, node_of, chosen),
         entry_room=int(amount[entering, RECEIVED].sum()),
@@ -206,9 +206,9 @@ def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> HeldTenso
     if problem.memory == "estimate":
         nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
         return HeldTensors(False, nobody, nobody)
-    rooms = needed_rooms(problem)
-    by = Rows(rooms.held_ptr, node_of[rooms.held]).chosen(chosen)
-    beside = Rows(rooms.stay_ptr, node_of[rooms.stay]).chosen(chosen)
+    needed = needed_sizes(problem)
+    by = Rows(needed.held_ptr, node_of[needed.held]).chosen(chosen)
+    beside = Rows(needed.stay_ptr, node_of[needed.stay]).chosen(chosen)
     return HeldTensors(True, by, beside)
 
 

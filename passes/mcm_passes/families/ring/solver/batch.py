@@ -57,7 +57,7 @@ class BatchSolver:
 
         Raises:
             ValueError: for more than `MAX_CLOSURE_NODES` nodes under the relay rule; sample
-                staircases instead.
+                monotone paths instead.
         """
         if routing == "strict":
             found = adjacent_facts(graph)

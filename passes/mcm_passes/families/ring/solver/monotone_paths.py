@@ -1,9 +1,9 @@
 """Exact sampling along a linear extension, under the relay rule.
 
 Along a fixed topological order, partitions without skipped chips that never step back are
-staircases: the first node is on chip 0, and each next one on the same chip or the next. Forward
-filtering and backward sampling draw from `p(f | f is such a staircase)` without any search, in
-O(n C) (Rabiner 1989, *A Tutorial on Hidden Markov Models*, section III A; staircases are
+monotone paths: the first node is on chip 0, and each next one on the same chip or the next. Forward
+filtering and backward sampling draw from `p(f | f is such a monotone path)` without any search, in
+O(n C) (Rabiner 1989, *A Tutorial on Hidden Markov Models*, section III A; monotone paths are
 left-to-right models).
 """
 
@@ -22,8 +22,8 @@ _NEVER = -np.inf
 
 
 @njit(cache=True, nogil=True)
-def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
-    """Independent draws from the distribution over staircases.
+def sample_monotone_paths(log_p: Floats, count: int, streams: Words) -> Ints:
+    """Independent draws from the distribution over monotone_paths.
 
     Args:
         log_p: `[n, C]`, logarithm of the weight of each chip for the node at each position; minus
@@ -32,7 +32,7 @@ def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
         streams: `[count]`, states of random streams.
 
     Returns:
-        `[count, n]`, chips by position; -1 throughout where no staircase is possible.
+        `[count, n]`, chips by position; -1 throughout where no monotone path is possible.
     """
     n, chips = log_p.shape
     forward = _forward(log_p)
@@ -56,15 +56,15 @@ def sample_staircases(log_p: Floats, count: int, streams: Words) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def staircase_marginals(log_p: Floats) -> Floats:
-    """Marginals of the distribution that `sample_staircases` draws from (forward-backward).
+def monotone_path_marginals(log_p: Floats) -> Floats:
+    """Marginals of the distribution that `sample_monotone_paths` draws from (forward-backward).
 
     Args:
-        log_p: as for `sample_staircases`.
+        log_p: as for `sample_monotone_paths`.
 
     Returns:
         `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
-        throughout where no staircase is possible.
+        throughout where no monotone path is possible.
     """
     n, chips = log_p.shape
     joint = _forward(log_p)
@@ -101,7 +101,7 @@ def log_sum(first: float, second: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _forward(log_p: Floats) -> Floats:
-    """`[n, C]`, log-weight of all staircases that end at each position and chip."""
+    """`[n, C]`, log-weight of all monotone_paths that end at each position and chip."""
     n, chips = log_p.shape
     forward = np.full((n, chips), _NEVER)
     forward[0, 0] = log_p[0, 0]

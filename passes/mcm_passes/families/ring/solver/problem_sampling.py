@@ -13,7 +13,7 @@ from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cpsat_validity import Answer, RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Singles
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
-from mcm_passes.families.ring.solver.monotone_paths import sample_staircases
+from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.weight_memory import weight_memory
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
@@ -174,7 +174,7 @@ class ProblemSampler:
             if routing == "strict":
                 found = sample_cuts(log_p, reach_of_cuts(graph, order), states.size, states)
             else:
-                found = sample_staircases(log_p, states.size, states)
+                found = sample_monotone_paths(log_p, states.size, states)
             drawn[rows, order] = found
         outside = ((drawn < graph.low) | (drawn > graph.high)).any(axis=1)
         drawn[outside] = -1

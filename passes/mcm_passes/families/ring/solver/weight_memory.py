@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
@@ -42,4 +42,4 @@ def weight_memory(problem: PartitionProblem, graph: RuleGraph) -> WeightMemory:
     ptr = np.zeros(len(problem.weight_names) + 1, np.int64)
     np.cumsum(np.bincount(weight[keep], minlength=len(problem.weight_names)), out=ptr[1:])
     limits = np.array(problem.limits.sram_bytes, np.int64)
-    return WeightMemory(weight_rooms(problem), ptr, users[keep], limits)
+    return WeightMemory(weight_sizes(problem), ptr, users[keep], limits)

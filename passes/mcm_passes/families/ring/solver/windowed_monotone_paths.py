@@ -1,6 +1,6 @@
-"""Exact sampling of staircases whose every chip holds a window of positions that fits.
+"""Exact sampling of monotone paths whose every chip holds a window of positions that fits.
 
-As `solver.staircase`, with one more rule: the window of a chip that ends at cut j starts
+As `solver.monotone_paths`, with one more rule: the window of a chip that ends at cut j starts
 at `earliest[j]` or later. That is what a limit on the load of a chip comes to along an order. Now
 what a chip may hold depends on where it began, so the states are cuts, and a chip is one step from
 its first cut to the next: a semi-Markov model (Rabiner 1989, section IV D) in which the steps to a
@@ -29,7 +29,7 @@ _LEAST = 1e-12
 def sample_windowed(
     log_p: Floats, earliest: Longs, open_cuts: Bools, count: int, streams: Words
 ) -> tuple[Ints, Floats]:
-    """Independent draws from the distribution over staircases of fitting windows, and marginals.
+    """Independent draws of monotone paths of fitting windows, and marginals of their distribution.
 
     Args:
         log_p: `[n, C]`, logarithm of the weight of each chip for the node at each position; minus
@@ -41,9 +41,9 @@ def sample_windowed(
         streams: `[count]`, states of random streams.
 
     Returns:
-        `[count, n]`, chips by position; -1 throughout where no such staircase is possible. And
+        `[count, n]`, chips by position; -1 throughout where no such monotone path is possible. And
         `[n, C]`, logarithm of the probability that each position is on each chip; minus infinity
-        where it is below 1e-12, and throughout where no such staircase is possible.
+        where it is below 1e-12, and throughout where no such monotone path is possible.
     """
     sums, starts = _steps(log_p, earliest)
     forward = _forward(sums, starts, open_cuts)
@@ -96,7 +96,7 @@ def _steps(log_p: Floats, earliest: Longs) -> tuple[Floats, Longs]:
 
 @njit(cache=True, nogil=True)
 def _forward(sums: Floats, starts: Longs, open_cuts: Bools) -> Floats:
-    """`[n + 1, C]`, log-weight of all staircases whose chip c ends at each cut.
+    """`[n + 1, C]`, log-weight of all monotone paths whose chip c ends at each cut.
 
     The sums of a window of cuts are kept in two halves: the older one as sums of all from each
     cut on, made once when it runs empty, the younger one as one sum.

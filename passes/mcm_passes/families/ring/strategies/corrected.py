@@ -69,10 +69,10 @@ class Corrected:
             return solver.solve(problem, evaluate, rng, budget)
         search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
         corrected, reason, best = problem, "the budget allows no evaluation", None
-        best_s, stale = float("inf"), 0
+        best_s, without_improvement = float("inf"), 0
         bound = None
         for number in range(self.rounds):
-            if not search.left or stale >= self.patience:
+            if not search.left or without_improvement >= self.patience:
                 break
             part = dataclasses.replace(
                 search.share(search.left),
@@ -87,9 +87,9 @@ class Corrected:
                 break
             search.period(found.chip_of)
             results = budget.evaluator.evaluate(found.chip_of[None])
-            stale += 1
+            without_improvement += 1
             if results.kind[0] == ResultKind.RUNS and results.period_s[0] < best_s:
-                best, best_s, stale = found.chip_of, float(results.period_s[0]), 0
+                best, best_s, without_improvement = found.chip_of, float(results.period_s[0]), 0
             if results.kind[0] != ResultKind.RUNS:
                 break
             corrected = corrected_times(corrected, found.chip_of, results)

@@ -14,7 +14,7 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.moves.walk_kernels import Walk
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.resegmentation import late_position, recut
+from mcm_passes.families.ring.strategies.resegmentation import late_position, resegment
 from mcm_passes.families.ring.strategies.start import find_start
 from mcm_passes.mapping.search.search import Search
 
@@ -75,7 +75,7 @@ class LocalSearch:
             search.spend((worth - 1) * self.walks)
             for row in rows:
                 search.period(row)
-            walking.recut(search)
+            walking.resegment(search)
 
 
 class _Walking:
@@ -98,11 +98,11 @@ class _Walking:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(run, self._walks))
 
-    def recut(self, search: Search) -> None:
+    def resegment(self, search: Search) -> None:
         """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
         by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
         for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
-            recut(search, self._problem, walk.best, self._position)
+            resegment(search, self._problem, walk.best, self._position)
         assert search.best is not None, "walks start from a partition"
         worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
         if search.best_period_s < float(worst.best_s[0]):

@@ -20,7 +20,7 @@ from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.coarsening import Coarsening, coarsen
-from mcm_passes.families.ring.strategies.resegmentation import late_position, recut
+from mcm_passes.families.ring.strategies.resegmentation import late_position, resegment
 from mcm_passes.families.ring.strategies.start import find_start
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.search.search import Search
@@ -31,7 +31,7 @@ UNITS_PER_STEP = 25
 HOTTER = 10.0
 """Factor to the temperature of walks after a cycle that brought nothing."""
 
-STALE = 4
+MOST_WITHOUT_IMPROVEMENT = 4
 """Walks on one level without a better score after which they end."""
 
 PARTS = 8
@@ -96,12 +96,12 @@ class Multilevel:
         for tries in range(self.tries, 0, -1):
             most = search.left // tries
             cycles = _Cycles(self, search, budget.monitor, rng, start, most)
-            stale = 0
+            without_improvement = 0
             for number in range(self.cycles):
-                if not cycles.left or stale == self.patience:
+                if not cycles.left or without_improvement == self.patience:
                     break
-                heat = min(self.heat * HOTTER**stale, max(self.heat, 1.0))
-                stale = 0 if cycles.run(number, heat) else stale + 1
+                heat = min(self.heat * HOTTER**without_improvement, max(self.heat, 1.0))
+                without_improvement = 0 if cycles.run(number, heat) else without_improvement + 1
         return search.outcome(reason)
 
 
@@ -184,20 +184,22 @@ class _Cycles:
         walker = Walker(problem, self._best_s)
         walk = walker.walk(chip_of, streams(self._rng, 1))
         part = max(min(max(steps // PARTS, 2 * problem.num_units), steps), 1)
-        stale = 0
-        while steps >= part and self.left and stale < STALE:
+        without_improvement = 0
+        while steps >= part and self.left and without_improvement < MOST_WITHOUT_IMPROVEMENT:
             before = float(walk.best_s[0]), float(walk.best_score[0])
             walker.advance(walk, part, heat)
             steps -= part
             self._search.spend(-(-part // self._steps_per_evaluation))
-            stale = 0 if (walk.best_s[0], walk.best_score[0]) < before else stale + 1
-        return self._recut(problem, walk.best)
+            without_improvement = (
+                0 if (walk.best_s[0], walk.best_score[0]) < before else without_improvement + 1
+            )
+        return self._resegmented(problem, walk.best)
 
-    def _recut(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
+    def _resegmented(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
         inner = Search(problem, FastPeriods(problem), self._search.share(self.left, self._quiet))
         inner.period(chip_of)
-        recut(inner, problem, chip_of, late_position(problem))
+        resegment(inner, problem, chip_of, late_position(problem))
         self._spend(inner.evaluations, problem)
         return chip_of if inner.best is None else inner.best
 

@@ -87,12 +87,15 @@ class Reorder:
         walk = walker.walk(here, streams(rng, 1))
         steps = self.steps * graph.num_nodes
         walk_evaluations = int(self.steps / STEPS_PER_EVALUATION) if steps else 0
-        stale = 0
-        while search.left > ORDER_EVALUATIONS + walk_evaluations and stale < self.patience:
+        without_improvement = 0
+        while (
+            search.left > ORDER_EVALUATIONS + walk_evaluations
+            and without_improvement < self.patience
+        ):
             best_s = search.best_period_s
             found = _cut(problem, graph, here, here_s * (1.0 + self.tolerance), rng)
             search.spend(ORDER_EVALUATIONS)
-            stale += 1
+            without_improvement += 1
             if found is None:
                 continue
             if steps:
@@ -104,7 +107,7 @@ class Reorder:
             if found_s <= here_s:
                 here, here_s = found, found_s
             if search.best_period_s < best_s:
-                stale = 0
+                without_improvement = 0
 
 
 def _cut(

@@ -18,7 +18,7 @@ HALVINGS = 12
 """Periods that are tried at most."""
 
 
-def recut(search: Search, problem: PartitionProblem, chip_of: Ints, position: Ints) -> None:
+def resegment(search: Search, problem: PartitionProblem, chip_of: Ints, position: Ints) -> None:
     """Looks for better cuts of the order by chip, then by `position`; offers them to `search`.
 
     Local search changes which units are neighbours, the dynamic programme of `dp` where they are

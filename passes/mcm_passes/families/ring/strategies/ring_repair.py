@@ -14,15 +14,15 @@ from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 ROLLOUTS = 8
-"""Orders in which wishes are kept."""
+"""Orders in which proposals are kept."""
 
 
 def repaired(problem: PartitionProblem, wanted: Ints, rng: np.random.Generator) -> list[Ints]:
     """Partitions near `wanted[N]` that keep the rules; memory is not looked at by all of them.
 
-    FIX (MCM, algorithm 2) keeps what the rules allow in some orders of the units. Where wishes
+    FIX (MCM, algorithm 2) keeps what the rules allow in some orders of the units. Where proposals
     contradict the dataflow, that leaves chips uneven, so there is also the topological order that
-    follows the wishes as far as it can, cut by the greedy heuristic.
+    follows the proposal as far as it can, cut by the greedy heuristic.
     """
     graph = rule_graph(problem)
     n = graph.num_nodes

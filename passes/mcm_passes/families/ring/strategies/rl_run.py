@@ -20,7 +20,7 @@ from mcm_models.policy.padding import EDGES_PER_NODE
 from mcm_models.policy.shipped import SHIPPED_POLICY
 from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
 from mcm_passes.families.ring.learning.improving_windows import may_improve
-from mcm_passes.families.ring.learning.orders import order_of_partition, shortest_ways
+from mcm_passes.families.ring.learning.orders import order_of_partition, orders_of_least_span
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.families.ring.learning.rewards import rewards_of
 from mcm_passes.families.ring.learning.tasks import Task
@@ -36,7 +36,7 @@ from mcm_passes.mapping.search.search import Search
 STEP_S = 3e-5
 """Deterministic seconds that a gradient step is taken to last, for each node."""
 
-BARREN = 8
+MOST_WITHOUT_VALID = 8
 """Iterations without any partition after which a run ends."""
 
 RANDOM_ORDERS = 32
@@ -148,23 +148,25 @@ class LearnedRun:
             iterations = int(effort_s / (STEP_S * steps * self._size()))
         if not self.search.left or not iterations:
             return self.rewards.outcome("the budget allows no iteration")
-        orders = shortest_ways(self.problem, graph_features(self.problem))
+        orders = orders_of_least_span(self.problem, graph_features(self.problem))
         task = self._task(recipe, self.rewards.best, orders[0])
         iterate = _iterations(recipe, weights)
-        barren = stale = way = 0
+        without_valid = without_improvement = way = 0
         for _ in range(iterations):
-            if not self.search.left or barren == BARREN:
+            if not self.search.left or without_valid == MOST_WITHOUT_VALID:
                 break
-            if recipe.patience and (stale == recipe.patience or not task.sampler.improvable()):
-                stale, way = 0, way + 1
+            if recipe.patience and (
+                without_improvement == recipe.patience or not task.sampler.improvable()
+            ):
+                without_improvement, way = 0, way + 1
                 task = self._next_task(recipe, orders, way, rng)
                 iterate = _iterations(recipe, weights)
             best_s = self.rewards.best_s
             partitions = iterate(task, rng)
-            barren = 0 if (partitions[:, 0] >= 0).any() else barren + 1
+            without_valid = 0 if (partitions[:, 0] >= 0).any() else without_valid + 1
             # Until something runs there is nothing to start anew from.
             if self.rewards.best is not None:
-                stale = 0 if self.rewards.best_s < best_s else stale + 1
+                without_improvement = 0 if self.rewards.best_s < best_s else without_improvement + 1
         return self._outcome()
 
     def draw(
@@ -187,13 +189,13 @@ class LearnedRun:
         if not self.search.left:
             return self.rewards.outcome("the budget allows no evaluation")
         goal = self.search.left if samples is None else samples
-        orders = shortest_ways(self.problem, graph_features(self.problem))
+        orders = orders_of_least_span(self.problem, graph_features(self.problem))
         # On a chain all of them are the same.
         orders = list({order.tobytes(): order for order in orders}.values())
         ready: list[tuple[Task, PolicyOfGraph]] = []
-        barren = 0
+        without_valid = 0
         for number in count():
-            if not self.search.left or not goal or barren == BARREN:
+            if not self.search.left or not goal or without_valid == MOST_WITHOUT_VALID:
                 break
             if number < len(orders):
                 task = self._task(recipe, None, orders[number])
@@ -209,7 +211,7 @@ class LearnedRun:
                 rollouts = task.sampler.draw(rng, policy.decode(rng, shots, temperature))
                 rewards_of(self.rewards, rollouts.partitions)
                 found |= bool(rollouts.found.any())
-            barren = 0 if found else barren + 1
+            without_valid = 0 if found else without_valid + 1
         return self._outcome()
 
     def _task(self, recipe: Recipe, start: Ints | None, order: Ints) -> Task:

@@ -84,7 +84,7 @@ def test_mcm_p018_pipelines_that_cannot_be(options: dict[str, Any], words: str) 
     assert words in fault.message
 
 
-def test_wishes_about_single_chips_mean_one_pipeline() -> None:
+def test_constraints_on_single_chips_mean_one_pipeline() -> None:
     options = CompileOptions(passes=SEARCHED, level=0, pins=(("*Gemm*", 1),))
     model, _, _ = run_passes(MODEL, "mcm36", options)
     assert REPLICATION.get(model).replicas == 1

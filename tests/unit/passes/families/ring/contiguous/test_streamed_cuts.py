@@ -13,7 +13,7 @@ from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.mapping.problem.resident_sizes import weight_rooms
+from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from tests.generators.partition_problems import make_problem
 
 SRAM = 1280
@@ -59,5 +59,5 @@ def test_ops_are_sharded_so_that_chips_which_stream_have_buffers_for_them():
     problem, partition = PARTITION_PROBLEM.get(model), PARTITION.get(model)
     assert problem.weight_bytes.sum() > CHIPS * sram
     assert len(SHARDING_PLAN.get(model).operators) > 0
-    assert problem.limits.stream_buffers * weight_rooms(problem).max() <= sram
+    assert problem.limits.stream_buffers * weight_sizes(problem).max() <= sram
     assert evaluate(problem, partition.chip_of).stream_busy_s.max() > 0.0

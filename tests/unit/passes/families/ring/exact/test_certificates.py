@@ -73,7 +73,7 @@ def test_no_check_of_a_large_graph_looks_at_more_than_its_edges(monkeypatch):
     assert len(walks) <= 2 * (1 + chain_check.ENDS**2)
 
 
-def test_waists_need_not_have_work_beside_them_only():
+def test_articulation_units_need_not_have_work_beside_them_only():
     # The ends have no work: they are beside each other, and yet all work is in one chain.
     problem = make_problem([0, 0, 3, 3, 3, 0], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)], chips=2)
     assert chain_check.chain_does_not_fit(problem, 6e-6 * (1 - 1e-8))

@@ -12,7 +12,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.learning.improving_windows import RELAXED, ImprovingWindows
-from mcm_passes.families.ring.learning.orders import shortest_ways
+from mcm_passes.families.ring.learning.orders import orders_of_least_span
 from mcm_passes.families.ring.solver.problem_sampling import filled_rows
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.problem.rule_graph import rule_graph
@@ -22,11 +22,11 @@ DRAWS = 300
 
 def along_order(problem):
     units = rule_graph(problem).units
-    order = shortest_ways(problem, graph_features(problem))[0]
+    order = orders_of_least_span(problem, graph_features(problem))[0]
     return units, order
 
 
-def staircases(problem):
+def monotone_paths(problem):
     """All partitions along the order with their periods, as chips by position."""
     units, order = along_order(problem)
     steps = product((0, 1), repeat=order.size - 1)
@@ -52,7 +52,7 @@ def test_nothing_that_is_as_good_is_left_out(problem_of, seed):
         seed, n=10, density=0.25, clones=seed % 2, sram=(1 << 20, 16_000)[seed % 3 == 0]
     )
     units, order = along_order(problem)
-    rows, periods = staircases(problem)
+    rows, periods = monotone_paths(problem)
     windows = windows_along(problem, units[order], count_live=False)
     finite = np.sort(periods[np.isfinite(periods)])
     for limit in [*finite[:: max(finite.size // 4, 1)], np.inf]:
@@ -66,7 +66,7 @@ def test_nothing_that_is_as_good_is_left_out(problem_of, seed):
 def test_no_chip_is_given_more_work_than_the_best_period(problem_of, seed):
     problem = problem_of(seed, n=12, density=0.2)
     units, order = along_order(problem)
-    _, periods = staircases(problem)
+    _, periods = monotone_paths(problem)
     best_s = float(np.median(periods[np.isfinite(periods)]))
     sampler = ImprovingWindows.of(problem, units[order], lambda: best_s)
     states = streams(np.random.default_rng(seed), DRAWS)
@@ -81,7 +81,7 @@ def test_no_chip_is_given_more_work_than_the_best_period(problem_of, seed):
 def test_where_nothing_better_is_possible_limits_are_relaxed(problem_of):
     problem = problem_of(3, n=12, density=0.2)
     units, order = along_order(problem)
-    rows, periods = staircases(problem)
+    rows, periods = monotone_paths(problem)
     least_s = float(periods.min())
     for best_s in (least_s, least_s / 2, least_s / 100):
         sampler = ImprovingWindows.of(problem, units[order], lambda best_s=best_s: best_s)

@@ -70,7 +70,7 @@ def one_step(problem, layout, weights, actions, log_base, advantage):
 
 
 def test_the_gradient_is_that_of_the_likelihood_of_whole_partitions(problem_of, small_layout):
-    """Of a tiny chain: all its staircases, each weighted by an advantage, against enumeration."""
+    """Of a tiny chain: all its monotone paths, each weighted by an advantage, by enumeration."""
     problem = problem_of(3, n=4, chips=3, density=1.0)
     layout = small_layout(knots=3)
     weights = initial_weights(layout, 0)

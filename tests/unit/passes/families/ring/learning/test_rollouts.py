@@ -12,7 +12,7 @@ from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import Decoded, softmax
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.learning.credit import node_credit
-from mcm_passes.families.ring.learning.orders import shortest_ways
+from mcm_passes.families.ring.learning.orders import orders_of_least_span
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, Recipe
 from mcm_passes.families.ring.learning.rollouts import (
     FORBIDDEN,
@@ -21,7 +21,7 @@ from mcm_passes.families.ring.learning.rollouts import (
     sampler_of,
 )
 from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts
-from mcm_passes.families.ring.solver.monotone_paths import staircase_marginals
+from mcm_passes.families.ring.solver.monotone_paths import monotone_path_marginals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 
@@ -36,7 +36,7 @@ def decoded_of(problem, count, seed=0, rounds=1):
 
 def sampler(problem, recipe):
     features = graph_features(problem)
-    return sampler_of(problem, features, recipe, shortest_ways(problem, features)[0])
+    return sampler_of(problem, features, recipe, orders_of_least_span(problem, features)[0])
 
 
 def enumerated(log_p, valid):
@@ -53,7 +53,7 @@ def enumerated(log_p, valid):
 def test_marginals_along_an_order_are_those_of_an_enumeration(seed):
     log_p = np.random.default_rng(seed).standard_normal((6, 4))
     expected = enumerated(log_p, lambda f: True)
-    assert np.exp(staircase_marginals(log_p)) == pytest.approx(expected, abs=1e-12)
+    assert np.exp(monotone_path_marginals(log_p)) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))

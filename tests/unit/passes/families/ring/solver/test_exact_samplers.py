@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
-from mcm_passes.families.ring.solver.monotone_paths import sample_staircases
+from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import streams
 
 DRAWS = 4000
@@ -37,12 +37,12 @@ def log_weights(rng, n):
     return np.log(rng.uniform(0.05, 1.0, (n, 3)))
 
 
-def test_staircases_have_the_conditional_distribution(graphs, all_valid):
+def test_monotone_paths_have_the_conditional_distribution(graphs, all_valid):
     rng = np.random.default_rng(1)
     for graph in graphs:
         log_p = log_weights(rng, graph.num_nodes)
         possible = along(all_valid(graph))
-        drawn = sample_staircases(log_p, DRAWS, streams(rng, DRAWS))
+        drawn = sample_monotone_paths(log_p, DRAWS, streams(rng, DRAWS))
         assert_distribution(drawn, log_p, possible)
 
 
@@ -61,11 +61,11 @@ def test_forbidden_chips_are_never_drawn():
     rng = np.random.default_rng(3)
     log_p = np.zeros((4, 3))
     log_p[2, :2] = -np.inf
-    drawn = sample_staircases(log_p, 200, streams(rng, 200))
+    drawn = sample_monotone_paths(log_p, 200, streams(rng, 200))
     assert (drawn[:, 2] == 2).all()
     assert set(map(tuple, drawn.tolist())) == {(0, 1, 2, 2)}
     log_p[1] = -np.inf
-    assert (sample_staircases(log_p, 2, streams(rng, 2)) == -1).all()
+    assert (sample_monotone_paths(log_p, 2, streams(rng, 2)) == -1).all()
 
 
 def test_a_sharply_peaked_distribution_over_a_long_order():
@@ -74,5 +74,5 @@ def test_a_sharply_peaked_distribution_over_a_long_order():
     want = np.repeat(np.arange(chips), n // chips)
     log_p = np.full((n, chips), -900.0)
     log_p[np.arange(n), want] = 0.0
-    drawn = sample_staircases(log_p, 3, streams(np.random.default_rng(4), 3))
+    drawn = sample_monotone_paths(log_p, 3, streams(np.random.default_rng(4), 3))
     assert (drawn == want).all()

@@ -1,4 +1,4 @@
-"""Staircases of fitting windows, against enumeration."""
+"""Monotone paths of fitting windows, against enumeration."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from mcm_passes.families.ring.solver.monotone_paths import sample_staircases, staircase_marginals
+from mcm_passes.families.ring.solver.monotone_paths import (
+    monotone_path_marginals,
+    sample_monotone_paths,
+)
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.windowed_monotone_paths import sample_windowed
 
 DRAWS = 4000
 
 
-def staircases(log_p, earliest, open_cuts):
+def monotone_paths(log_p, earliest, open_cuts):
     """All of them with their weights."""
     n, chips = log_p.shape
     found = {}
@@ -45,7 +48,7 @@ def drawn_case(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_draws_and_marginals_are_those_of_the_enumeration(seed):
     log_p, earliest, open_cuts = drawn_case(seed)
-    possible = staircases(log_p, earliest, open_cuts)
+    possible = monotone_paths(log_p, earliest, open_cuts)
     states = streams(np.random.default_rng(seed), DRAWS)
     drawn, marginals = sample_windowed(log_p, earliest, open_cuts, DRAWS, states)
     marginals = np.exp(marginals)
@@ -73,13 +76,13 @@ def test_without_limits_it_is_the_same_distribution():
     drawn, marginals = sample_windowed(log_p, earliest, open_cuts, 2000, streams(rng, 2000))
     np.testing.assert_allclose(
         marginals[:, 1:],
-        staircase_marginals(log_p)[:, 1:],
+        monotone_path_marginals(log_p)[:, 1:],
         rtol=1e-6,
         atol=1e-3,
     )
     means = [
         drawn.mean(axis=0),
-        sample_staircases(log_p, 2000, streams(rng, 2000)).mean(axis=0),
+        sample_monotone_paths(log_p, 2000, streams(rng, 2000)).mean(axis=0),
     ]
     np.testing.assert_allclose(*means, atol=0.2)
 
