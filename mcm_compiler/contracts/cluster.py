@@ -7,11 +7,10 @@ it are estimated by formulas (`mcmc parallelize`). So it is a protocol of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.described import Described
 
 
 @dataclass(frozen=True)
@@ -49,32 +48,11 @@ class Cluster:
 
 
 @runtime_checkable
-class ClusterTarget(Protocol):
+class ClusterTarget(Described, Protocol):
     """A cluster that plans can be made for."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str:
-        """One line for `mcmc targets`."""
-        ...
-
-    @property
     def cluster(self) -> Cluster: ...
-
-    @property
-    def source_text(self) -> str:
-        """The description that the cluster was made from (TOML)."""
-        ...
-
-    def details(self) -> Mapping[str, Mapping[str, str | float]]:
-        """All numbers by section and key, as `Target.details`."""
-        ...
-
-    def cost_model(self) -> CostModel:
-        """The analytic model of one device."""
-        ...
 
 
 class ClusterFamily(Protocol):

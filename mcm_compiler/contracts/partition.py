@@ -19,6 +19,7 @@ from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
@@ -362,18 +363,12 @@ Evaluate = Callable[[Ints], float]
 """Period in seconds of one partition `chip_of[N]`; infinite where it breaks a constraint."""
 
 
-class PartitionStrategy(Protocol):
+class PartitionStrategy(Named, Protocol):
     """A way to search for partitions: a frozen dataclass whose fields are its options.
 
     Pure: no I/O, no logging, no clock except the budget's. Anytime: whenever the budget is spent
     or the monitor says so, the best partition so far is the outcome.
     """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
 
     def solve(
         self,

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
 
 Rule = Literal["none", "relay", "strict"]
@@ -124,17 +125,11 @@ class Placement:
         return 0.0 if self.period == 0.0 else float("inf")
 
 
-class PlacementCost(Protocol):
+class PlacementCost(Named, Protocol):
     """What a placement costs, and how to find a cheap one.
 
     Registered under `mcm_compiler.placement_costs`.
     """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
 
     def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
         """Places the operators.

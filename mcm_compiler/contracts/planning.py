@@ -9,6 +9,7 @@ from typing import Protocol, cast
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.sharding.parallel_plan import Objective, ParallelPlan
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -99,17 +100,11 @@ class PlanResult:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class Planner(Protocol):
+class Planner(Named, Protocol):
     """Makes plans: a frozen dataclass whose fields are its options.
 
     Found by name through the entry points of `mcm_compiler.planners`.
     """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
 
     def prepare(self, model: ir.Model) -> None:
         """Brings a model as the importer gives it into the form that plans speak of, in place."""

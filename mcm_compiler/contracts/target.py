@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
@@ -88,36 +88,11 @@ __all__ = [
 ]
 
 
-class Target(Protocol):
+class Target(Described, Protocol):
     """A package that models can be compiled for."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str:
-        """One line for `mcmc targets`."""
-        ...
-
-    @property
     def limits(self) -> PackageLimits: ...
-
-    @property
-    def source_text(self) -> str:
-        """The description that the target was made from (TOML); stored beside compiled models."""
-        ...
-
-    def details(self) -> Mapping[str, Mapping[str, str | float]]:
-        """All numbers of the package by section and key, for `mcmc targets show`.
-
-        Keys have their units in their names; defaults are filled in, and a section `derived` has
-        what follows from the others.
-        """
-        ...
-
-    def cost_model(self) -> CostModel:
-        """The fast analytic model of one chip."""
-        ...
 
 
 @runtime_checkable

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from mcm_compiler.contracts.described import Named
+
 
 @dataclass(frozen=True)
 class TrainingRequest:
@@ -70,17 +72,11 @@ def check_at_least_one(**counts: int) -> None:
             raise ValueError(f"{name} is {count}, not at least 1")
 
 
-class Trainer(Protocol):
+class Trainer(Named, Protocol):
     """Trains what the compiler learns: a frozen dataclass whose fields are its options.
 
     Found by name through the entry points of `mcm_compiler.trainers`.
     """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
 
     def train(
         self, request: TrainingRequest, tell: Callable[[TrainingProgress], None]

@@ -1,0 +1,41 @@
+"""What lists show of a component, and what a description file tells of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mcm_compiler.contracts.cost import CostModel
+
+
+class Named(Protocol):
+    """A component that is listed, such as by `mcmc targets` or `mcmc strategies`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """One line for lists."""
+        ...
+
+
+class Described(Named, Protocol):
+    """What all targets tell that are made from a description file."""
+
+    @property
+    def source_text(self) -> str:
+        """The description that the target was made from (TOML); stored beside compiled models."""
+        ...
+
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers by section and key, for `mcmc targets show`.
+
+        Keys have their units in their names; defaults are filled in, and a section `derived` has
+        what follows from the others.
+        """
+        ...
+
+    def cost_model(self) -> CostModel:
+        """The fast analytic model of one chip or device."""
+        ...
