@@ -10,7 +10,6 @@ import onnx_ir as ir
 from mcm_models.zoo.layers.graph_builder import GraphBuilder
 from mcm_models.zoo.layers.lstm_cells import TimeAxis
 from mcm_models.zoo.layers.option_checks import require_at_least
-from mcm_models.zoo.layers.recurrent_layers import bidirectional
 from mcm_models.zoo.layers.recurrent_network import Projection, RecurrentNetwork
 
 
@@ -39,13 +38,8 @@ class BidirectionalRnn(RecurrentNetwork):
         extents = [self.batch, self.steps]
         ids = graph.input("input_ids", ir.DataType.INT64, extents)
         sequence = self.embedded(root, ids, self.vocab, time)
-        start = self.start(root)
-        width = self.hidden
-        for number in range(self.layers):
-            scope = root.sub(f"layer.{number}")
-            sequence = bidirectional(self.cell, scope, sequence, width, self.hidden, start)
-            width = 2 * self.hidden
+        sequence = self.read_both_ways(root, sequence, self.hidden)
         tags = root.sub("tags")
-        head = Projection.with_weights(tags, width, self.classes)
+        head = Projection.with_weights(tags, 2 * self.hidden, self.classes)
         logits = time.together(tags, [head.step(t, both) for t, both in enumerate(sequence)])
         graph.output(logits, "logits", ir.DataType.FLOAT, [*extents, self.classes])

@@ -11,7 +11,6 @@ from mcm_models.zoo.layers.feature_maps import FeatureMaps, conv_bn_relu, halved
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
 from mcm_models.zoo.layers.lstm_cells import TimeAxis
 from mcm_models.zoo.layers.option_checks import require_at_least, require_odd
-from mcm_models.zoo.layers.recurrent_layers import bidirectional
 from mcm_models.zoo.layers.recurrent_network import Projection, RecurrentNetwork
 
 
@@ -55,14 +54,9 @@ class ConvRnn(RecurrentNetwork):
         extents = [self.batch, 3, self.height, self.steps << self.stages]
         maps = self._columns(root, graph.input("input", ir.DataType.FLOAT, extents))
         sequence = time.apart(root, maps.value, self.steps)
-        start = self.start(root)
-        width = maps.channels
-        for number in range(self.layers):
-            scope = root.sub(f"layer.{number}")
-            sequence = bidirectional(self.cell, scope, sequence, width, self.hidden, start)
-            width = 2 * self.hidden
+        sequence = self.read_both_ways(root, sequence, maps.channels)
         characters = root.sub("characters")
-        head = Projection.with_weights(characters, width, self.classes)
+        head = Projection.with_weights(characters, 2 * self.hidden, self.classes)
         logits = [head.step(number, both) for number, both in enumerate(sequence)]
         joined = time.together(characters, logits)
         graph.output(joined, "logits", ir.DataType.FLOAT, [self.batch, self.steps, self.classes])

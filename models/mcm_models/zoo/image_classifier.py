@@ -9,7 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.layers.option_checks import require_at_least
+from mcm_models.zoo.layers.option_checks import require_at_least, require_factor, require_odd
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,33 @@ class ImageClassifier(ABC):
     @abstractmethod
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         """Builds the network and returns its logits."""
+
+
+@dataclass(frozen=True)
+class WideningCnn(ImageClassifier):
+    """A network of stages; the channels grow where the image is halved.
+
+    Attributes:
+        stages: number of image sizes.
+        blocks: blocks of each stage.
+        width: channels of the first stage.
+        widen: by how much the channels of a stage exceed those of the one before; 2 keeps the work
+            of all full convolutions equal.
+        kernel: extent of the kernels, odd.
+    """
+
+    smallest_image: ClassVar[int] = 8
+
+    image_size: int = 64
+    stages: int = 4
+    blocks: int = 4
+    width: int = 64
+    widen: float = 2.0
+    kernel: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(1, stages=self.stages, blocks=self.blocks, width=self.width)
+        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
+        require_factor(widen=self.widen)
+        require_odd(kernel=self.kernel)

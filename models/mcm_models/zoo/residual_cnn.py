@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
-from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.image_classifier import WideningCnn
 from mcm_models.zoo.layers.convolution_layers import pooled_classifier
 from mcm_models.zoo.layers.feature_maps import (
     FeatureMaps,
@@ -18,7 +18,7 @@ from mcm_models.zoo.layers.feature_maps import (
     stage_widths,
 )
 from mcm_models.zoo.layers.graph_builder import Scope
-from mcm_models.zoo.layers.option_checks import require_at_least, require_factor, require_odd
+from mcm_models.zoo.layers.option_checks import require_at_least
 
 _EXPANSION = 4
 _BRANCH_GAIN = 0.5
@@ -26,16 +26,12 @@ _BRANCH_GAIN = 0.5
 
 
 @dataclass(frozen=True)
-class ResidualCnn(ImageClassifier):
+class ResidualCnn(WideningCnn):
     """Stages of residual blocks; the channels grow where the image is halved.
 
+    A bottleneck block writes four times as many channels as `width` and `widen` tell.
+
     Attributes:
-        stages: number of image sizes.
-        blocks: residual blocks of each stage.
-        width: channels of the first stage; a bottleneck block writes four times as many.
-        widen: by how much the channels of a stage exceed those of the one before; 2 keeps the work
-            of all convolutions equal.
-        kernel: extent of the kernels, odd.
         block: `basic` has two such convolutions, `bottleneck` one between two of 1x1.
         groups: channel groups of a bottleneck's convolution (Xie et al. 2017, *Aggregated
             Residual Transformations*).
@@ -44,26 +40,14 @@ class ResidualCnn(ImageClassifier):
 
     name: ClassVar[str] = "residual-cnn"
     summary: ClassVar[str] = "residual network of any depth and width, also grouped or gated"
-    smallest_image: ClassVar[int] = 8
-
-    image_size: int = 64
-    stages: int = 4
     blocks: int = 3
-    width: int = 64
-    widen: float = 2.0
-    kernel: int = 3
     block: Literal["basic", "bottleneck"] = "basic"
     groups: int = 1
     gated: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(
-            1, stages=self.stages, blocks=self.blocks, width=self.width, groups=self.groups
-        )
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_factor(widen=self.widen)
-        require_odd(kernel=self.kernel)
+        require_at_least(1, groups=self.groups)
         for width in self._widths:
             if width % self.groups:
                 raise ValueError(f"a width of {width} is not a multiple of groups={self.groups}")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.image_classifier import WideningCnn
 from mcm_models.zoo.layers.convolution_layers import pooled_classifier
 from mcm_models.zoo.layers.feature_maps import (
     FeatureMaps,
@@ -18,7 +18,7 @@ from mcm_models.zoo.layers.feature_maps import (
     stage_widths,
 )
 from mcm_models.zoo.layers.graph_builder import Scope
-from mcm_models.zoo.layers.option_checks import require_at_least, require_factor, require_odd
+from mcm_models.zoo.layers.option_checks import require_at_least
 from mcm_models.zoo.layers.weights import RELU_GAIN
 
 _BRANCH_GAIN = 0.5
@@ -26,16 +26,13 @@ _BRANCH_GAIN = 0.5
 
 
 @dataclass(frozen=True)
-class SeparableCnn(ImageClassifier):
+class SeparableCnn(WideningCnn):
     """Stages of depthwise convolutions with 1x1 convolutions between them.
 
+    With a `widen` of 2 the work of the 1x1 convolutions stays equal, with 4 that of the depthwise
+    ones, whose extent `kernel` is.
+
     Attributes:
-        stages: number of image sizes.
-        blocks: blocks of each stage.
-        width: channels of the first stage.
-        widen: by how much the channels of a stage exceed those of the one before; 2 keeps the work
-            of the 1x1 convolutions equal, 4 that of the depthwise ones.
-        kernel: extent of the depthwise kernels, odd.
         expansion: 1 makes depthwise and 1x1 convolutions alternate (MobileNet); more makes
             inverted residuals with so many times the channels inside (Sandler et al. 2018).
         gated: a squeeze-and-excitation gate behind each depthwise convolution (MobileNetV3).
@@ -43,29 +40,12 @@ class SeparableCnn(ImageClassifier):
 
     name: ClassVar[str] = "separable-cnn"
     summary: ClassVar[str] = "depthwise separable convolutions or inverted residuals"
-    smallest_image: ClassVar[int] = 8
-
-    image_size: int = 64
-    stages: int = 4
-    blocks: int = 4
-    width: int = 64
-    widen: float = 2.0
-    kernel: int = 3
     expansion: int = 1
     gated: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(
-            1,
-            stages=self.stages,
-            blocks=self.blocks,
-            width=self.width,
-            expansion=self.expansion,
-        )
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_factor(widen=self.widen)
-        require_odd(kernel=self.kernel)
+        require_at_least(1, expansion=self.expansion)
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, 3)

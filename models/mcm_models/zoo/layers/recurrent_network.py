@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
 from mcm_models.zoo.layers.lstm_cells import TimeAxis
 from mcm_models.zoo.layers.option_checks import require_at_least
-from mcm_models.zoo.layers.recurrent_layers import CellKind, State, initial_state
+from mcm_models.zoo.layers.recurrent_layers import CellKind, State, bidirectional, initial_state
 from mcm_models.zoo.layers.weights import around, keeps_variance, spread
 
 
@@ -64,6 +64,18 @@ class RecurrentNetwork(ABC):
     def start(self, scope: Scope) -> State:
         """The state before the first step."""
         return initial_state(self.cell, scope, self.batch, self.hidden)
+
+    def read_both_ways(self, root: Scope, sequence: list[ir.Value], width: int) -> list[ir.Value]:
+        """All layers, each bidirectional; what is read and written, `[batch, width]`, is per step.
+
+        The width that is written is `2 * hidden`.
+        """
+        start = self.start(root)
+        for number in range(self.layers):
+            scope = root.sub(f"layer.{number}")
+            sequence = bidirectional(self.cell, scope, sequence, width, self.hidden, start)
+            width = 2 * self.hidden
+        return sequence
 
     def embedded(self, scope: Scope, ids: ir.Value, vocab: int, time: TimeAxis) -> list[ir.Value]:
         """Embeddings of the words `[batch, steps]`: `[batch, hidden]` per step."""
