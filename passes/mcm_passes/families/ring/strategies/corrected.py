@@ -18,6 +18,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
 )
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.search.named import strategy_of
@@ -28,6 +29,7 @@ SMALLEST_LOAD_S = 1e-12
 
 
 @dataclass(frozen=True)
+@checked(rounds=at_least(1), patience=at_least(1))
 class Corrected:
     """Solves, measures the answer on the evaluator, corrects times, and solves again.
 
@@ -50,11 +52,6 @@ class Corrected:
     solver: str = "cpsat"
     rounds: int = 30
     patience: int = 6
-
-    def __post_init__(self) -> None:
-        for option in ("rounds", "patience"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
 
     def solve(
         self,

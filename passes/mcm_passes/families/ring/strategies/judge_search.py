@@ -17,6 +17,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
 )
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.moves.placed_problem import placed_problem
 from mcm_passes.families.ring.moves.placement_state import empty_state, fill_state
 from mcm_passes.families.ring.moves.proposals import draw_neighbours
@@ -29,6 +30,7 @@ POWER = 16
 
 
 @dataclass(frozen=True)
+@checked(batch=at_least(1), memory=at_least(1), sieve=at_least(0))
 class JudgeSearch:
     """Starts from another answer, moves units, and lets the evaluator decide which moves stay.
 
@@ -51,13 +53,6 @@ class JudgeSearch:
     batch: int = 64
     sieve: float = 0.02
     memory: int = 10
-
-    def __post_init__(self) -> None:
-        for option in ("batch", "memory"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is {getattr(self, option)}, not at least 1")
-        if not self.sieve >= 0:
-            raise ValueError(f"sieve is {self.sieve}, not at least 0")
 
     def solve(
         self,

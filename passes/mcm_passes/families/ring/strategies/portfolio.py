@@ -25,6 +25,7 @@ from mcm_compiler.contracts.partition import (
     gives_start,
     learns,
 )
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
@@ -38,6 +39,7 @@ seconds for as many, and with the first kernel of a fresh machine more."""
 
 
 @dataclass(frozen=True)
+@checked(slack=at_least(0))
 class Portfolio:
     """Runs its members, keeps the best dozen partitions, and lets the simulator choose.
 
@@ -73,8 +75,6 @@ class Portfolio:
     def __post_init__(self) -> None:
         if not self.members:
             raise ValueError("members is empty")
-        if not self.slack >= 0:
-            raise ValueError(f"slack is {self.slack}, not at least 0")
 
     @property
     def asks_evaluator(self) -> bool:
