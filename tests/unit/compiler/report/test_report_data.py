@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.report_data import build_report, verification_data
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
@@ -51,6 +52,28 @@ def test_schema_refuses_a_missing_and_an_unknown_field(schema: dict[str, Any]) -
     report = build_report(example_result())
     assert not validator.is_valid({k: v for k, v in report.items() if k != "gap"})
     assert not validator.is_valid(report | {"surprise": 1})
+    for key in ("model", "target", "options", "bottleneck"):
+        assert not validator.is_valid(report | {key: report[key] | {"surprise": 1}})
+
+
+def test_only_what_earlier_releases_lack_may_be_missing(schema: dict[str, Any]) -> None:
+    lacked = {"options", "replication", "chosen_cost_model"}
+    assert set(schema["properties"]) - set(schema["required"]) == lacked
+    for part in (schema, *schema["$defs"].values()):
+        assert part["description"]
+        assert part["additionalProperties"] is False
+
+
+def test_the_schema_has_every_option_of_a_compile(schema: dict[str, Any]) -> None:
+    told = {f.name for f in fields(CompileOptions)} - {"passes", "cost_model"}
+    assert set(schema["$defs"]["OptionsFacts"]["properties"]) == told
+
+
+def test_the_level_may_be_a_file(schema: dict[str, Any]) -> None:
+    result = example_result()
+    options = replace(result.options, level="patient.toml")
+    report = json.loads(json_text.dump(build_report(replace(result, options=options))))
+    jsonschema.Draft202012Validator(schema).validate(report)
 
 
 def test_options_are_those_of_the_compile() -> None:
