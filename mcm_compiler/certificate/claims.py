@@ -31,7 +31,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ClaimScope:
     """Over what a claim about the package ranges.
 
     Attributes:
@@ -58,7 +58,7 @@ class Certificate:
         period_s: of one pipeline under `problem_model`.
         problem_model: name of the model that says what a placement costs.
         cost_model: name of the model that the seconds of units come from.
-        scope: see `Scope`.
+        scope: see `ClaimScope`.
         claims: at most one about each subject.
         pins: names or patterns and devices that the user wanted.
         copies: `(original node, copy, device)`.
@@ -72,7 +72,7 @@ class Certificate:
     period_s: float
     problem_model: str
     cost_model: str
-    scope: Scope
+    scope: ClaimScope
     claims: tuple[Claim, ...]
     pins: tuple[tuple[str, int], ...] = ()
     copies: tuple[tuple[str, str, int], ...] = ()

@@ -16,7 +16,7 @@ import numpy as np
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.certificate.channels import channel_arrays
-from mcm_compiler.certificate.claims import Certificate, Claim, Scope
+from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.other_placements import (
     ConsideredRow,
     LearnedRow,
@@ -81,7 +81,7 @@ class CertificateHead:
     cost_model: str
     routing: Routing
     machine: dict[str, bool | int | float | str]
-    scope: Scope
+    scope: ClaimScope
     placement: PlacementRow
     claims: tuple[Claim, ...]
     pins: tuple[tuple[str, Index], ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.certificate.claims import Certificate, Claim, Scope, Subject
+from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope, Subject
 from mcm_compiler.contracts.partition import Legalization, LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.proofs import DEFAULT_PROBLEM_MODEL
 from mcm_compiler.contracts.replication import Replication
@@ -33,7 +33,7 @@ def certificate_of(
         period_s=partition.period_s,
         problem_model=DEFAULT_PROBLEM_MODEL,
         cost_model=partition.cost_model,
-        scope=Scope(
+        scope=ClaimScope(
             devices=devices,
             pipelines=replication.replicas,
             devices_each=problem.num_chips,

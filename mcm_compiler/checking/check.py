@@ -20,7 +20,7 @@ from mcm_compiler.checking.certificate_check import check_certificate, refuse_un
 from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
-from mcm_compiler.checking.comparison.user_data import DataSet, read_data_sets
+from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.checking.entry.gate import OpenedFolder
@@ -136,7 +136,7 @@ def check_folder(
     folder: Path,
     *,
     seeds: Sequence[int] = (0, 1),
-    data: Sequence[DataSet] = (),
+    data: Sequence[RunData] = (),
     test_data: Path | None = None,
     model: str | None = None,
     progress: Callable[[str], None] | None = None,
@@ -200,7 +200,7 @@ class _Run:
 
     opened: OpenedFolder
     seeds: Sequence[int]
-    data: Sequence[DataSet]
+    data: Sequence[RunData]
     test_data: Path | None
     model: str | None
     verification: Verification | None = None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.certificate.claims import Certificate, Scope
+from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
@@ -110,7 +110,7 @@ class _Work:
                     place,
                 )
 
-    def check_learned(self, gain: LearnedGain, scope: Scope) -> None:
+    def check_learned(self, gain: LearnedGain, scope: ClaimScope) -> None:
         """The share of throughput that learned search is said to have added."""
         rows = [gain.classical, *([] if gain.learned is None else [gain.learned])]
         without_s, with_s = self._seconds(rows, gain.simulated, scope)
@@ -118,7 +118,9 @@ class _Work:
         if not math.isclose(share, gain.share, rel_tol=MARGIN, abs_tol=MARGIN):
             raise differs(f"its placements give {share!r}, it says {gain.share!r}", "learned.share")
 
-    def _seconds(self, rows: Sequence[Ints], simulated: bool, scope: Scope) -> tuple[float, float]:
+    def _seconds(
+        self, rows: Sequence[Ints], simulated: bool, scope: ClaimScope
+    ) -> tuple[float, float]:
         """Of the placement without learning and of that with it; infinite where there is none."""
         if simulated:
             found = self.evaluator.periods(np.stack(rows), "learned", scope.pipelines).tolist()

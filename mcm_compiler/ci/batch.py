@@ -63,7 +63,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CompileOutcome:
     """What became of one model.
 
     Attributes:
@@ -101,7 +101,7 @@ def compile_all(
     processes: int,
     prepare: Callable[[], None],
     progress: Callable[[str], None] | None,
-) -> Generator[Outcome]:
+) -> Generator[CompileOutcome]:
     """Compiles all models; one that fails does not stop the others.
 
     Args:
@@ -127,7 +127,7 @@ def compile_all(
 
 def compile_one(
     settings: Settings, job: Job, progress: Callable[[str], None] | None = None
-) -> Outcome:
+) -> CompileOutcome:
     """Compiles one model into its folder; every failure becomes diagnostics."""
     from mcm_compiler.api import compile_model
 
@@ -162,7 +162,7 @@ def _may_hold_much(report: Mapping[str, Any] | None) -> bool:
     return model["ops"] > SMALL_OPS or model["weight_bytes"] > SMALL_WEIGHT_BYTES
 
 
-def success(job: Job, result: CompileResult, start: float, strict: bool = False) -> Outcome:
+def success(job: Job, result: CompileResult, start: float, strict: bool = False) -> CompileOutcome:
     """The outcome of a compile that began at `start` on the performance counter.
 
     Args:
@@ -177,10 +177,10 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
     times = program_op_times(result.program) if result.program is not None else None
     seconds = time.perf_counter() - start
     diagnostics = result.diagnostics + (result.unproven if strict else ())
-    return Outcome(job.model, job.folder, report, times, None, diagnostics, seconds)
+    return CompileOutcome(job.model, job.folder, report, times, None, diagnostics, seconds)
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
+def exit_code(outcomes: Sequence[CompileOutcome]) -> int:
     """0 if no model failed, 3 if all that is wrong is not being proven, else 1."""
     codes = [code for outcome in outcomes for code in outcome.error_codes]
     if not codes:
@@ -188,13 +188,13 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
     return UNPROVEN_EXIT if only_unproven(codes) else 1
 
 
-def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Outcome:
+def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> CompileOutcome:
     """The outcome of a compile that began at `start` and failed."""
     seconds = time.perf_counter() - start
-    return Outcome(job.model, job.folder, None, None, None, diagnostics, seconds)
+    return CompileOutcome(job.model, job.folder, None, None, None, diagnostics, seconds)
 
 
-def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> Outcome:
+def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> CompileOutcome:
     """The outcome of a model whose process died under it."""
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
     diagnostic = Diagnostic(
@@ -204,12 +204,12 @@ def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> Outcome:
         hint="after signal 9 give the processes more memory with a smaller --jobs; after another, "
         "compile the model alone with fewer --passes to see what crashes",
     )
-    return Outcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
+    return CompileOutcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
 
 
 def with_baseline(
-    outcome: Outcome, before: Figures | Diagnostic | None, path: Path, allowed: float
-) -> Outcome:
+    outcome: CompileOutcome, before: Figures | Diagnostic | None, path: Path, allowed: float
+) -> CompileOutcome:
     """`outcome` with a comparison and what it tells.
 
     Args:

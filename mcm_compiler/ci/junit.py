@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from mcm_compiler.ci.batch import Outcome
+from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.diagnostics import Severity
 from mcm_compiler.text.printable import printable
@@ -14,7 +14,7 @@ from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds
 SUITE = "mcmc compile"
 
 
-def junit_xml(outcomes: Sequence[Outcome], suite_class: str) -> bytes:
+def junit_xml(outcomes: Sequence[CompileOutcome], suite_class: str) -> bytes:
     """One test suite in UTF-8.
 
     Names and messages come from foreign files: what does not print is escaped, because XML 1.0
@@ -41,7 +41,7 @@ def junit_xml(outcomes: Sequence[Outcome], suite_class: str) -> bytes:
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _add_case(suite: ET.Element, outcome: Outcome, suite_class: str) -> None:
+def _add_case(suite: ET.Element, outcome: CompileOutcome, suite_class: str) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
@@ -62,7 +62,7 @@ def _add_case(suite: ET.Element, outcome: Outcome, suite_class: str) -> None:
         ET.SubElement(case, "system-out").text = "\n".join(lines)
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: CompileOutcome) -> str:
     report = outcome.report or {}
     parts = [
         f"throughput {rate_text(report['throughput_per_s'])}",

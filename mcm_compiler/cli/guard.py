@@ -11,7 +11,7 @@ import click
 
 from mcm_compiler.ci.annotations import wanted, workflow_commands
 from mcm_compiler.ci.baseline import read_baseline, report_path
-from mcm_compiler.ci.batch import Outcome, Settings, with_baseline
+from mcm_compiler.ci.batch import CompileOutcome, Settings, with_baseline
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.junit import junit_xml
 from mcm_compiler.cli.failures import show_diagnostics
@@ -55,8 +55,8 @@ class Guard:
             return error.diagnostics[0]
 
     def compared(
-        self, outcome: Outcome, before: Figures | Diagnostic | None, folder: PurePath | None
-    ) -> Outcome:
+        self, outcome: CompileOutcome, before: Figures | Diagnostic | None, folder: PurePath | None
+    ) -> CompileOutcome:
         """`outcome` with a comparison, where there is a baseline."""
         if self.baseline is None:
             return outcome
@@ -66,7 +66,7 @@ class Guard:
         """Whether anybody wants to know beside the user."""
         return self.junit is not None or wanted(os.environ)
 
-    def report(self, outcomes: Sequence[Outcome], settings: Settings) -> None:
+    def report(self, outcomes: Sequence[CompileOutcome], settings: Settings) -> None:
         """Writes the annotations and the JUnit file.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mcm_compiler.ci.batch import Job, Outcome, Settings, compile_all, exit_code
+from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
@@ -49,7 +49,7 @@ def compile_many(
     jobs = [Job(model.model, output / model.folder) for model in listed]
     width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
     as_text = output_format != "json"
-    outcomes: list[Outcome] = []
+    outcomes: list[CompileOutcome] = []
     with progress_line() as progress:
         prepare = partial(prepare_process, plugins)
         results = compile_all(jobs, settings, processes, prepare, progress)
@@ -82,7 +82,7 @@ def prepare_process(plugins: tuple[Path, ...]) -> None:
     load_plugins(plugins)
 
 
-def outcome_line(outcome: Outcome, width: int) -> str:
+def outcome_line(outcome: CompileOutcome, width: int) -> str:
     """`ok      a.onnx   4,797 inferences/s  period 208 us  gap 0.3 %  4 chips  -1.2 %`."""
     verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
     line = f"{verdict}  {printable(outcome.model):<{width}}"
@@ -101,7 +101,7 @@ def outcome_line(outcome: Outcome, width: int) -> str:
     return line
 
 
-def summary_line(outcomes: list[Outcome]) -> str:
+def summary_line(outcomes: list[CompileOutcome]) -> str:
     """`30 models: 28 ok, 2 failed, 1 of them slower than its baseline`."""
     failed = sum(outcome.failed for outcome in outcomes)
     slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
@@ -109,7 +109,7 @@ def summary_line(outcomes: list[Outcome]) -> str:
     return f"{text}, {slower} of them slower than the baseline" if slower else text
 
 
-def outcome_data(outcome: Outcome) -> dict[str, Any]:
+def outcome_data(outcome: CompileOutcome) -> dict[str, Any]:
     """The JSON form: nothing that differs between two runs."""
     return {
         "model": outcome.model,
@@ -121,5 +121,5 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _error_codes(outcome: Outcome) -> list[str]:
+def _error_codes(outcome: CompileOutcome) -> list[str]:
     return list(dict.fromkeys(d.code for d in outcome.diagnostics if d.severity == "error"))

@@ -26,7 +26,7 @@ from mcm_passes.parallelism.classes.linkage import linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, DecisionState
+from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, rules_of
 from mcm_passes.parallelism.rules.rule_table import installed_rules
 from mcm_passes.parallelism.rules.shard_forms import shard_form
@@ -234,7 +234,7 @@ def test_talking_at_the_named_values_is_enough(name, degree):
     rng = np.random.default_rng(degree)
     masks = ConflictMasks(problem)
     for _ in range(3):
-        state = DecisionState(masks)
+        state = PartialDecision(masks)
         for index in rng.permutation(problem.num_classes):
             state.partition(int(index))
         assert state.partitioned

@@ -28,7 +28,7 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, d
 from mcm_passes.parallelism.classes.linkage import linkage_groups
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, DecisionState
+from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 LAYERS = 42
@@ -101,7 +101,7 @@ def _decisions(model: ir.Model, runs: int) -> list[float]:
         start = time.process_time()
         done = 0
         while done < DECISIONS:
-            state = DecisionState(masks)
+            state = PartialDecision(masks)
             for index in order:
                 state.partition(index)
             done += len(order)

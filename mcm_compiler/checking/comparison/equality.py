@@ -14,7 +14,7 @@ from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
-from mcm_compiler.checking.comparison.user_data import DataSet, compare_expected
+from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
@@ -59,7 +59,7 @@ def verify_folder(
     wires: Sequence[Wire],
     seeds: Sequence[int],
     shape_only: bool,
-    data: Sequence[DataSet] = (),
+    data: Sequence[RunData] = (),
     *,
     stock: bool = False,
 ) -> Verification:

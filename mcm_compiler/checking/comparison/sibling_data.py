@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import TensorEntry
-from mcm_compiler.checking.comparison.user_data import DataSet, data_set_folders, read_data_set
+from mcm_compiler.checking.comparison.user_data import RunData, data_set_folders, read_data_set
 from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.text.units import bytes_text, count_text
@@ -30,7 +30,7 @@ class SiblingData:
         notes: MCM-V024 for data that are left out.
     """
 
-    sets: tuple[DataSet, ...]
+    sets: tuple[RunData, ...]
     notes: tuple[Diagnostic, ...]
 
 
@@ -62,7 +62,7 @@ def sibling_data(path: Path, model: ir.Model, inputs: Sequence[TensorEntry]) -> 
     if len(kept) < len(folders):
         limit = f"at most {MAX_SETS} sets and {bytes_text(MAX_BYTES)} are compared"
         notes.append(_left_out(folders[len(kept) :], limit))
-    sets: list[DataSet] = []
+    sets: list[RunData] = []
     for folder in kept:
         data = read_data_set(folder, model)
         faults = input_faults(inputs, data.inputs)

@@ -34,7 +34,7 @@ _FILE = re.compile(r"(input|output)_(\d+)\.pb")
 
 
 @dataclass(frozen=True, eq=False)
-class DataSet:
+class RunData:
     """Data for one inference.
 
     Attributes:
@@ -48,7 +48,7 @@ class DataSet:
     expected: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def read_data_sets(path: Path, model: ir.Model) -> list[DataSet]:
+def read_data_sets(path: Path, model: ir.Model) -> list[RunData]:
     """Reads one `test_data_set_N` folder, or all of them in the folder of a model, by number.
 
     Args:
@@ -79,7 +79,7 @@ def data_set_folders(path: Path) -> list[Path]:
     return [child for _, child in sorted(numbered)]
 
 
-def read_data_set(folder: Path, model: ir.Model) -> DataSet:
+def read_data_set(folder: Path, model: ir.Model) -> RunData:
     """Reads the files of one folder.
 
     Raises:
@@ -87,7 +87,7 @@ def read_data_set(folder: Path, model: ir.Model) -> DataSet:
     """
     inputs = _read_part(folder, "input", free_inputs(model))
     expected = _read_part(folder, "output", model.graph.outputs)
-    return DataSet(folder.name, inputs, expected)
+    return RunData(folder.name, inputs, expected)
 
 
 def runtime_value(message: Any) -> Any:
@@ -115,7 +115,7 @@ def runtime_value(message: Any) -> Any:
     return array.astype(object) if array.dtype.kind in "SU" else array
 
 
-def compare_expected(data: DataSet, outputs: Mapping[str, Any]) -> list[ExpectedComparison]:
+def compare_expected(data: RunData, outputs: Mapping[str, Any]) -> list[ExpectedComparison]:
     """Holds the chips' outputs against those that `data` expects, as onnx's own runner does."""
     return [
         ExpectedComparison(data.name, name, _close(value, found), _error(value, found))

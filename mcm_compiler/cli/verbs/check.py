@@ -65,7 +65,7 @@ def command(
     and with --strict with 3 if none fails, but something could not be checked or proven.
     """
     from mcm_compiler.checking.check import check_folder
-    from mcm_compiler.checking.comparison.user_data import DataSet
+    from mcm_compiler.checking.comparison.user_data import RunData
     from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.report.report_data import structure_data, verification_data
     from mcm_compiler.results.strictness import UNPROVEN_EXIT
@@ -82,7 +82,7 @@ def command(
         found = check_folder(
             folder,
             seeds=range(seed, seed + seeds),
-            data=[DataSet(str(path), read_npz(path)) for path in inputs],
+            data=[RunData(str(path), read_npz(path)) for path in inputs],
             test_data=test_data,
             model=model,
             progress=progress,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.equivalence.values.node_facts import (
-    Scope,
+    NodeScope,
     constant_tensor,
     existing_outputs,
     static_shape,
@@ -98,13 +98,13 @@ class GraphWalk:
         """
         graph = self._model.graph
         self.initializers(graph, known)
-        scope = Scope(self._model.opset_imports)
+        scope = NodeScope(self._model.opset_imports)
         for node in graph:
             self._node(node, known, scope)
             if after is not None:
                 after(node, known)
 
-    def _node(self, node: ir.Node, known: Numbers, scope: Scope) -> None:
+    def _node(self, node: ir.Node, known: Numbers, scope: NodeScope) -> None:
         self._ops += 1
         if self._ops > MAX_OPS:
             raise CompileError(
@@ -142,7 +142,7 @@ class GraphWalk:
                 self._numbers.shapes[number] = shape
 
     def _special(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
         identifier = node.op_identifier()
@@ -168,7 +168,7 @@ class GraphWalk:
                 return None
 
     def _general(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int]:
         numbers = self._numbers
         domain = domain_of(node)
@@ -214,7 +214,7 @@ class GraphWalk:
         key: OpKey,
         node: ir.Node,
         attributes: tuple[ir.Attr, ...],
-        scope: Scope,
+        scope: NodeScope,
         outputs: Sequence[int],
     ) -> None:
         numbers = self._numbers
@@ -240,7 +240,7 @@ class GraphWalk:
                 found.append((attribute.name, key))
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
-    def _resolved(self, node: ir.Node, scope: Scope) -> tuple[ir.Attr, ...]:
+    def _resolved(self, node: ir.Node, scope: NodeScope) -> tuple[ir.Attr, ...]:
         """The attributes, with those of a call where the body of a function refers to them."""
         found: list[ir.Attr] = []
         for attribute in node.attributes.values():
@@ -252,7 +252,7 @@ class GraphWalk:
                 found.append(ir.Attr(attribute.name, given.type, given.value))
         return tuple(found)
 
-    def _constant(self, node: ir.Node, scope: Scope) -> Sequence[int] | None:
+    def _constant(self, node: ir.Node, scope: NodeScope) -> Sequence[int] | None:
         resolved = self._resolved(node, scope)
         if len(resolved) != 1:
             return None
@@ -268,7 +268,7 @@ class GraphWalk:
         return content is not None and not bool(self._numbers.contents.array(content).any())
 
     def _taken_branch(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: Scope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int] | None:
         content = self._numbers.known_content(inputs[0]) if inputs else None
         if content is None:
@@ -287,7 +287,7 @@ class GraphWalk:
         return self._results(graph.outputs, known)
 
     def _extents(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: Scope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
     ) -> Sequence[int] | None:
         if not inputs or inputs[0] is None or not self._compute:
             return None
@@ -306,7 +306,7 @@ class GraphWalk:
         return (self._numbers.weight_of_array(np.array(taken, np.int64)),)
 
     def _placeholder(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: Scope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
     ) -> Sequence[int] | None:
         extents = self._numbers.known_content(inputs[0])
         if extents is None:
@@ -333,7 +333,7 @@ class GraphWalk:
         identifier: ir.OperatorIdentifier,
         node: ir.Node,
         inputs: Sequence[int | None],
-        scope: Scope,
+        scope: NodeScope,
     ) -> Sequence[int]:
         function = self._model.functions[identifier]
         given = {a.name: a for a in self._resolved(node, scope)}
@@ -355,7 +355,7 @@ class GraphWalk:
             for value, number in zip(function.inputs, inputs, strict=False)
             if number is not None
         }
-        inner = Scope(function.opset_imports, attributes, scope.depth, scope.draws)
+        inner = NodeScope(function.opset_imports, attributes, scope.depth, scope.draws)
         self._open.add(identifier)
         drawn = self._identities.given
         for body_node in function:
@@ -367,7 +367,7 @@ class GraphWalk:
         scope.draws = inner.draws
         return outputs
 
-    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: Scope) -> Hashable:
+    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: NodeScope) -> Hashable:
         graphs = (
             [attribute.as_graph()]
             if attribute.type is ir.AttributeType.GRAPH
@@ -375,8 +375,8 @@ class GraphWalk:
         )
         return tuple(self._body(graph, known, scope) for graph in graphs)
 
-    def _body(self, graph: ir.Graph, known: Numbers, scope: Scope) -> Hashable:
-        inner = Scope(scope.opsets, scope.attributes, scope.depth + 1, 0)
+    def _body(self, graph: ir.Graph, known: Numbers, scope: NodeScope) -> Hashable:
+        inner = NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
         for index, value in enumerate(graph.inputs):
             known[value] = self._numbers.of(InputKey("", "", inner.depth, index))
         self.initializers(graph, known)

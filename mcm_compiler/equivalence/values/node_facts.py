@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 
 @dataclass
-class Scope:
+class NodeScope:
     """Where a node stands.
 
     Attributes:

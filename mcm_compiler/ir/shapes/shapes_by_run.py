@@ -28,7 +28,7 @@ A file of few bytes can declare inputs of any size."""
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class RunFindings:
     """What one run of the original told.
 
     Attributes:
@@ -44,7 +44,7 @@ class Observation:
 
 def observe(
     model: ir.Model, wanted: Sequence[ir.Value], given: Mapping[str, Any] | None = None
-) -> Observation:
+) -> RunFindings:
     """Runs a model once with `wanted` as outputs, within limits of memory and computing time.
 
     Args:
@@ -56,7 +56,7 @@ def observe(
     live = run_bytes(model, 1) + sum(map(known_bytes, wanted))
     if weights > MAX_WEIGHT_BYTES or live > MAX_LIVE_BYTES:
         reason = f"a run to learn it would take {bytes_text(weights + live)} of memory"
-        return Observation({}, {}, reason)
+        return RunFindings({}, {}, reason)
     outputs = {v.name for v in model.graph.outputs}
     names = [v.name or "" for v in wanted]
     with private_folder(None) as folder:
@@ -71,18 +71,18 @@ def observe(
         try:
             session = open_session(path)
         except CompileError as error:
-            return Observation({}, {}, error.diagnostics[0].message)
+            return RunFindings({}, {}, error.diagnostics[0].message)
         told = {o.name: o for o in session.get_outputs()}
         reason = None
         for fill in _fills(model):
             feeds = random_inputs(model, 0, fill) | dict(given or {})
             try:
-                return Observation(told, run_session(session, feeds, names), None)
+                return RunFindings(told, run_session(session, feeds, names), None)
             except CompileError as error:
                 reason = reason or error.diagnostics[0].message
                 if isinstance(error, RunStoppedError):
                     break
-    return Observation(told, {}, reason)
+    return RunFindings(told, {}, reason)
 
 
 def learn_from_run(

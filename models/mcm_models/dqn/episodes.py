@@ -48,7 +48,7 @@ class Draws(NamedTuple):
     batches: Any
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """One step of all lanes; E lanes."""
 
     seen: Array
@@ -96,7 +96,7 @@ def _choose(values: Array, mask: Array, uniform: Array, epsilon: Array) -> tuple
 
 def play(
     program: Program, params: Any, weights: Array, draws: Draws, epsilon: Array
-) -> tuple[State, Step]:
+) -> tuple[State, Transition]:
     """One episode in each lane: the last states, and the steps `[T, E]`."""
     environment, settings = program.environment, program.settings
     lanes = settings.lanes
@@ -106,7 +106,7 @@ def play(
     per_lane = jnp.where(jnp.arange(lanes) < settings.greedy_lanes, 0.0, epsilon)
     named = weights_by_name(program.layout, weights)
 
-    def move(carry: tuple[State, Array], uniform: Array) -> tuple[tuple[State, Array], Step]:
+    def move(carry: tuple[State, Array], uniform: Array) -> tuple[tuple[State, Array], Transition]:
         state, alive = carry
         seen = observe(state, params)
         values = values_of(program.layout, named, seen)
@@ -116,7 +116,7 @@ def play(
         def kept(new: Array, old: Array) -> Array:
             return jnp.where(alive.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-        record = Step(
+        record = Transition(
             seen=pack(seen),
             choices=jnp.sum(seen.mask, axis=-1),
             action=action,
@@ -132,7 +132,7 @@ def play(
     return state, steps
 
 
-def transitions_of(settings: DqnSettings, steps: Step) -> tuple[Transitions, Array]:
+def transitions_of(settings: DqnSettings, steps: Transition) -> tuple[Transitions, Array]:
     """What there is to learn from a round, `[T * E]`, and which of it is wanted."""
     horizon, lanes = steps.reward.shape
     if settings.returns == "one-step":

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 Array = jax.Array
 
 
-class Cuts(NamedTuple):
+class CutReturns(NamedTuple):
     """Returns of the steps of episodes, each up to a later step; T steps.
 
     Attributes:
@@ -24,7 +24,7 @@ class Cuts(NamedTuple):
     until: Array
 
 
-def cut_returns(reward: Array, done: Array, cut: Array, gamma: float) -> Cuts:
+def cut_returns(reward: Array, done: Array, cut: Array, gamma: float) -> CutReturns:
     """Returns up to the end of the episode or the next step that is marked as a cut.
 
     Args:
@@ -36,10 +36,12 @@ def cut_returns(reward: Array, done: Array, cut: Array, gamma: float) -> Cuts:
     """
     steps = reward.shape[0]
 
-    def back(later: Cuts, step: tuple[Array, Array, Array, Array]) -> tuple[Cuts, Cuts]:
+    def back(
+        later: CutReturns, step: tuple[Array, Array, Array, Array]
+    ) -> tuple[CutReturns, CutReturns]:
         index, earned, over, cut_next = step
         ends = over | cut_next
-        here = Cuts(
+        here = CutReturns(
             earned + jnp.where(ends, 0.0, gamma * later.reward),
             jnp.where(over, 0.0, jnp.where(cut_next, gamma, gamma * later.discount)),
             jnp.where(ends, index + 1, later.until),
@@ -47,7 +49,7 @@ def cut_returns(reward: Array, done: Array, cut: Array, gamma: float) -> Cuts:
         return here, here
 
     zeros = jnp.zeros_like(reward[0])
-    start = Cuts(zeros, zeros, jnp.full(zeros.shape, steps, jnp.int32))
+    start = CutReturns(zeros, zeros, jnp.full(zeros.shape, steps, jnp.int32))
     walk = (jnp.arange(steps, dtype=jnp.int32), reward, done, cut[1:])
     return jax.lax.scan(back, start, walk, reverse=True)[1]
 

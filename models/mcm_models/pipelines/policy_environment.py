@@ -26,7 +26,7 @@ from mcm_models.pipelines.policy_features import (
     REACH,
     SHORTER,
     SHORTER_SCALE,
-    Observation,
+    FeatureArrays,
     featurise,
 )
 from mcm_models.pipelines.policy_lookahead import AheadTables
@@ -166,7 +166,7 @@ class CaseEnvironment:
                 state.places[lane],
                 stage,
                 bool(placed),
-                Observation(rows[lane], context[lane], mask[lane], plan),
+                FeatureArrays(rows[lane], context[lane], mask[lane], plan),
             )
             state.shortest[lane] = min(state.shortest[lane], length)
         return NumpyObservation(rows, context, mask)

@@ -54,7 +54,7 @@ _LARGEST = 4.0
 """Features are cut to this, whatever the numbers."""
 
 
-class Observation(NamedTuple):
+class FeatureArrays(NamedTuple):
     """Arrays that `featurise` fills; for E partial pipelines, each has that axis in front.
 
     Attributes:
@@ -78,7 +78,7 @@ def featurise(
     places: Ints,
     stage: int,
     placed: bool,
-    seen: Observation,
+    seen: FeatureArrays,
 ) -> tuple[int, int, float]:
     """Fills features, context, mask and plan.
 
@@ -283,7 +283,7 @@ def featurise_all(
     places: Ints,
     stage: int,
     placed: bool,
-    seen: Observation,
+    seen: FeatureArrays,
 ) -> tuple[Ints, Ints, Floats]:
     """As `featurise`, for E partial pipelines of one problem.
 
@@ -303,7 +303,7 @@ def featurise_all(
     lanes = len(parts)
     middle, top, lengths = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes)
     for lane in range(lanes):
-        one = Observation(seen.rows[lane], seen.context[lane], seen.mask[lane], seen.plan[lane])
+        one = FeatureArrays(seen.rows[lane], seen.context[lane], seen.mask[lane], seen.plan[lane])
         middle[lane], top[lane], lengths[lane] = featurise(
             t, q, parts[lane], places[lane], stage, placed, one
         )

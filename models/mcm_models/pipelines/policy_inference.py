@@ -13,7 +13,7 @@ from mcm_models.pipelines.policy_features import (
     FEATURES,
     NUM_CANDIDATES,
     REACH,
-    Observation,
+    FeatureArrays,
     featurise_all,
 )
 from mcm_models.pipelines.policy_lookahead import ahead_tables
@@ -56,7 +56,7 @@ def infer_pipeline(
     for step in range(2 * (stages - 1)):
         stage, placed = divmod(step, 2)
         lanes = len(parts)
-        seen = Observation(
+        seen = FeatureArrays(
             np.empty((lanes, NUM_CANDIDATES, FEATURES), np.float32),
             np.empty((lanes, CONTEXT), np.float32),
             np.empty((lanes, NUM_CANDIDATES), np.bool_),

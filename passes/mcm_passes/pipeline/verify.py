@@ -13,7 +13,7 @@ from mcm_compiler.artifact.emit import input_entries
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.sibling_data import sibling_data
-from mcm_compiler.checking.comparison.user_data import DataSet
+from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.checking.structure_step import left_to_runs, original_faults, structure_faults
 from mcm_compiler.checking.user_model import read_raw
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
@@ -60,7 +60,7 @@ class Verify(Pass):
                 for those that expect something else.
         """
         source, options = SOURCE.get(model), context.options
-        data: tuple[DataSet, ...] = ()
+        data: tuple[RunData, ...] = ()
         if not source.shape_only:
             data = (*_given(source, context), *_data_beside(source, context))
             check_run_size(source.original, options.verify_seeds + len(data))
@@ -128,15 +128,15 @@ def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> St
     return proof
 
 
-def _given(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
+def _given(source: SourceModel, context: PassContext) -> tuple[RunData, ...]:
     """The user's own input, with random values for what it leaves out."""
     if context.options.input is None:
         return ()
     drawn = random_inputs(source.original, context.options.seed)
-    return (DataSet(PurePath(context.options.input).name, drawn | dict(source.given)),)
+    return (RunData(PurePath(context.options.input).name, drawn | dict(source.given)),)
 
 
-def _data_beside(source: SourceModel, context: PassContext) -> tuple[DataSet, ...]:
+def _data_beside(source: SourceModel, context: PassContext) -> tuple[RunData, ...]:
     if source.path is None or not context.options.test_data:
         return ()
     try:

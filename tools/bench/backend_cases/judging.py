@@ -81,7 +81,7 @@ def judge(case: Case, entered: Callable[[str], None]) -> Outcome:
         entered: called with `reference` before the first and `chips` before the second, so that
             a crash of the runtime can be laid at the right door.
     """
-    from mcm_compiler.checking.comparison.user_data import DataSet, read_data_sets
+    from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
     from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.execution.runner import open_session, run_session
 
@@ -98,7 +98,7 @@ def judge(case: Case, entered: Callable[[str], None]) -> Outcome:
         entered("reference")
         try:
             model = _loadable(folder / "model.onnx")
-            data: list[DataSet] = []
+            data: list[RunData] = []
             if case.data_sets:
                 data = read_data_sets(folder, ir.from_proto(model))
             session = open_session(model)

@@ -25,7 +25,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.contracts.target import Routing, Target
-from mcm_passes.families.ring.analytic.fast_model import Evaluation, FastModel
+from mcm_passes.families.ring.analytic.fast_model import FastModel, RingEvaluation
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
@@ -120,7 +120,7 @@ def _own_units(problem: PartitionProblem, chip_of: Ints) -> float:
     return float(np.bincount(chip_of[placed], problem.compute_s[placed], problem.num_chips).max())
 
 
-def _busiest(evaluation: Evaluation) -> str:
+def _busiest(evaluation: RingEvaluation) -> str:
     loads = {
         "chip": evaluation.chip_busy_s,
         "link": evaluation.link_busy_s,

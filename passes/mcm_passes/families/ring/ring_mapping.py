@@ -35,7 +35,7 @@ class RingMapping:
     What only some compiles need is imported where it is used: exact search loads a solver.
     """
 
-    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> fast_model.Evaluation:
+    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> fast_model.RingEvaluation:
         """As `fast_model.evaluate`."""
         return fast_model.evaluate(problem, chip_of)
 

@@ -28,7 +28,7 @@ class MachineEvaluation:
         copies: `[K, C]`, the devices that hold a copy of each of the K clonable units.
         chip_busy_s: `[C]`, units and clones, at the device's own speed.
         channel_busy_s: `[L]`, what crosses each channel, streamed weights included.
-        memory_bytes: `[C]`, as in `fast_model.Evaluation`.
+        memory_bytes: `[C]`, as in `fast_model.RingEvaluation`.
         weight_bytes: `[C]`, the part of it that weights take.
         period_s: the busiest resource.
         violations: rules that the placement breaks; empty where it is valid.

@@ -34,7 +34,7 @@ OVERFLOW_COST, SPREAD_COST = 10.0, 1e-3
 second of work or transfers costs beside the busiest resource, so that a search has a slope."""
 
 
-class Package(NamedTuple):
+class DeviceLimits(NamedTuple):
     """What limits a placement on C devices and L channels.
 
     Attributes:
@@ -82,7 +82,7 @@ class Graph(NamedTuple):
 
 @njit(cache=True)
 def cost_of(
-    p: ProblemArrays, routes: RouteArrays, package: Package, chip_of: Ints
+    p: ProblemArrays, routes: RouteArrays, package: DeviceLimits, chip_of: Ints
 ) -> tuple[float, float, int]:
     """What a search compares, the period, or infinity where it is not valid, and who is busiest.
 
@@ -133,7 +133,7 @@ class Task(NamedTuple):
 
     problem: ProblemArrays
     routes: RouteArrays
-    package: Package
+    package: DeviceLimits
     graph: Graph
 
 

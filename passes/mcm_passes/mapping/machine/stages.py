@@ -25,8 +25,8 @@ from mcm_passes.mapping.machine.stage_kernels import (
     BUSIEST,
     COST,
     PERIOD,
+    DeviceLimits,
     Graph,
-    Package,
     Standing,
     Task,
     cost_of,
@@ -155,7 +155,7 @@ class _Run:
             after=after.entries.astype(np.int64),
             pinned=problem.pinned_chip.astype(np.int64),
         )
-        package = Package(
+        package = DeviceLimits(
             speed=problem.chip_speed,
             memory_bytes=np.array(limits.sram_bytes, np.int64),
             bytes_per_s=np.array(problem.machine.channel_bytes_per_s),

@@ -28,7 +28,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Step:
+class PropagationStep:
     """One step on the way from a dimension to what forces or forbids its division.
 
     Attributes:
@@ -114,17 +114,17 @@ class FactorGraph:
                     least = math.gcd(least, units // max(runs // above, 1))
         return least
 
-    def of_size_one(self, dim: int) -> Step:
+    def of_size_one(self, dim: int) -> PropagationStep:
         """That nothing can divide a dimension of size 1."""
         value, place = self.place(dim)
-        return Step(value.name or "", place, value.name or "", "", "has size 1 there")
+        return PropagationStep(value.name or "", place, value.name or "", "", "has size 1 there")
 
     def way(
         self,
         start: int,
         is_end: Callable[[int], bool],
-        last_step: Callable[[int], Step] | None,
-    ) -> list[Step]:
+        last_step: Callable[[int], PropagationStep] | None,
+    ) -> list[PropagationStep]:
         """The shortest way to a dimension that `is_end` accepts; empty if there is none."""
         came_from: dict[int, tuple[int, int]] = {start: (-1, -1)}
         pending = deque([start])
@@ -151,7 +151,7 @@ class FactorGraph:
             return found is not None
         return int(self._classes.block[self._classes.class_of[dim]]) == Block.KEPT
 
-    def stuck_step(self, dim: int) -> Step:
+    def stuck_step(self, dim: int) -> PropagationStep:
         """What that op does."""
         value, place = self.place(dim)
         if dim in self._stuck:
@@ -161,13 +161,15 @@ class FactorGraph:
             text = REASONS[block]
             if block is Block.NORMALISED:
                 text = f"and the ops after it normalise along it ({what})"
-            return Step(value.name or "", place, node.name or node.op_type, "", text)
+            return PropagationStep(value.name or "", place, node.name or node.op_type, "", text)
         found = self._stuck_node(dim)
         assert found is not None
         number, block = found
-        return Step(value.name or "", place, self.name(number), self.rule(number), REASONS[block])
+        return PropagationStep(
+            value.name or "", place, self.name(number), self.rule(number), REASONS[block]
+        )
 
-    def to_itself(self, start: int, node: int) -> list[Step]:
+    def to_itself(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op two of whose factors are of one class, and why they are."""
         index = int(self._classes.class_of[start])
         factors = [
@@ -181,10 +183,12 @@ class FactorGraph:
         other = next(dims[0] for dims in factors if reached not in dims)
         value, place = self.place(other)
         text = "cannot divide both of these dimensions, which are divided together:"
-        there.append(Step(value.name or "", place, self.name(node), self.rule(node), text))
+        there.append(
+            PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
+        )
         return there + self.way(other, lambda dim: dim == reached, None)[1:]
 
-    def to_other_runs(self, start: int, node: int) -> list[Step]:
+    def to_other_runs(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op that asks for other runs than those before it."""
         index = int(self._classes.class_of[start])
         here = {
@@ -194,10 +198,10 @@ class FactorGraph:
             if self._classes.class_of[dim] == index
         }
 
-        def last_step(dim: int) -> Step:
+        def last_step(dim: int) -> PropagationStep:
             value, place = self.place(dim)
             text = REASONS[Block.RUNS]
-            return Step(value.name or "", place, self.name(node), self.rule(node), text)
+            return PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
 
         return self.way(start, lambda dim: dim in here, last_step)
 
@@ -214,16 +218,18 @@ class FactorGraph:
                         dims[index] += joined
                 yield node, dims[first], dims[second]
 
-    def _steps(self, dim: int, came_from: dict[int, tuple[int, int]]) -> list[Step]:
-        steps: list[Step] = []
+    def _steps(self, dim: int, came_from: dict[int, tuple[int, int]]) -> list[PropagationStep]:
+        steps: list[PropagationStep] = []
         while dim >= 0:
             value, place = self.place(dim)
             before, node = came_from[dim]
             if before < 0:
-                steps.append(Step(value.name or "", place, None, "", ""))
+                steps.append(PropagationStep(value.name or "", place, None, "", ""))
             else:
                 text = "divides it with the one before"
-                steps.append(Step(value.name or "", place, self.name(node), self.rule(node), text))
+                steps.append(
+                    PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
+                )
             dim = before
         return steps[::-1]
 

@@ -23,7 +23,7 @@ from mcm_passes.parallelism.classes.joined_dimensions import (
     join_dimensions,
     rows_of_rules,
 )
-from mcm_passes.parallelism.rules.rule_templates import Block, RuleTemplate, rule_template
+from mcm_passes.parallelism.rules.rule_templates import Block, SlotTemplate, rule_template
 from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, template_table
 
 _MAY_BE_FREE = (Block.NONE, Block.MINOR)
@@ -105,7 +105,7 @@ def _dim(rule: ShardingRule, slot: int, dim: int) -> tuple[int, ...]:
 
 
 def _with_kept(ruled: RuledGraph, kept: Kept) -> RuledGraph:
-    templates: list[RuleTemplate] = list(ruled.rules.templates)
+    templates: list[SlotTemplate] = list(ruled.rules.templates)
     numbers: dict[tuple[int, frozenset[int]], int] = {}
     node_rule: NDArray[np.int32] = ruled.node_rule.copy()
     for node, factors in kept.items():
@@ -117,7 +117,7 @@ def _with_kept(ruled: RuledGraph, kept: Kept) -> RuledGraph:
     return replace(ruled, node_rule=node_rule, rules=template_table(templates))
 
 
-def _keeping(rule: ShardingRule, kept: frozenset[int]) -> RuleTemplate:
+def _keeping(rule: ShardingRule, kept: frozenset[int]) -> SlotTemplate:
     factors = tuple(
         replace(factor, kind=FactorKind.REPLICATE, reduction="sum") if index in kept else factor
         for index, factor in enumerate(rule.factors)

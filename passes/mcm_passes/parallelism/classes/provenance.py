@@ -13,19 +13,19 @@ import numpy as np
 
 from mcm_compiler.diagnostics import quote
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.classes.factor_graph import FactorGraph, Step
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph, PropagationStep
 from mcm_passes.parallelism.rules.rule_templates import Block
 
 _MOST_NAMED = 8
 """Tensors that an explanation names before it only counts."""
 
 
-def render(steps: Sequence[Step]) -> str:
+def render(steps: Sequence[PropagationStep]) -> str:
     """A way as text, one step a line."""
     return "\n".join(f"{'' if number == 0 else '-> '}{step}" for number, step in enumerate(steps))
 
 
-def why(classes: DimensionClasses, tensor: str, dim: int) -> list[Step]:
+def why(classes: DimensionClasses, tensor: str, dim: int) -> list[PropagationStep]:
     """The shortest way from a dimension to the op because of which it cannot be divided.
 
     Returns:
@@ -39,7 +39,10 @@ def why(classes: DimensionClasses, tensor: str, dim: int) -> list[Step]:
     start = graph.start(tensor, dim)
     index = int(classes.class_of[start])
     if index < 0:
-        return [Step(tensor, graph.place(start)[1], None, "", ""), graph.of_size_one(start)]
+        return [
+            PropagationStep(tensor, graph.place(start)[1], None, "", ""),
+            graph.of_size_one(start),
+        ]
     block = Block(int(classes.block[index]))
     if block is Block.NONE:
         return []
@@ -50,7 +53,9 @@ def why(classes: DimensionClasses, tensor: str, dim: int) -> list[Step]:
     return graph.way(start, graph.is_stuck, graph.stuck_step)
 
 
-def why_small(classes: DimensionClasses, tensor: str, dim: int, degree: int) -> list[Step]:
+def why_small(
+    classes: DimensionClasses, tensor: str, dim: int, degree: int
+) -> list[PropagationStep]:
     """The shortest way from a dimension to one that has fewer units than there are devices.
 
     Returns:
@@ -65,12 +70,12 @@ def why_small(classes: DimensionClasses, tensor: str, dim: int, degree: int) -> 
         return []
     steps = graph.way(start, lambda d: graph.units(d) < degree, None)
     # Where no member is too small by itself, units of several do not fall together.
-    return steps or [Step(tensor, graph.place(start)[1], None, "", "")]
+    return steps or [PropagationStep(tensor, graph.place(start)[1], None, "", "")]
 
 
 def why_linked(
     classes: DimensionClasses, one: tuple[str, int], other: tuple[str, int]
-) -> list[Step]:
+) -> list[PropagationStep]:
     """The shortest way from one dimension to another that is divided with it.
 
     Returns:
@@ -88,7 +93,7 @@ def why_linked(
 
 def why_conflict(
     classes: DimensionClasses, one: tuple[str, int], other: tuple[str, int]
-) -> list[Step]:
+) -> list[PropagationStep]:
     """The way from one dimension to an op where it meets another, and on to that one.
 
     Returns:
@@ -119,7 +124,7 @@ def why_conflict(
     node, partner = meeting[last]
     value, place = graph.place(partner)
     there.append(
-        Step(
+        PropagationStep(
             value.name or "",
             place,
             graph.name(node),

@@ -32,7 +32,7 @@ class ConflictMasks:
         return (1 << self.num_classes) - 1
 
 
-class DecisionState:
+class PartialDecision:
     """Which classes are partitioned, and which may still be.
 
     Args:
@@ -65,9 +65,9 @@ class DecisionState:
         self.partitioned |= 1 << index
         return fresh
 
-    def copy(self) -> DecisionState:
+    def copy(self) -> PartialDecision:
         """An independent state of the same decision."""
-        other = DecisionState(self._masks)
+        other = PartialDecision(self._masks)
         other.partitioned, other.forbidden = self.partitioned, self.forbidden
         return other
 

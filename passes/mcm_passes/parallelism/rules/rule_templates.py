@@ -56,7 +56,7 @@ UNKNOWN_UNITS = 0
 
 
 @dataclass(frozen=True, eq=False)
-class RuleTemplate:
+class SlotTemplate:
     """A rule with operands and results in one row of *slots*, operands first.
 
     Attributes:
@@ -77,7 +77,7 @@ class RuleTemplate:
     ranks: NDArray[np.int32]
 
 
-def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> RuleTemplate:
+def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> SlotTemplate:
     """The arrays of `rule`.
 
     Args:
@@ -112,7 +112,7 @@ def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> RuleTemplat
                 merged.append((slot, dim, major))
             for factor in minor:
                 blocks[factor] = blocks[factor] or int(Block.MINOR)
-    return RuleTemplate(
+    return SlotTemplate(
         rule=rule,
         members=np.array(members, dtype=np.int32).reshape(-1, 5),
         merged=np.array(merged, dtype=np.int32).reshape(-1, 3),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import ShardingRule
 from mcm_compiler.ir.graph.constants import consumed_values
-from mcm_passes.parallelism.rules.rule_templates import Block, RuleTemplate, rule_template
+from mcm_passes.parallelism.rules.rule_templates import Block, SlotTemplate, rule_template
 
 UNKNOWN_EXTENT = 0
 """Extent of a dimension whose size is not known: neutral in a greatest common divisor."""
@@ -29,14 +29,14 @@ class TemplateTable:
 
     Attributes:
         templates: the rules.
-        member_ptr, members: see `RuleTemplate.members`.
-        merged_ptr, merged: see `RuleTemplate.merged`.
-        stuck_ptr, stuck: see `RuleTemplate.stuck`.
-        factor_ptr, factor_block: see `RuleTemplate.factor_block`.
-        rank_ptr, ranks: see `RuleTemplate.ranks`.
+        member_ptr, members: see `SlotTemplate.members`.
+        merged_ptr, merged: see `SlotTemplate.merged`.
+        stuck_ptr, stuck: see `SlotTemplate.stuck`.
+        factor_ptr, factor_block: see `SlotTemplate.factor_block`.
+        rank_ptr, ranks: see `SlotTemplate.ranks`.
     """
 
-    templates: tuple[RuleTemplate, ...]
+    templates: tuple[SlotTemplate, ...]
     member_ptr: NDArray[np.int32]
     members: NDArray[np.int32]
     merged_ptr: NDArray[np.int32]
@@ -81,7 +81,7 @@ class RuledGraph:
     stuck_why: NDArray[np.int32]
     stuck_by: tuple[tuple[ir.Node, str], ...]
 
-    def rule_of(self, node: int) -> RuleTemplate:
+    def rule_of(self, node: int) -> SlotTemplate:
         """The rule of an op by its number."""
         return self.rules.templates[self.node_rule[node]]
 
@@ -158,7 +158,7 @@ class _Rows:
         self.values: dict[ir.Value, int] = {}
         self.extents: list[int] = []
         self.dim_ptr: list[int] = [0]
-        self.templates: list[RuleTemplate] = []
+        self.templates: list[SlotTemplate] = []
         self.nodes: list[ir.Node] = []
         self.node_rule: list[int] = []
         self.slot_ptr: list[int] = [0]
@@ -251,7 +251,7 @@ def _stuck_arrays(
     return np.array(dims, dtype=np.int32), np.array(why, dtype=np.int32), tuple(by)
 
 
-def template_table(templates: Sequence[RuleTemplate]) -> TemplateTable:
+def template_table(templates: Sequence[SlotTemplate]) -> TemplateTable:
     """Concatenates rules."""
 
     def pointer(rows: list[NDArray[np.int32]]) -> NDArray[np.int32]:

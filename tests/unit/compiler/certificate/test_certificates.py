@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.certificate.bound_check import check_bound
-from mcm_compiler.certificate.claims import Certificate, Claim, Scope
+from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
 from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.checking.certificate_check import check_certificate
@@ -297,7 +297,7 @@ def test_a_bound_over_all_numbers_of_pipelines(tmp_path: Path) -> None:
     alone = dataclasses.replace(
         claiming(certificate, heaviest_s, "heaviest_unit"),
         problem=dataclasses.replace(certificate.problem, limits=limits),
-        scope=Scope(limits.num_chips, 1, limits.num_chips, any_number=True),
+        scope=ClaimScope(limits.num_chips, 1, limits.num_chips, any_number=True),
         period_s=heaviest_s,
     )
     with pytest.raises(CompileError) as caught:

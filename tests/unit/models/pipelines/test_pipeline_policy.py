@@ -32,7 +32,7 @@ from mcm_models.pipelines.policy_features import (
     FEATURES,
     NUM_CANDIDATES,
     SHORTER,
-    Observation,
+    FeatureArrays,
     featurise,
 )
 from mcm_models.pipelines.policy_inference import (
@@ -296,7 +296,7 @@ def test_learning_begins_with_the_look_ahead() -> None:
     mask = np.zeros(NUM_CANDIDATES, np.bool_)
     plan = np.zeros((2, stages + 1), np.int64)
     q = ahead_tables(t)
-    seen = Observation(rows, context, mask, plan)
+    seen = FeatureArrays(rows, context, mask, plan)
     _, top, length = featurise(t, q, parts, places, 0, False, seen)
     assert length == pytest.approx(length_s(t, *plan))
     assert rows[top, SHORTER] == 0.0

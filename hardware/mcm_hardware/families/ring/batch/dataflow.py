@@ -15,7 +15,11 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Longs
-from mcm_hardware.families.ring.batch.legalised_partition import EVERYWHERE, NOWHERE, Placement
+from mcm_hardware.families.ring.batch.legalised_partition import (
+    EVERYWHERE,
+    NOWHERE,
+    LegalisedPartition,
+)
 from mcm_hardware.families.ring.batch.problem_tables import (
     KernelTables,
     OpTables,
@@ -103,7 +107,7 @@ _FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8
 
 
 @njit(nogil=True, cache=True)
-def follow_tensors(tables: ProblemTables, placement: Placement, speed: Floats) -> Dataflow:
+def follow_tensors(tables: ProblemTables, placement: LegalisedPartition, speed: Floats) -> Dataflow:
     """The dataflow of all chips.
 
     Args:
@@ -172,7 +176,7 @@ def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]
 
 @lean_njit
 def _walk_chip(
-    tables: ProblemTables, placement: Placement, flow: Dataflow, walk: _Walk, chip: int
+    tables: ProblemTables, placement: LegalisedPartition, flow: Dataflow, walk: _Walk, chip: int
 ) -> None:
     """Walks through the items of a chip."""
     kernels, ops = tables.kernels, tables.ops
@@ -195,7 +199,12 @@ def _walk_chip(
 
 @inlined_njit
 def _run_relay(
-    tensors: TensorTables, placement: Placement, flow: Dataflow, walk: _Walk, chip: int, item: int
+    tensors: TensorTables,
+    placement: LegalisedPartition,
+    flow: Dataflow,
+    walk: _Walk,
+    chip: int,
+    item: int,
 ) -> None:
     """A relay receives a tensor and makes a copy of it that leaves."""
     tensor = -1 - placement.items[item]
@@ -211,7 +220,7 @@ def _run_relay(
 @inlined_njit
 def _wait_for_operands(
     tables: ProblemTables,
-    placement: Placement,
+    placement: LegalisedPartition,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
@@ -235,7 +244,7 @@ def _wait_for_operands(
 @inlined_njit
 def _is_alias(
     ops: OpTables,
-    placement: Placement,
+    placement: LegalisedPartition,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
@@ -279,7 +288,7 @@ def _read_memory(ops: OpTables, flow: Dataflow, walk: _Walk, chip: int, item: in
 @inlined_njit
 def _write_results(
     ops: OpTables,
-    placement: Placement,
+    placement: LegalisedPartition,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
@@ -327,7 +336,9 @@ def _root_of(marks: Longs, value: int, chip: int) -> int:
 
 
 @inlined_njit
-def _receive(placement: Placement, flow: Dataflow, walk: _Walk, chip: int, value: int) -> None:
+def _receive(
+    placement: LegalisedPartition, flow: Dataflow, walk: _Walk, chip: int, value: int
+) -> None:
     """Makes `value` arrive on `chip`: from the relay before, or else from where it is made."""
     marks = walk.marks
     relayed = placement.relays[value, 0] < chip <= placement.relays[value, 1]
@@ -362,7 +373,7 @@ def _store(marks: Longs, counts: Longs, weights: Longs, weight: int, chip: int) 
 def _finish_chip(
     kernels: KernelTables,
     values: ValueTables,
-    placement: Placement,
+    placement: LegalisedPartition,
     flow: Dataflow,
     walk: _Walk,
     chip: int,
@@ -391,7 +402,7 @@ def _finish_chip(
 
 @njit(nogil=True, cache=True)
 def _collect_outputs(
-    values: ValueTables, placement: Placement, flow: Dataflow, walk: _Walk
+    values: ValueTables, placement: LegalisedPartition, flow: Dataflow, walk: _Walk
 ) -> None:
     last = len(placement.item_ptr) - 2
     for index in range(len(values.outputs)):

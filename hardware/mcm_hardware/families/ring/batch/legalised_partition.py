@@ -28,7 +28,7 @@ EVERYWHERE = -2
 """Home of what clones make."""
 
 
-class Placement(NamedTuple):
+class LegalisedPartition(NamedTuple):
     """A partition made executable.
 
     Attributes:
@@ -48,7 +48,7 @@ class Placement(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def place(tables: ProblemTables, chip_of: Ints) -> Placement:
+def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
     """What `legalize` does to the graph: clones, relays, and the order of kernels on each chip.
 
     Args:
@@ -69,7 +69,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> Placement:
     relays = np.zeros((len(home), 2), np.int64)
     _route(tables, chip_of, int(num_used), home, sent, relays)
     item_ptr, items = _items(tables, chip_of, int(num_used), relays)
-    return Placement(item_ptr, items, home, sent, relays)
+    return LegalisedPartition(item_ptr, items, home, sent, relays)
 
 
 @njit(nogil=True, cache=True)

@@ -23,7 +23,7 @@ from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class RingEvaluation:
     """What one partition costs per inference.
 
     Attributes:
@@ -86,7 +86,7 @@ class FastModel:
         self._speed = problem.chip_speed
         self._arrays = problem_arrays(problem)
 
-    def evaluate(self, chip_of: Ints) -> Evaluation:
+    def evaluate(self, chip_of: Ints) -> RingEvaluation:
         """What `chip_of` costs; its entries for clonable units are not looked at.
 
         Args:
@@ -117,7 +117,7 @@ class FastModel:
             ]
         )
         checked = placed if in_range else chip_of
-        return Evaluation(
+        return RingEvaluation(
             chip_of=placed,
             copies=copies,
             chip_busy_s=busy,
@@ -139,8 +139,8 @@ class FastModel:
 _models: weakref.WeakKeyDictionary[PartitionProblem, FastModel] = weakref.WeakKeyDictionary()
 
 
-def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
-    """What a partition costs; see `Evaluation`.
+def evaluate(problem: PartitionProblem, chip_of: Ints) -> RingEvaluation:
+    """What a partition costs; see `RingEvaluation`.
 
     Args:
         problem: arrays derived from it are kept as long as it lives.

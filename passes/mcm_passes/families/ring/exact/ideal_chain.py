@@ -9,7 +9,7 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.exact.ideal_cuts import Cuts
+from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings
 from mcm_passes.families.ring.exact.ideal_windows import (
     PackingRatio,
     Window,
@@ -33,7 +33,7 @@ class Covers(NamedTuple):
     nodes: Ints
 
 
-class Package(NamedTuple):
+class ChipLimits(NamedTuple):
     """The chips, with memory in blocks of the alignment.
 
     Attributes:
@@ -96,10 +96,10 @@ class Ceiling(NamedTuple):
 @njit(cache=True)
 def best_chain(
     d: ChipDemands,
-    cuts: Cuts,
+    cuts: IdealCrossings,
     covers: Covers,
     pinned: Longs,
-    package: Package,
+    package: ChipLimits,
     triangles: Triangles,
     ceiling_s: float,
     most_windows: int,
@@ -182,7 +182,7 @@ def _no_chains(count: int, chips: int, host_s: float) -> Chains:
 
 
 @njit(cache=True)
-def _ceiling(d: ChipDemands, covers: Covers, package: Package, ceiling_s: float) -> Ceiling:
+def _ceiling(d: ChipDemands, covers: Covers, package: ChipLimits, ceiling_s: float) -> Ceiling:
     """What chains below a ceiling can do."""
     chips = package.speed.size
     capacity = np.zeros(chips + 1)
@@ -199,7 +199,7 @@ def _ceiling(d: ChipDemands, covers: Covers, package: Package, ceiling_s: float)
 
 @lean_njit
 def _list_next_chips(
-    chains: Chains, ceiling: Ceiling, package: Package, i: int, on_chip: Longs
+    chains: Chains, ceiling: Ceiling, package: ChipLimits, i: int, on_chip: Longs
 ) -> int:
     """Lists the chips on which a chain that ends at ideal i may go on; how many they are."""
     count = 0
@@ -213,7 +213,7 @@ def _list_next_chips(
 
 @lean_njit
 def _may_improve(
-    chains: Chains, ceiling: Ceiling, package: Package, next_chips: Longs, i: int, j: int
+    chains: Chains, ceiling: Ceiling, package: ChipLimits, next_chips: Longs, i: int, j: int
 ) -> bool:
     """Whether the work from ideal i to j alone leaves one of the next chips below what is known."""
     work_s = (ceiling.left[i] - ceiling.left[j]) * (1.0 - SLACK)
@@ -225,7 +225,7 @@ def _may_improve(
 
 
 @lean_njit
-def _is_below(cost: WindowCost, ceiling: Ceiling, package: Package) -> bool:
+def _is_below(cost: WindowCost, ceiling: Ceiling, package: ChipLimits) -> bool:
     """Whether the fastest and the largest chip, and a link, may hold a window below the ceiling."""
     return (
         cost.seconds + cost.relay_s <= ceiling.most_s
@@ -238,7 +238,7 @@ def _is_below(cost: WindowCost, ceiling: Ceiling, package: Package) -> bool:
 def _extend(
     chains: Chains,
     ceiling: Ceiling,
-    package: Package,
+    package: ChipLimits,
     pinned: Longs,
     next_chips: Longs,
     window: Window,
@@ -277,14 +277,14 @@ def _queue_larger(
 
 
 @lean_njit
-def _to_beat(chains: Chains, ceiling: Ceiling, package: Package, j: int, chips: int) -> float:
+def _to_beat(chains: Chains, ceiling: Ceiling, package: ChipLimits, j: int, chips: int) -> float:
     """What a chain of so many chips to ideal j has to stay below to be of use."""
     fewer_s = _with_fewer(chains, package, j, chips)
     return float(min(ceiling.seconds, fewer_s, chains.period_s[j, chips]))
 
 
 @lean_njit
-def _with_fewer(chains: Chains, package: Package, j: int, chips: int) -> float:
+def _with_fewer(chains: Chains, package: ChipLimits, j: int, chips: int) -> float:
     """Least period up to an ideal with fewer chips, where all chips are alike.
 
     What fewer can do need not be done by more.
@@ -308,7 +308,7 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
 
 
 @lean_njit
-def _period(package: Package, cost: WindowCost, k: int) -> float:
+def _period(package: ChipLimits, cost: WindowCost, k: int) -> float:
     """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
     period_s = (cost.seconds + cost.relay_s) / package.speed[k]
     period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)

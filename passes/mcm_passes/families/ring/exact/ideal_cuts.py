@@ -17,7 +17,7 @@ from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import Words
 
 
-class Cuts(NamedTuple):
+class IdealCrossings(NamedTuple):
     """What crosses each of I ideals.
 
     Attributes:
@@ -35,7 +35,7 @@ class Cuts(NamedTuple):
     crossing_bytes: Longs
 
 
-def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
+def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> IdealCrossings:
     """What crosses each ideal."""
     tensors = demands.tensors
     read_by = np.zeros((tensors.producer.size, ideals.members.shape[1]), np.uint64)
@@ -45,7 +45,7 @@ def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> Cuts:
     crossing = Rows(*_crossing(ideals.members, read_by, tensors))
     crossing_bytes = np.zeros(ideals.count, np.int64)
     np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])
-    return Cuts(
+    return IdealCrossings(
         members=ideals.members,
         read_by=read_by,
         crossing_ptr=crossing.ptr,

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.exact.ideal_chain import Covers, Package, best_chain
+from mcm_passes.families.ring.exact.ideal_chain import ChipLimits, Covers, best_chain
 from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
 from mcm_passes.families.ring.exact.ideal_windows import PackingRatio
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
@@ -125,12 +125,12 @@ class IdealLattice:
                 held[inside, pinned[v]] += 1
         return held
 
-    def _package(self) -> Package:
+    def _package(self) -> ChipLimits:
         limits = self._problem.limits
         packing = Fraction(limits.activation_packing)
         speed, sram_room = self._problem.chip_speed, sram_blocks(self._problem)
         pinned = bool((self._demands.nodes.pinned >= 0).any())
-        return Package(
+        return ChipLimits(
             speed,
             sram_room,
             np.inf if self._problem.streams else float(sram_room.max()),

@@ -10,7 +10,7 @@ from numba import njit
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED, TO_HOST
-from mcm_passes.families.ring.exact.ideal_cuts import Cuts, holds, read_beyond
+from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
 from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, TensorColumns
@@ -113,7 +113,9 @@ def _list_nodes(inside: Words, nodes: Ints) -> int:
 
 
 @inlined_njit
-def _live_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, dying: Longs) -> int:
+def _live_peak(
+    d: ChipDemands, cuts: IdealCrossings, window: Window, nodes: Ints, dying: Longs
+) -> int:
     """The most blocks that are live at once of what is made and read in the window.
 
     Nodes run in their order; a tensor is live from its maker to its last reader.
@@ -138,7 +140,9 @@ def _live_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, dying: L
 
 
 @inlined_njit
-def _held_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, held: Longs) -> int:
+def _held_peak(
+    d: ChipDemands, cuts: IdealCrossings, window: Window, nodes: Ints, held: Longs
+) -> int:
     """The most blocks that one node holds of what stays in the window, in any order of nodes."""
     peak = 0
     for v in nodes:
@@ -155,7 +159,7 @@ def _held_peak(d: ChipDemands, cuts: Cuts, window: Window, nodes: Ints, held: Lo
 
 
 @inlined_njit
-def _stays(d: ChipDemands, cuts: Cuts, window: Window, tensor: int) -> bool:
+def _stays(d: ChipDemands, cuts: IdealCrossings, window: Window, tensor: int) -> bool:
     """Whether all that a tensor needs beside it is in the window, all its readers among it."""
     for e in range(d.held.beside.ptr[tensor], d.held.beside.ptr[tensor + 1]):
         node = int(d.held.beside.entries[e])
@@ -165,7 +169,9 @@ def _stays(d: ChipDemands, cuts: Cuts, window: Window, tensor: int) -> bool:
 
 
 @inlined_njit
-def _count_ways(d: ChipDemands, cuts: Cuts, window: Window, scratch: WindowScratch) -> None:
+def _count_ways(
+    d: ChipDemands, cuts: IdealCrossings, window: Window, scratch: WindowScratch
+) -> None:
     """Counts the tensors that arrive at the window or leave it, on their way past three chips."""
     columns = TensorColumns(d.tensors.kind, d.tensors.amount, d.tensors.passed_s)
     loads = Loads(scratch.busy, scratch.totals)
@@ -194,7 +200,7 @@ def _count_ways(d: ChipDemands, cuts: Cuts, window: Window, scratch: WindowScrat
 @lean_njit
 def window_cost(
     d: ChipDemands,
-    cuts: Cuts,
+    cuts: IdealCrossings,
     window: Window,
     scratch: WindowScratch,
     mark: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from mcm_compiler.arrays.lean_kernels import lean_njit
-from mcm_passes.families.ring.exact.ideal_cuts import Cuts, holds, read_beyond
+from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.exact.ideal_windows import Window
 from mcm_passes.families.ring.order_encoding.chip_demands import TensorDemands
 from mcm_passes.mapping.problem.rule_graph import Words
@@ -34,7 +34,9 @@ class Triangles(NamedTuple):
 
 
 @lean_njit
-def keeps_rule(tensors: TensorDemands, cuts: Cuts, triangles: Triangles, window: Window) -> bool:
+def keeps_rule(
+    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
+) -> bool:
     """Whether a window is allowed by the reading of the triangle rule."""
     if triangles.adjacent and not _arrivals_end(tensors, cuts, window):
         return False
@@ -42,7 +44,7 @@ def keeps_rule(tensors: TensorDemands, cuts: Cuts, triangles: Triangles, window:
 
 
 @lean_njit
-def _arrivals_end(tensors: TensorDemands, cuts: Cuts, window: Window) -> bool:
+def _arrivals_end(tensors: TensorDemands, cuts: IdealCrossings, window: Window) -> bool:
     """The reading `adjacent`."""
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
@@ -53,7 +55,7 @@ def _arrivals_end(tensors: TensorDemands, cuts: Cuts, window: Window) -> bool:
 
 @lean_njit
 def _beside_no_dependency(
-    tensors: TensorDemands, cuts: Cuts, triangles: Triangles, window: Window
+    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
 ) -> bool:
     """The reading `between`."""
     inside = window.inside

@@ -15,7 +15,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
-from mcm_compiler.checking.comparison.user_data import DataSet
+from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.runner import run_model
 
@@ -47,7 +47,7 @@ RESHAPE = """m (float[4,6] x, int64[1] s) => (float[M,N] y) <int64[1] three = {3
 
 def test_data_of_the_user_instead_of_random_inputs(compiled):
     _, folder, _ = compiled(RELU)
-    data = DataSet("mine", {"x": X}, {"y": np.maximum(X, 0)})
+    data = RunData("mine", {"x": X}, {"y": np.maximum(X, 0)})
     report = check_folder(folder, seeds=(), data=[data])
     assert report.holds
     assert report.verification.seeds == ()
@@ -58,7 +58,7 @@ def test_data_of_the_user_instead_of_random_inputs(compiled):
 
 def test_mcm_v022_data_that_expect_something_else(compiled):
     _, folder, _ = compiled(RELU)
-    data = DataSet("mine", {"x": X}, {"y": X})
+    data = RunData("mine", {"x": X}, {"y": X})
     report = check_folder(folder, seeds=(0,), data=[data])
     assert [d.code for d in report.diagnostics] == ["MCM-V022"]
     assert all(output.bit_equal for output in report.verification.outputs)
@@ -66,7 +66,7 @@ def test_mcm_v022_data_that_expect_something_else(compiled):
 
 def test_mcm_v010_data_that_do_not_fit(compiled):
     _, folder, _ = compiled(RELU)
-    wrong = [DataSet("a", {"x": X.T}), DataSet("b", {}), DataSet("c", {"x": X, "z": X})]
+    wrong = [RunData("a", {"x": X.T}), RunData("b", {}), RunData("c", {"x": X, "z": X})]
     report = check_folder(folder, data=wrong)
     assert [d.code for d in report.diagnostics] == ["MCM-V010"] * 3
 
@@ -80,7 +80,7 @@ def test_mcm_v021_a_model_that_runs_on_no_random_input(compiled):
     assert equality_of(report).detail.startswith("skipped: the model does not run on random inputs")
     feeds = {"x": X, "s": np.array([8])}
     expected = run_model(proto, feeds)
-    checked = check_folder(folder, data=[DataSet("mine", feeds, expected)])
+    checked = check_folder(folder, data=[RunData("mine", feeds, expected)])
     assert checked.holds
     assert checked.verification.outputs[0].bit_equal
 
@@ -162,7 +162,7 @@ def test_tolerances_only_where_they_are_needed(compiled, tmp_path):
     proto = helper.make_model(graph, ir_version=3, opset_imports=[helper.make_opsetid("", 17)])
     result = compile_model(ir.from_proto(proto), "mcm4", output=tmp_path / "weights")
     assert result.verification.holds
-    report = check_folder(tmp_path / "weights", data=[DataSet("mine", {"x": X})])
+    report = check_folder(tmp_path / "weights", data=[RunData("mine", {"x": X})])
     assert report.holds
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.checking.comparison.user_data import (
-    DataSet,
+    RunData,
     compare_expected,
     read_data_sets,
     runtime_value,
@@ -119,6 +119,6 @@ def test_messages_of_every_kind():
     ],
 )
 def test_outputs_against_expected_ones(expected, actual, holds):
-    (found,) = compare_expected(DataSet("d", {}, {"y": expected}), {"y": actual})
+    (found,) = compare_expected(RunData("d", {}, {"y": expected}), {"y": actual})
     assert found.holds is holds
     assert (found.output, found.data_set) == ("y", "d")

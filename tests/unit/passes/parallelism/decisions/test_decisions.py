@@ -10,7 +10,7 @@ from mcm_passes.parallelism.classes.linkage import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import pack_bits, unpack_bits
 from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, DecisionState, bits
+from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision, bits
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (float[4,10] y) {
@@ -74,7 +74,7 @@ def test_scalars_as_inputs_have_no_dimensions(imported):
 
 def test_a_state_forbids_what_conflicts(imported):
     masks = ConflictMasks(opp_problem(imported(NET), 2))
-    state = DecisionState(masks)
+    state = PartialDecision(masks)
     assert state.partition(0) == 0b010
     before = state.copy()
     assert state.partition(1) is None
@@ -101,7 +101,7 @@ def test_a_state_agrees_with_the_problem():
             size=np.full(count, 8, dtype=np.int64),
             dim_bytes=np.ones(count, dtype=np.int64),
         )
-        state = DecisionState(ConflictMasks(problem))
+        state = PartialDecision(ConflictMasks(problem))
         chosen = np.zeros(count, dtype=bool)
         for index in rng.permutation(count):
             more = chosen.copy()
