@@ -7,6 +7,7 @@ from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import (
     Shape,
     known_shapes,
+    spelled,
     whole,
 )
 
@@ -61,10 +62,7 @@ def _with_heads(
 ) -> ShardingRule:
     if heads < 1 or all_heads % heads:
         return whole(facts)
-    inputs = ", ".join(texts[: len(facts.input_shapes)])
-    outputs = ", ".join(results[: len(facts.output_shapes)])
-    sizes = {"h": heads, "g": all_heads // heads}
-    return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes, sizes)
+    return spelled(facts, texts, results, {"h": heads, "g": all_heads // heads})
 
 
 @known_shapes(inputs=1)
@@ -88,10 +86,7 @@ def rotary(facts: OpFacts, image: Shape) -> ShardingRule:
 
 def causal_convolution(facts: OpFacts) -> ShardingRule:
     """`b c !l, c 1 !k, c, b c !p -> b c !l, b c !p`: every channel on its own."""
-    texts = ["b c !l", "c 1 !k", "c", "b c !p"][: len(facts.input_shapes)]
-    results = ["b c !l", "b c !p"][: len(facts.output_shapes)]
-    text = f"{', '.join(texts)} -> {', '.join(results)}"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, ["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REPLICATE,
     RuleBuilder,
     Shape,
     known_shapes,
+    spelled,
     whole,
 )
 
@@ -28,10 +28,7 @@ def recurrent(facts: OpFacts) -> ShardingRule:
     weights = [f"{d} !g !i", f"{d} !g !h", f"{d} !k"]
     texts = [sequence, *weights, "b", state, state, f"{d} !p"]
     states = f"b !t {d} !h" if batch_first else f"!t {d} b !h"
-    results = [states, state, state]
-    inputs = ", ".join(texts[: len(facts.input_shapes)])
-    outputs = ", ".join(results[: len(facts.output_shapes)])
-    return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes)
+    return spelled(facts, texts, [states, state, state])
 
 
 def spectrum(facts: OpFacts) -> ShardingRule:
@@ -58,8 +55,7 @@ def _first_only(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
 def affine_grid(facts: OpFacts, out: Shape) -> ShardingRule:
     """`n !i !j, _ -> n !y !x !k`: coordinates run over the whole grid."""
     places = " ".join(f"!y{axis}" for axis in range(len(out) - 2))
-    text = f"n !i !j, _ -> n {places} !k"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, ["n !i !j", "_"], [f"n {places} !k"])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -14,7 +14,7 @@ from mcm_compiler.contracts.sharding.rules import (
     Reduction,
     ShardingRule,
 )
-from mcm_compiler.contracts.sharding.templates import ordered_rule
+from mcm_compiler.contracts.sharding.templates import ordered_rule, rule_for_shapes
 
 PASS = FactorKind.PASS
 REDUCE = FactorKind.REDUCE
@@ -96,6 +96,21 @@ def same_shape(facts: OpFacts, shape: Shape, needed: Container[int] = ()) -> Sha
     dims = [build.dim(s, REPLICATE if i in needed else PASS) for i, s in enumerate(shape)]
     rest = [None] * (len(facts.input_shapes) - 1)
     return build.rule([dims, *rest], [dims] * len(facts.output_shapes))
+
+
+def spelled(
+    facts: OpFacts,
+    operands: Sequence[str],
+    results: Sequence[str],
+    sizes: Mapping[str, int | None] | None = None,
+) -> ShardingRule:
+    """The rule of a template with a text for each operand and result.
+
+    Those that the op leaves out at the end are left out. `sizes` are as of `rule_for_shapes`.
+    """
+    inputs = ", ".join(operands[: len(facts.input_shapes)])
+    outputs = ", ".join(results[: len(facts.output_shapes)])
+    return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes, sizes)
 
 
 def axis_of(facts: OpFacts, default: int, rank: int, name: str = "axis") -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REPLICATE,
@@ -12,6 +11,7 @@ from mcm_passes.parallelism.rules.operators.composing import (
     axis_of,
     known_shapes,
     same_shape,
+    spelled,
     whole,
 )
 
@@ -111,8 +111,8 @@ def group(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
         return whole(facts)
     spatial = " ".join(f"!s{i}" for i in range(len(shape) - 2))
     scale = "g" if facts.version < 21 else "(g !c)"
-    text = f"n (g !c) {spatial}, {scale}, {scale} -> n (g !c) {spatial}"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes, {"g": groups})
+    image = f"n (g !c) {spatial}"
+    return spelled(facts, [image, scale, scale], [image], {"g": groups})
 
 
 RULES: dict[str, RuleMaker] = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import (
     RuleBuilder,
     Shape,
     known_shapes,
+    spelled,
     whole,
 )
 from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
@@ -29,8 +29,7 @@ def pool(facts: OpFacts, image: Shape, out: Shape) -> ShardingRule:
 def columns_to_image(facts: OpFacts, columns: Shape, out: Shape) -> ShardingRule:
     """Col2Im `n (c !k) !l, _, _ -> n c !y !x`: blocks overlap."""
     places = " ".join(f"!s{axis}" for axis in range(len(out) - 2))
-    text = f"n (c !k) !l, _, _ -> n c {places}"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, ["n (c !k) !l", "_", "_"], [f"n c {places}"])
 
 
 @known_shapes(inputs=1)
@@ -38,20 +37,17 @@ def grid_sample(facts: OpFacts, image: Shape) -> ShardingRule:
     """`n c !y !x, n v u !k -> n c v u`: a place may read anywhere of its image."""
     read = " ".join(f"!y{axis}" for axis in range(len(image) - 2))
     places = " ".join(f"v{axis}" for axis in range(len(image) - 2))
-    text = f"n c {read}, n {places} !k -> n c {places}"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, [f"n c {read}", f"n {places} !k"], [f"n c {places}"])
 
 
 def region_align(facts: OpFacts) -> ShardingRule:
     """`!n c !y !x, r !k, r -> r c !v !u`: a region names its image."""
-    text = "!n c !y !x, r !k, r -> r c !v !u"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, ["!n c !y !x", "r !k", "r"], ["r c !v !u"])
 
 
 def region_pool(facts: OpFacts) -> ShardingRule:
     """`!n c !y !x, r !k -> r c !v !u`."""
-    text = "!n c !y !x, r !k -> r c !v !u"
-    return rule_for_shapes(text, facts.input_shapes, facts.output_shapes)
+    return spelled(facts, ["!n c !y !x", "r !k"], ["r c !v !u"])
 
 
 RULES: dict[str, RuleMaker] = {
