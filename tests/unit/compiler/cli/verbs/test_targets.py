@@ -70,13 +70,13 @@ def test_show_what_does_not_exist() -> None:
     assert json.loads(result.stdout)["diagnostics"][0]["code"] == "MCM-T001"
 
 
-def test_validate_says_what_the_document_says(example: Path) -> None:
+def test_validate_says_what_the_package_is(example: Path) -> None:
     result = _invoke("validate", str(example))
     assert result.exit_code == 0
-    assert f"```\n{result.stdout}```\n" in DOCUMENT
+    assert result.stdout.startswith("my-package.toml is valid: 35 chips, 840.0 MiB of SRAM in total")
 
 
-def test_validate_finds_the_faults_of_the_document(example: Path) -> None:
+def test_validate_finds_all_faults(example: Path) -> None:
     text = EXAMPLE.replace(
         "clock_mhz = 500\n\n[[override]]", "clock_mhz = 0\n\n[[override]]"
     ).replace("[link]\nbandwidth_gb", "[link]\nbandwidth_mb")
@@ -84,8 +84,8 @@ def test_validate_finds_the_faults_of_the_document(example: Path) -> None:
     result = _invoke("validate", str(example))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("error[") == 2
-    for fault in result.stderr.split("error")[1:]:
-        assert f"error{fault}" in DOCUMENT
+    assert "my-package.toml:24: 'chip.vector_unit.clock_mhz'" in result.stderr
+    assert "write it as 'bandwidth_gb_per_s', in gigabytes per second" in result.stderr
 
 
 def test_validate_as_json(example: Path) -> None:
