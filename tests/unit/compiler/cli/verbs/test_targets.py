@@ -85,7 +85,7 @@ def test_validate_finds_all_faults(example: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("error[") == 2
     assert "my-package.toml:24: 'chip.vector_unit.clock_mhz'" in result.stderr
-    assert "write it as 'bandwidth_gb_per_s', in gigabytes per second" in result.stderr
+    assert "write it as 'bandwidth_gb_per_s', in 10^9 bytes per second" in result.stderr
 
 
 def test_validate_as_json(example: Path) -> None:
