@@ -26,7 +26,7 @@ from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager

@@ -28,8 +28,8 @@ from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
 from mcm_compiler.contracts.sharding.specs import shard_value
-from mcm_compiler.ir.graph.constants import placeable_nodes
-from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 
 MULTI_DEVICE_IR_VERSION = 11

@@ -23,9 +23,9 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
 from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
-from mcm_compiler.ir.graph.constants import body_weights
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.graph.constants import body_weights
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text import json_text

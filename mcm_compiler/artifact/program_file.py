@@ -11,7 +11,7 @@ from mcm_compiler.artifact.manifest import damaged, folder_record, read_json
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.target import OFF_PACKAGE, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 
 
 def folder_program(folder: Path) -> LoweredProgram:

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.chips import GROUP_PROPERTY, chips_in_dataflow_order
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 

@@ -37,7 +37,7 @@ from mcm_compiler.checking.structure_step import (
 from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text.bounded_numbers import Number

@@ -18,7 +18,7 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts

@@ -18,8 +18,8 @@ from mcm_compiler.equivalence.same_model import model_differences
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5

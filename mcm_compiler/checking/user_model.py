@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.graph.map_types import model_from_proto
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.map_types import model_from_proto
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import ChosenCosts
 from mcm_compiler.contracts.chips import GROUP_PROPERTY
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 
 
 @dataclass(frozen=True)

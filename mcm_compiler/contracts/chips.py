@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.target import ChipModel, Wire
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
 CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
     "chip_models", derived_from=(GRAPH, CHIP)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
 Engine = Literal["array", "vector", "memory", "none"]
 """What limits an op: the MAC array, the vector unit, SRAM bandwidth, or nothing at all."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
 
 @dataclass(frozen=True)

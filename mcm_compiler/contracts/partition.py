@@ -22,7 +22,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import PackageLimits, Routing
 

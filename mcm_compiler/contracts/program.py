@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.text.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
 
 MAX_SECONDS = 1e6

@@ -9,7 +9,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.text.units import count_text
 
 

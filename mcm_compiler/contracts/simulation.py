@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.program import PROGRAM, LoweredProgram
-from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.ir.graph.annotations import AnnotationKey
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.source import SOURCE
 
 
 @dataclass(frozen=True)

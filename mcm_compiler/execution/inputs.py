@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.map_types import MapType
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.map_types import MapType
 
 _TRANSPARENT = frozenset(
     {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice",

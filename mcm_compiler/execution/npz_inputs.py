@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.limits import MAX_RUN_BYTES
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.limits import MAX_RUN_BYTES
 from mcm_compiler.text.units import bytes_text
 
 

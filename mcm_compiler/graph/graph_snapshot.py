@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import subgraphs
+from mcm_compiler.graph.constants import subgraphs
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 

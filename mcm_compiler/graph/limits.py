@@ -11,7 +11,7 @@ import math
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.dimensions import free_inputs
+from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.text.units import bytes_text
 
 MAX_VALUE_BYTES = 1 << 30

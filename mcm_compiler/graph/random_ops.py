@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import RANDOM_OPS, consumed_values, subgraphs
+from mcm_compiler.graph.constants import RANDOM_OPS, consumed_values, subgraphs
 
 
 def draws_random(node: ir.Node, model: ir.Model) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
-from mcm_compiler.ir.graph.graph_snapshot import GraphSnapshot, snapshot
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
+from mcm_compiler.graph.graph_snapshot import GraphSnapshot, snapshot
 
 _Held = dict[str, Any]
 """By name of a key the fact, or for facts of nodes a dictionary from node to fact."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.ir.graph.invariants import check_invariants
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.invariants import check_invariants
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
 from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers

@@ -19,7 +19,7 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.components.capabilities import Capability
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.text import spec_text

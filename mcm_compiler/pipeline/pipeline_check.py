@@ -11,7 +11,7 @@ from typing import Any
 from mcm_compiler.components.capabilities import Capability, lacking, missing_of
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.graph.annotations import AnnotationKey, falling_with
+from mcm_compiler.graph.annotations import AnnotationKey, falling_with
 from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.registry import PASSES
 

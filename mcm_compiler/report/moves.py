@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.machines.machine import Machine
 
 _SLOT = re.compile(r"\[\d+\]$")

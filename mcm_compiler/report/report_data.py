@@ -26,13 +26,13 @@ from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.runner import SESSION_OPTIONS
-from mcm_compiler.ir.graph.constants import (
+from mcm_compiler.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
 )
-from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck

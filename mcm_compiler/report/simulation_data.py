@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck

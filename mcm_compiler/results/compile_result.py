@@ -17,7 +17,7 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
 

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, Simula
 from mcm_compiler.contracts.target import ChipModel, PackageLimits
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.ir.graph.source import SourceModel
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.ring_target import RingTarget

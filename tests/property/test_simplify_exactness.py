@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.execution.runner import run_model, same_bits
-from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_passes.pipeline.simplify import Simplify
 

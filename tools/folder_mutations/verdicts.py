@@ -17,7 +17,7 @@ from mcm_compiler.checking.user_model import UserModel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import run_batches, same_bits
-from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.graph.map_types import load_model
 
 SEEDS = range(4)
 

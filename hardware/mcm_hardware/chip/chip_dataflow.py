@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from mcm_compiler.contracts.target import ChipModel
-from mcm_compiler.ir.graph.constants import (
+from mcm_compiler.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import GROUP_PROPERTY
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 
 
 @dataclass(frozen=True)

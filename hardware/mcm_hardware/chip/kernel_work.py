@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import is_deterministic
+from mcm_compiler.graph.constants import is_deterministic
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
@@ -204,7 +204,7 @@ def is_constant(value: ir.Value) -> bool:
     """Whether `value` is a weight: an initializer, or computed from initializers alone.
 
     The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
-    answer is `mcm_compiler.ir.graph.constants.constant_values`.
+    answer is `mcm_compiler.graph.constants.constant_values`.
     """
     pending = [value]
     visited = 0

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import consumed_values, subgraphs
+from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.kernel_work import is_view

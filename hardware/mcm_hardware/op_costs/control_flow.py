@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import subgraphs
+from mcm_compiler.graph.constants import subgraphs
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 
 CONTROL_FLOW = frozenset({("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap")})

@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.estimated_dims import dim_size
+from mcm_compiler.graph.estimated_dims import dim_size
 
 MAX_ELEMENTS = 2**62
 """Where element counts saturate; a file may declare tensors of any size."""

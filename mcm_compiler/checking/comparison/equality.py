@@ -30,9 +30,9 @@ from mcm_compiler.execution.runner import (
     same_bits,
 )
 from mcm_compiler.execution.runtime_values import is_exotic
-from mcm_compiler.ir.graph.constants import constant_values
-from mcm_compiler.ir.graph.map_types import load_model
-from mcm_compiler.ir.graph.random_ops import random_outputs
+from mcm_compiler.graph.constants import constant_values
+from mcm_compiler.graph.map_types import load_model
+from mcm_compiler.graph.random_ops import random_outputs
 
 HALF_TOLERANCE = 2.0**-7
 """Relative tolerance where a model with 16-bit floats is cut.

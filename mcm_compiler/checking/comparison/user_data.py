@@ -21,7 +21,7 @@ from mcm_compiler.contracts.verification import ExpectedComparison
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import max_abs_error, same_bits
 from mcm_compiler.execution.runtime_values import is_exotic
-from mcm_compiler.ir.graph.dimensions import free_inputs
+from mcm_compiler.graph.dimensions import free_inputs
 
 MAX_FILE_BYTES = 1 << 31
 """Protobuf ends there."""

@@ -51,7 +51,7 @@ class OpenedFolder:
     @cached_property
     def source(self) -> ir.Model:
         """The annotated source model with its weights memory-mapped."""
-        from mcm_compiler.ir.graph.map_types import load_model
+        from mcm_compiler.graph.map_types import load_model
 
         return load_model(self.path / layout.ANNOTATED)
 

@@ -14,9 +14,9 @@ from mcm_compiler.artifact.emit import chip_entry, tensor_entry
 from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
 from mcm_compiler.contracts.target import HOST, ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.map_types import model_from_proto
-from mcm_compiler.ir.graph.structure import check_structure as check_graph
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.map_types import model_from_proto
+from mcm_compiler.graph.structure import check_structure as check_graph
 from mcm_compiler.ir.reading.external_data import check_tensors
 
 

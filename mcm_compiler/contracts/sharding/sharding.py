@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
-from mcm_compiler.ir.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
-from mcm_compiler.ir.graph.constants import RANDOM_OPS
+from mcm_compiler.graph.constants import RANDOM_OPS
 
 _KNOWN_DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})
 

@@ -13,7 +13,7 @@ from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
 from mcm_compiler.equivalence.values.node_facts import static_shape
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
 from mcm_compiler.equivalence.values.value_numbers import InputKey, OpKey, ValueNumbers
-from mcm_compiler.ir.graph.dimensions import free_inputs
+from mcm_compiler.graph.dimensions import free_inputs
 
 MAX_ROUNDS = 20
 """Each computes what the one before it made constant; an If within an If within an If takes one."""

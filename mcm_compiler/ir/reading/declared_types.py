@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.graph.structure import all_graphs
+from mcm_compiler.graph.structure import all_graphs
 
 _KNOWN = frozenset(int(entry) for entry in ir.DataType) - {int(ir.DataType.UNDEFINED)}
 

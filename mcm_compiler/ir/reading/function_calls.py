@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.graph.structure import all_nodes, check_function, place_of
+from mcm_compiler.graph.structure import all_nodes, check_function, place_of
 
 MAX_EXPANDED_NODES = 500_000
 """Nodes that all functions, inlined, may come to."""

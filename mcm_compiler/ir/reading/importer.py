@@ -16,12 +16,12 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
-from mcm_compiler.ir.graph.constants import subgraphs
-from mcm_compiler.ir.graph.dimensions import bind_dimensions
-from mcm_compiler.ir.graph.limits import check_value_sizes
-from mcm_compiler.ir.graph.map_types import model_from_proto
-from mcm_compiler.ir.graph.source import SOURCE, SourceModel
-from mcm_compiler.ir.graph.structure import all_nodes, check_structure
+from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.dimensions import bind_dimensions
+from mcm_compiler.graph.limits import check_value_sizes
+from mcm_compiler.graph.map_types import model_from_proto
+from mcm_compiler.graph.source import SOURCE, SourceModel
+from mcm_compiler.graph.structure import all_nodes, check_structure
 from mcm_compiler.ir.reading.declared_types import check_declared_types
 from mcm_compiler.ir.reading.external_data import check_tensors, external_files
 from mcm_compiler.ir.reading.function_calls import check_functions

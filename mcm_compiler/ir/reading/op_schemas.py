@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.graph.structure import MAX_FAULTS, place_of, subgraphs_of
+from mcm_compiler.graph.structure import MAX_FAULTS, place_of, subgraphs_of
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 

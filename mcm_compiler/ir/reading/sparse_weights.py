@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.ir.graph.structure import all_graphs
+from mcm_compiler.graph.structure import all_graphs
 
 MAX_DENSE_BYTES = 1 << 28
 """Size of a dense weight that may come from a sparse one; a file of any size can ask for any."""

@@ -9,7 +9,7 @@ import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import open_session
-from mcm_compiler.ir.graph.structure import all_nodes
+from mcm_compiler.graph.structure import all_nodes
 from mcm_compiler.text.units import count_text
 
 MIN_OPSET = 7

@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
-from mcm_compiler.ir.graph.constants import subgraphs
+from mcm_compiler.graph.constants import subgraphs
 
 ORIGINAL_NAME_PROPERTY = "mcm.original_name"
 """Key in `metadata_props`: the name that a renamed node had in the file."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import subgraphs
+from mcm_compiler.graph.constants import subgraphs
 
 
 def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -> ir.Node:

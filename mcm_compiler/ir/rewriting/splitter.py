@@ -10,8 +10,8 @@ from mcm_compiler.contracts.chips import CHIP_PROPERTY
 from mcm_compiler.contracts.partition import RELAY
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.annotations import AnnotationKey
-from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 

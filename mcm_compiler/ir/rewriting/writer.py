@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.map_types import model_to_proto
+from mcm_compiler.graph.map_types import model_to_proto
 from mcm_compiler.processes.private_folders import private_folder
 from mcm_compiler.processes.whole_files import refuse_irregular
 

@@ -7,7 +7,7 @@ import re
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.structure import MAX_FAULTS, all_graphs
+from mcm_compiler.graph.structure import MAX_FAULTS, all_graphs
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.text.units import count_text
 

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.constants import consumed_values, subgraphs
+from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes
 from mcm_compiler.ir.shapes.shapes_by_run import learn_shape, observe
 from mcm_compiler.text.units import count_text

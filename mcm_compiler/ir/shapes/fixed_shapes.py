@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import consumed_values, is_deterministic, subgraphs
+from mcm_compiler.graph.constants import consumed_values, is_deterministic, subgraphs
 
 _SHAPED_BY_VALUES = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),

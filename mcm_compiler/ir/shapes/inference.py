@@ -13,8 +13,8 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.estimated_dims import is_estimated
-from mcm_compiler.ir.graph.limits import check_value_sizes
+from mcm_compiler.graph.estimated_dims import is_estimated
+from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
 from mcm_compiler.ir.shapes.contradictions import contradictions, drop_stale_shapes
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import subgraphs
-from mcm_compiler.ir.graph.map_types import shape_from_proto, type_from_proto
+from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.map_types import shape_from_proto, type_from_proto
 
 
 def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:

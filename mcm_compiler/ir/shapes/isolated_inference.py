@@ -11,7 +11,7 @@ from functools import partial
 import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.structure import all_graphs
+from mcm_compiler.graph.structure import all_graphs
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork
 
 MAX_GROWTH_BYTES = 1 << 30

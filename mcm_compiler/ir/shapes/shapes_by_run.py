@@ -13,10 +13,10 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import FILLS, Fill, random_inputs
 from mcm_compiler.execution.runner import RunStoppedError, open_session, run_session
 from mcm_compiler.execution.runtime_values import UNCONVERTED_TYPES
-from mcm_compiler.ir.graph.dimensions import free_inputs
-from mcm_compiler.ir.graph.estimated_dims import estimated_dim, upper_bound
-from mcm_compiler.ir.graph.limits import known_bytes, run_bytes
-from mcm_compiler.ir.graph.map_types import MapType
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.estimated_dims import estimated_dim, upper_bound
+from mcm_compiler.graph.limits import known_bytes, run_bytes
+from mcm_compiler.graph.map_types import MapType
 from mcm_compiler.ir.rewriting.writer import total_tensor_bytes, write_model
 from mcm_compiler.processes.private_folders import private_folder
 from mcm_compiler.text.units import bytes_text

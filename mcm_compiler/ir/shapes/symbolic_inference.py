@@ -15,8 +15,8 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import consumed_values, is_deterministic
-from mcm_compiler.ir.graph.map_types import model_from_proto, shape_from_proto, type_from_proto
+from mcm_compiler.graph.constants import consumed_values, is_deterministic
+from mcm_compiler.graph.map_types import model_from_proto, shape_from_proto, type_from_proto
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork, may_fork
 

@@ -17,8 +17,8 @@ import onnx_ir as ir
 from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
 from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
-from mcm_compiler.ir.graph.constants import consumed_values
-from mcm_compiler.ir.graph.map_types import type_to_proto
+from mcm_compiler.graph.constants import consumed_values
+from mcm_compiler.graph.map_types import type_to_proto
 
 INT_MAX = 2**31 - 1
 MAX_VALUE_BYTES = 1024

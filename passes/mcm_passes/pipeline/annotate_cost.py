@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import no_time
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 

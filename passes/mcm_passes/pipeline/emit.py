@@ -12,7 +12,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.verification import EMITTED
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.pipeline.passes import Pass, PassContext

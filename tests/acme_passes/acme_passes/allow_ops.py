@@ -9,7 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import Pass, PassContext
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem, PartitionStrategy
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.assignment_file import AssignedName, read_assignment
 from mcm_compiler.text.units import count_text

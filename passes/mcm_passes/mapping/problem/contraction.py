@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_reads
 
 

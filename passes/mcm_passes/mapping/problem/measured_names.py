@@ -8,8 +8,8 @@ from mcm_compiler.components.cost_coverage import coverage, measured_costs
 from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.constants import placeable_nodes
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.text.units import count_text, percent_text
 
 

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.cost import NODE_COST, CostModel
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target, other_machine_of
-from mcm_compiler.ir.graph.constants import (
+from mcm_compiler.graph.constants import (
     body_weights,
     constant_values,
     is_deterministic,

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel, KnowsViews
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.mapping.problem.contraction import Unit
 
 IsView = Callable[[ir.Node], bool]

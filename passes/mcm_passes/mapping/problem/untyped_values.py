@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.ir.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
 from mcm_compiler.text.units import count_text
 
 

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.chips import GROUP_PROPERTY, ORIGIN_PROPERTY, ordere
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.mapping import PassedOn
 from mcm_compiler.contracts.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
-from mcm_compiler.ir.graph.constants import constant_values, consumed_values
+from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.node_copying import copy_node, rewire
 from mcm_compiler.placements.ring_rules import dependency_edges

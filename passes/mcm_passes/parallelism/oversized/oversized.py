@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.sharding import OperatorSharding
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.ir.graph.constants import (
+from mcm_compiler.graph.constants import (
     body_weights,
     constant_values,
     consumed_values,

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.ir.graph.constants import constant_values
+from mcm_compiler.graph.constants import constant_values
 from mcm_models.pipelines.problem import Floats
 
 CHEAP_TIME, CHEAP_WEIGHTS = 1e-2, 1e-4

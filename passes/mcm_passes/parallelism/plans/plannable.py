@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
 from mcm_passes.rewriting.simplification.dead_code import remove_dead_code

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import ShardingRule
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.parallelism.rules.rule_templates import Block, SlotTemplate, rule_template
 
 UNKNOWN_EXTENT = 0

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
 from mcm_compiler.contracts.sharding.sharding import DividedTensor, OperatorSharding
-from mcm_compiler.ir.graph.constants import constant_values, subgraphs
+from mcm_compiler.graph.constants import constant_values, subgraphs
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.oversized.unused_values import drop_unused

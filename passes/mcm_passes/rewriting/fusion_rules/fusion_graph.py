@@ -7,7 +7,7 @@ from collections.abc import Iterable, Set
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import constant_values, placeable_nodes, subgraphs
+from mcm_compiler.graph.constants import constant_values, placeable_nodes, subgraphs
 
 OUTSIDE = -1
 """Stands among an op's readers for a graph output and for a subgraph."""

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import is_deterministic
+from mcm_compiler.graph.constants import is_deterministic
 from mcm_passes.rewriting.simplification.replacing import complete_type, is_replaceable
 
 _MAX_ATTRIBUTE_BYTES = 4096

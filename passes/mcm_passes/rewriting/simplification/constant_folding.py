@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import is_deterministic, subgraphs
+from mcm_compiler.graph.constants import is_deterministic, subgraphs
 from mcm_passes.rewriting.simplification.constant_evaluation import ConstantEvaluator
 
 FREE_GROWTH_BYTES = 1 << 16

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.ir.rewriting.node_copying import remove_nodes
 
 

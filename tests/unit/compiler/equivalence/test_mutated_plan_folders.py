@@ -15,7 +15,7 @@ from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import same_bits
-from mcm_compiler.ir.graph.map_types import load_model
+from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.ir.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
 
 
 def graph_of(text):

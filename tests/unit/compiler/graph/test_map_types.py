@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 from mcm_compiler.execution.inputs import random_inputs
-from mcm_compiler.ir.graph.map_types import MapType, load_model, model_from_proto, model_to_proto
+from mcm_compiler.graph.map_types import MapType, load_model, model_from_proto, model_to_proto
 from mcm_compiler.ir.reading.importer import import_onnx
 
 ZIP = """

@@ -4,7 +4,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Severity
-from mcm_compiler.ir.graph.structure import MAX_SUBGRAPH_DEPTH, check_structure
+from mcm_compiler.graph.structure import MAX_SUBGRAPH_DEPTH, check_structure
 from mcm_compiler.ir.reading.importer import import_model
 
 

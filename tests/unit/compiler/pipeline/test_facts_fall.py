@@ -11,9 +11,9 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
-from mcm_compiler.ir.graph.graph_snapshot import snapshot
-from mcm_compiler.ir.graph.source import SOURCE, SourceModel
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
+from mcm_compiler.graph.graph_snapshot import snapshot
+from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext

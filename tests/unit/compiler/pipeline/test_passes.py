@@ -13,8 +13,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.ir.graph.annotations import AnnotationKey
-from mcm_compiler.ir.graph.source import SOURCE, SourceModel
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext

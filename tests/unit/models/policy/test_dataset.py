@@ -10,7 +10,7 @@ from mcm_compiler import CompileOptions, load_target
 from mcm_compiler.api import build_zoo_model, run_passes
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_compiler.ir.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.registry import ZOO
 from mcm_compiler.text import spec_text

@@ -20,7 +20,7 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.execution.runner import run_model, same_bits
-from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline

@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.execution.runner import run_model, same_bits
-from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_passes.pipeline.simplify import Simplify

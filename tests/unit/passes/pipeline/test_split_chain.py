@@ -17,8 +17,8 @@ from mcm_compiler.contracts.partition import CHIP, LowerBound, Partition
 from mcm_compiler.contracts.target import HOST, PackageLimits
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model, same_bits
-from mcm_compiler.ir.graph.annotations import AnnotationKey
-from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.analytic.fast_model import evaluate

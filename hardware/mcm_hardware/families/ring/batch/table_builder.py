@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.ir.graph.constants import body_weights, constant_values, consumed_values
+from mcm_compiler.graph.constants import body_weights, constant_values, consumed_values
 from mcm_compiler.placements.ring_routes import route_kinds
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_hardware.chip.chip_spec import ChipSpec

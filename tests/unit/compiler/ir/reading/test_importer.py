@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.ir.graph.estimated_dims import dim_size
-from mcm_compiler.ir.graph.invariants import check_invariants
-from mcm_compiler.ir.graph.source import SOURCE
+from mcm_compiler.graph.estimated_dims import dim_size
+from mcm_compiler.graph.invariants import check_invariants
+from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import MAX_PROTO_BYTES, import_model, import_onnx
 
 

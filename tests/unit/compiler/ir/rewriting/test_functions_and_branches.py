@@ -9,7 +9,7 @@ import pytest
 
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.execution.runner import run_model, same_bits
-from mcm_compiler.ir.graph.invariants import check_invariants
+from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.rewriting.functions import inline_functions

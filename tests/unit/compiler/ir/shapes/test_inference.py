@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.execution.inputs import random_inputs
-from mcm_compiler.ir.graph.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
+from mcm_compiler.graph.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.ir.shapes import shapes_by_run
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
