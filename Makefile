@@ -3,6 +3,7 @@
 #   make test     all tests        make lint    style, types and layers
 #   make walls    all but the ring without the ring
 #   make docs     the documents as a site in build/site
+#   make coverage what the tests reach, by package
 #   make bench    measured bars    make format  rewrite in the project's style
 #   make lock     pin the dependencies of pyproject.toml anew
 # PYTHON names the interpreter that .venv is made with.
@@ -18,7 +19,7 @@ PLUGINS = tests/acme_passes tests/acme_mesh
 # Recipes find the tools of .venv under their plain names, as in the README.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test lint walls docs bench format lock clean
+.PHONY: setup demo test lint walls docs coverage bench format lock clean
 
 setup: $(READY)
 
@@ -59,6 +60,10 @@ walls: $(READY)
 
 docs: $(READY)
 	mkdocs build --strict --quiet
+
+coverage: $(PLUGIN_READY)
+	pytest $(PYTEST_ARGS) --cov --cov-report=json:build/coverage.json
+	python tools/coverage_by_package.py build/coverage.json
 
 bench: $(READY)
 	@for script in tools/bench/*.py; do python "$$script" || exit 1; done
