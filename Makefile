@@ -32,7 +32,7 @@ $(READY): pyproject.toml requirements.lock
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Plug-ins are installed for real, not in place: the tests see what a stranger's plug-in sees.
+# Plug-ins are installed for real, not in place: the tests see what a third-party plug-in sees.
 $(PLUGIN_READY): $(READY) $(shell find $(PLUGINS) -name '*.py' -o -name '*.toml')
 	$(PIP_INSTALL) --no-deps --no-build-isolation --force-reinstall $(PLUGINS:%=./%)
 	@touch $@

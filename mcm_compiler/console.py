@@ -1,4 +1,4 @@
-"""The console script: first of all, signals end it with a line; only then is anything imported."""
+"""The console script: installs signal handlers before anything else is imported."""
 
 from __future__ import annotations
 

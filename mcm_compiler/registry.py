@@ -1,7 +1,7 @@
 """Registries of pluggable components, found through entry points.
 
 The core imports no component. Built-in passes, targets, strategies, cost models and zoo models
-are found through the same entry points as a stranger's plug-in, and loaded only when asked for.
+are found through the same entry points as a third-party plug-in, and loaded only when asked for.
 """
 
 from __future__ import annotations

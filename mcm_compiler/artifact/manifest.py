@@ -178,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _is_placement(rows: Any, manifest: Manifest) -> bool:
-    # Lengths first: a number of replicas from strangers may be anything.
+    # Lengths first: an untrusted number of replicas may be anything.
     if not isinstance(rows, list) or len(rows) != manifest.replicas * len(manifest.chips):
         return False
     return all(row == asdict(role) for row, role in zip(rows, manifest.placement, strict=True))

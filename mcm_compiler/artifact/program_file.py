@@ -1,4 +1,4 @@
-"""`program.json`: the lowered program of an output folder, read as a stranger's file."""
+"""`program.json`: the lowered program of an output folder, read as untrusted input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found besides the placement, as rows of a certificate's head and arrays.
+"""Further placements of a certificate, as rows of its head and arrays.
 
 Figures of other numbers of pipelines, and of search with and without learning, are worth nothing
 without the placements that they are of: with them, whoever reads can derive the figures again.

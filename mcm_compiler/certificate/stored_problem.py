@@ -1,4 +1,4 @@
-"""Placement problems as named arrays and back.
+"""Placement problems as named arrays in certificates: storing and reading.
 
 Fields are taken from the dataclasses themselves, so that one that is added goes along: arrays as
 they are, texts as bytes with the end of each, numbers into the head. Names speak of units, devices,

@@ -30,7 +30,7 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
             row["fault"] = None
         except CompileError as error:
             row["fault"] = error.diagnostics[0].message
-        except Exception as error:  # a stranger's code may raise anything
+        except Exception as error:  # a plug-in's code may raise anything
             row["fault"] = f"it cannot be loaded: {type(error).__name__}: {error}"
         rows.append(row)
     return rows

@@ -129,7 +129,7 @@ def targets_with(capability: Capability) -> list[str]:
     for registration in TARGETS.registrations():
         try:
             target = registration.load()()
-        except Exception:  # noqa: S112 - a stranger's code may raise anything, and others are asked
+        except Exception:  # noqa: S112 - a plug-in's code may raise anything, and others are asked
             continue
         if isinstance(target, _LACKS[capability].protocol):
             found.append(registration.name)

@@ -1,4 +1,4 @@
-"""Whether a partition breaks a rule of the ring, as compiled code for who asks millions of times.
+"""Whether a partition breaks a rule of the ring, as compiled code for inner loops.
 
 `ring_rules` is the authority, and says which rule and why; property tests hold the two together.
 Only search and batch evaluation import this module, as compiled code takes long to load.

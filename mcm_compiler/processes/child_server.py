@@ -146,7 +146,7 @@ def main(descriptor: int, parent: int) -> None:
                 return
             head += _received(connection, _LENGTH.size - len(head))
             request = _received(connection, _LENGTH.unpack(head)[0])
-            # It comes from the process that started this one, which is no stranger.
+            # It comes from the process that started this one, which is trusted.
             work, growth_bytes, cpu_s = pickle.loads(request)  # noqa: S301
             del request
             (writing,) = descriptors

@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, out of the way where millions of objects are made to stay."""
+"""Switching Python's cyclic garbage collector off while millions of lasting objects are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process is doing and what it has half-written, told ahead to whoever outlives it.
+"""The crash journal: what a process is doing and has half-written, kept for its supervisor.
 
 Native code of a library can end a process without a chance to say or to clean up anything. So the
 stages of a compile are told before they begin, and files before they are whole; a supervisor

@@ -1,4 +1,4 @@
-"""What keeps a compile to itself: no telemetry, and compiled kernels in a place of its own.
+"""Hermetic compiles: no telemetry, and compiled kernels cached in a private folder.
 
 onnxruntime queues events, among them names of graphs, in a database below the home folder and sends
 them to a host, unless an environment variable forbids it before the library is loaded. numba keeps

@@ -1,4 +1,4 @@
-"""Signals that end a command: noted when they come, and heeded even where raising is no use.
+"""Signals that end a command: recorded when they arrive, and acted on at safe points.
 
 A handler raises, so that all `finally` clauses run. Python drops what is raised in a callback of a
 library or in a destructor; so the signal is noted as well, and stages ask for it as they begin, and

@@ -1,4 +1,4 @@
-"""Numeric libraries on one thread each, so that sums come out the same on every run."""
+"""Numeric libraries on one thread each, so that sums are reproducible."""
 
 from __future__ import annotations
 

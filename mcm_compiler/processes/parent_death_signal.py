@@ -1,4 +1,4 @@
-"""No orphans: a process ends when the one that started it does."""
+"""The parent-death signal: a process ends when the one that started it does (Linux)."""
 
 from __future__ import annotations
 

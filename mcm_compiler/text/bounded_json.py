@@ -1,4 +1,4 @@
-"""JSON from strangers: bounded in size and depth, without NaN, and no key twice.
+"""Untrusted JSON: bounded in size and depth, without NaN, and no key twice.
 
 Text is parsed by the standard library, not by `msgspec`, which takes the last of two values of a
 key, and readers need not agree on that; `json_records` has `msgspec` make records of what is found.

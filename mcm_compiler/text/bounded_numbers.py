@@ -1,4 +1,4 @@
-"""Numbers in records that are read from files of strangers: the ranges that readers hold them to.
+"""Ranges of numbers in records that are read from untrusted files.
 
 They are plain `int` and `float` to everyone else; nothing is checked where a record is made.
 """

@@ -1,4 +1,4 @@
-"""Descriptions in TOML that come from strangers: bounded in size, with the line of every key."""
+"""Untrusted descriptions in TOML: bounded in size, with the line of every key."""
 
 from __future__ import annotations
 

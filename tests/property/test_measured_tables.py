@@ -1,4 +1,4 @@
-"""Tables of measured times from strangers: any bytes are a table or a diagnostic with its line."""
+"""Untrusted tables of measured times: any bytes are a table or a diagnostic with its line."""
 
 from __future__ import annotations
 

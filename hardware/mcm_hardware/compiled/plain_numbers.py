@@ -1,4 +1,4 @@
-"""Numbers in compiled kernels that are no literals."""
+"""Numbers that compiled kernels take as variables, and not as literals."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Families of targets, one room a family."""
+"""Families of targets, one folder each."""

@@ -1,4 +1,4 @@
-"""Costs of which some were measured; the rest is the target's own model's."""
+"""Cost models that use measured times where there are some, and the target's own elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured times by what they are of."""
+"""Measured times of single ops and of kinds of ops, as a table holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a table of measured times: a CSV file from a stranger, with the line of every fault."""
+"""Reading an untrusted table of measured times: a CSV file, with the line of every fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a comparison of outputs saw: equal bits of nothing say nothing.
+"""Outputs that are too uniform for their equality to show anything: empty, NaN, or constant.
 
 An output that is empty, NaN, infinite or one and the same number in all its elements and in every
 run agrees with many a wrong result. Such outputs are named, and inputs of other sizes are drawn to

@@ -1,1 +1,1 @@
-"""The way in for output folders: nothing is loaded before its files have been checked."""
+"""Opening output folders: files are checked before anything in them is loaded."""

@@ -1,6 +1,6 @@
-"""The one way into an output folder.
+"""Opening an output folder: checks its files, and reads from it only what has been checked.
 
-Whoever reads a folder opens it here: its manifest is read as a stranger's file, names may not lead
+Whoever reads a folder opens it here: its manifest is read as untrusted input, names may not lead
 out of the folder, every file it lists is a plain one with the size and the hash that it says, and
 what the files hold is read once.
 """

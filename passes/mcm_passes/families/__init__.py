@@ -1,1 +1,1 @@
-"""What only one family of machines needs, one room a family."""
+"""What only one family of machines needs, one folder each."""

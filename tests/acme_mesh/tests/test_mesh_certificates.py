@@ -1,4 +1,4 @@
-"""Certificates of a mesh that somebody changed: the machine in them is read as a stranger's."""
+"""Certificates of a mesh that somebody changed: the machine in them is untrusted input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments from dual feasible functions once more, in exact arithmetic."""
+"""An independent check of bounds from dual feasible functions, in exact arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chips need at least, read off a problem once more in plain Python, for checkers.
+"""What chips need at least, computed from a problem in plain Python, for checkers.
 
 Shares no code with the search: families of tensors are sets that are grown along aliases.
 """

@@ -1,4 +1,4 @@
-"""A second, plain computation of chip windows and minimum cuts, to check what the first claims.
+"""An independent check of chip windows and minimum cuts, in plain Python.
 
 Shares no code with the search: ancestors are rows of one matrix, and flows are found path by path.
 """

@@ -1,4 +1,4 @@
-"""What must be done before and after each unit."""
+"""Work that must be done before and after each unit, from which bounds follow."""
 
 from __future__ import annotations
 

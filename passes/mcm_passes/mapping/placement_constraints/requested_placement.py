@@ -1,4 +1,4 @@
-"""What the user wants where: pins for the search, or an assignment instead of it."""
+"""What the user requests of a placement: pins for the search, or a whole assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tensors and weights take in SRAM: sizes rounded up to the target's alignment."""
+"""Bytes that tensors and weights take in SRAM, rounded up to the target's alignment."""
 
 from __future__ import annotations
 

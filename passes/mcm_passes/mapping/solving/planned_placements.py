@@ -1,4 +1,4 @@
-"""The last resort where memory is tight: every placement of a small problem, planned."""
+"""Small problems whose memory is tight: every placement, with its memory plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision in the making: what partitioning one class after the other leaves open."""
+"""Partial decisions: which classes are partitioned, and what that leaves open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions from strangers: what is refused, and the lines that are told."""
+"""Untrusted descriptions: what is refused, and the lines that are told."""
 
 from __future__ import annotations
 

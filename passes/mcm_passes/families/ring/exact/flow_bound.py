@@ -1,4 +1,4 @@
-"""The flow bound: no partition is faster than the period at which windows or links give out."""
+"""The flow bound: the shortest period that chip windows and link cuts allow."""
 
 from __future__ import annotations
 

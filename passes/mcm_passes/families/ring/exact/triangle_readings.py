@@ -1,4 +1,4 @@
-"""How a window between two ideals judges the triangle rule by itself: not quite as it is."""
+"""Relaxations of the triangle rule that can be checked on one window between two ideals."""
 
 from __future__ import annotations
 

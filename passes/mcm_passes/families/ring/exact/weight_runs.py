@@ -1,4 +1,4 @@
-"""Work that cannot be taken apart from the users of a shared weight (our derivation).
+"""Work that must stay together because its units share a weight (our derivation).
 
 The steps of a recurrence use one weight after each other. Of those that a chip runs, none is left
 out between the first and the last, so that all work between them is on that chip as well. What

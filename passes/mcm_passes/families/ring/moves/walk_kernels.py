@@ -1,4 +1,4 @@
-"""The compiled inner loop of local search: proposed moves, what they change, and which stay."""
+"""The compiled inner loop of local search: proposing, costing and accepting moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks from partition to partition of one problem, by moves that cost as much as they change."""
+"""Local search: trajectories of moves whose cost is that of what they change."""
 
 from __future__ import annotations
 

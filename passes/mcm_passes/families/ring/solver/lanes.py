@@ -1,4 +1,4 @@
-"""Lanes: rollouts that decide the same node at the same time, one SIMD instruction for all.
+"""Lanes: batch rows of rollouts that decide the same node at once, for SIMD instructions.
 
 Propagation is nearly all of the work, and what one decision changes in one rollout it mostly
 changes in others as well. So rollouts with the same order of nodes run side by side: each node's

@@ -1,4 +1,4 @@
-"""Random orders near that of the best partition, cut anew and refined by moves."""
+"""Random orders near that of the best partition, segmented anew and refined by moves."""
 
 from __future__ import annotations
 

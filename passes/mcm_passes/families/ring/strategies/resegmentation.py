@@ -1,4 +1,4 @@
-"""Cutting anew along the order that a partition implies."""
+"""Re-segmentation: new cuts of the order that a partition implies."""
 
 from __future__ import annotations
 

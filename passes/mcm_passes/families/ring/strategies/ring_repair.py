@@ -1,4 +1,4 @@
-"""From chips that units would like to have to partitions that the ring's rules allow."""
+"""Repair: from proposed chips to a partition that the ring's rules allow."""
 
 from __future__ import annotations
 

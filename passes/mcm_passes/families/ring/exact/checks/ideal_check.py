@@ -1,4 +1,4 @@
-"""A second, plain computation over order ideals, to check what the first one claims.
+"""An independent check of bounds over order ideals, in plain Python.
 
 Shares no code with the search: sets are Python integers, costs are read off the problem, and
 instead of the best chain it asks whether there is one below a given period.

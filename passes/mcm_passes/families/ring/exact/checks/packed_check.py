@@ -1,4 +1,4 @@
-"""The argument of `packed_windows` once more: chips are bins, filled from both ends.
+"""An independent check of `packed_windows`: chips are bins, filled from both ends.
 
 Shares no code with the search. Ancestors are rows of one matrix, and where work gets to that is
 poured into the chips follows in closed form from sums along them (Lindley 1952, *The theory of
