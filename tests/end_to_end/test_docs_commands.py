@@ -90,6 +90,16 @@ def test_the_workflow_does_what_it_says(tmp_path: Path) -> None:
     assert (tmp_path / "junit.xml").is_file()
 
 
+def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
+    blocks = [text for language, _, text in _blocks(ROOT / "README.md") if language == "python"]
+    (code,) = (text for text in blocks if "compile_model(" in text)
+    (tmp_path / "code.py").write_text(code, encoding="utf-8")
+    onnx.save(onnx.parser.parse_model(NET.replace("[8,", "[batch,")), tmp_path / "model.onnx")
+    throughput, chip = _output("python code.py", tmp_path).splitlines()
+    assert float(throughput.split()[0]) > 0
+    assert chip == "0 ('x',) ('y',)"
+
+
 def _expect(command: str, shown: list[str], folder: Path) -> None:
     output = _output(command, folder)
     # How wide a column is depends on which plug-ins are installed.
