@@ -52,7 +52,7 @@ class DevicePlacement:
     """Computation and communication of a device add up; the busiest device sets the period.
 
     Exact where the graph has few order ideals; else the best chain of sampled ones. With a
-    partitioner, a registered strategy searches, and the evaluator of this cost judges.
+    partitioner, a registered strategy searches, and the evaluator of this cost decides.
     """
 
     name: ClassVar[str] = "device-placement"

@@ -75,7 +75,7 @@ class IdealLattice:
         model and the given reading of that rule.
 
         Args:
-            reading: how windows judge long dependencies.
+            reading: how windows treat long dependencies.
             ceiling_s: partitions from this period on are not looked for; may be infinite.
             most_windows: give up beyond so many.
 

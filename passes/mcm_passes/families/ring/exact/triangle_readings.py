@@ -11,14 +11,14 @@ from mcm_passes.families.ring.order_encoding.chip_demands import TensorDemands
 from mcm_passes.mapping.problem.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]
-"""How a window judges long dependencies by itself. `none`: it does not. `adjacent`: what arrives
+"""How a window treats long dependencies by itself. `none`: it does not. `adjacent`: what arrives
 must be read here for the last time, so that every dependency spans at most one chip, which is
 more than the triangle rule asks. `between`: no unit of the window lies on a path that runs beside
 a dependency which passes the window, which is less than the triangle rule asks."""
 
 
 class Triangles(NamedTuple):
-    """How windows judge long dependencies, see `TriangleReading`.
+    """How windows treat long dependencies, see `TriangleReading`.
 
     Attributes:
         adjacent: whether by that reading.
