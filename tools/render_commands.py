@@ -1,11 +1,14 @@
 """Writes docs/reference/commands.md: every verb of the command line with its options.
 
-Run it after a change of the command line: `python tools/render_commands.py`.
+Run it after a change of the command line: `python tools/render_commands.py`. With `--check` nothing
+is written, and a page that is out of date fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -45,5 +48,18 @@ def _commands(
                 yield from _commands((*words, name), verb)
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the page, or says that it is out of date."""
+    parser = argparse.ArgumentParser(description="Writes the page of commands.")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    if not parser.parse_args(arguments).check:
+        PATH.write_text(render(), encoding="utf-8")
+        return 0
+    if PATH.read_text(encoding="utf-8") == render():
+        return 0
+    print("docs/reference/commands.md is out of date: run python tools/render_commands.py")
+    return 1
+
+
 if __name__ == "__main__":
-    PATH.write_text(render(), encoding="utf-8")
+    sys.exit(main())
