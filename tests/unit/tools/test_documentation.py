@@ -81,7 +81,7 @@ def test_the_schemas_are_those_of_the_records() -> None:
 
 
 def test_the_page_of_commands_is_that_of_the_command_line() -> None:
-    # In a process of its own: click keeps the help option of the first context that it was asked in.
+    # In a process of its own: click keeps the help option of the first context that it meets.
     command = [sys.executable, str(ROOT / "tools" / "render_commands.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
