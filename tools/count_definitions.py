@@ -68,7 +68,7 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/strategies/unit_items.py": ("",),
     f"{PASSES}/strategies/refinement.py": ("_travels",),
     f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window", "_read_by_clones"),
-    f"{BATCH}/placement.py": ("place", "_find_copies", "_route"),
+    f"{BATCH}/legalised_partition.py": ("place", "_find_copies", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""
 
