@@ -1,1 +1,1 @@
-"""Hardware: targets, the analytic cost model, lowering and the simulator of ring packages."""
+"""Hardware: targets, the analytic cost model, lowering and the simulator of packages of chips."""

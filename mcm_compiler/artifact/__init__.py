@@ -1,1 +1,1 @@
-"""The output folder: its files, how they are written, read back, checked, run and simulated."""
+"""The output folder: its files, how they are written and read back."""

@@ -1,10 +1,12 @@
 """What the options of a component may be, declared above its class.
 
-@dataclass(frozen=True)
-@checked(batch=at_least(1), share=between(0, 1))
-class Sampling:
-batch: int = 256
-share: float = 0.5
+As in
+
+    @dataclass(frozen=True)
+    @checked(batch=at_least(1), share=between(0, 1))
+    class Sampling:
+        batch: int = 256
+        share: float = 0.5
 """
 
 from __future__ import annotations

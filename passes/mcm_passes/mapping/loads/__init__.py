@@ -1,1 +1,1 @@
-"""What a placement puts on which resource: one table, a plain evaluator, and compiled forms."""
+"""What a placement puts on which resource: one table, and compiled forms of it."""
