@@ -158,7 +158,7 @@ def render() -> str:
         "| family | operators | file |",
         "|---|---|---|",
         *(
-            f"| {TITLES[name]} | {len(rules)} | `rules/{name}.py` |"
+            f"| {TITLES[name]} | {len(rules)} | `operators/{name}.py` |"
             for name, rules in FAMILIES.items()
         ),
     ]

@@ -193,7 +193,7 @@ class Reading:
 
 
 def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
-    """The rules in the docstring of `event_graph.py`, one after another."""
+    """The rules in the docstring of `event_graph/graph.py`, one after another."""
     reading = Reading()
     reading.add_hops(program, spec)
     reading.add_kernels(program)

@@ -43,7 +43,7 @@ class MachineSimulator:
 
     One compute engine per device in program order; transfers overlap compute; channels serve one
     transfer at a time; send and receive buffers are bounded and hold the sender back. The host
-    feeds inputs as soon as there is a buffer for them. See `event_graph.py` for the rules.
+    feeds inputs as soon as there is a buffer for them. See `event_graph/graph.py` for the rules.
 
     Attributes:
         machine: devices, channels and routes.

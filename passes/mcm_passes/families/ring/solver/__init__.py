@@ -2,5 +2,5 @@
 
 SAMPLE and FIX of MCM (Xie et al. 2022), section 4.2 and algorithms 1 and 2, on our own engine:
 `batch.py` for many rollouts at once, `problem_sampling.py` for whole problems of any size, and
-`cp_sat.py` is the authority where propagation gives up.
+`cpsat_validity.py` is the authority where propagation gives up.
 """
