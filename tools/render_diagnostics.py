@@ -15,6 +15,7 @@ PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "diagnostics
 
 FAMILIES = {
     "A": "Output folder",
+    "B": "Project files and builds",
     "C": "Cost models",
     "F": "Problem files, assignments and pins",
     "I": "Reading a model",

@@ -1,0 +1,109 @@
+"""Every key of a project file: where it may stand, what it may be, and what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcm_compiler.project import values
+from mcm_compiler.project.values import Rule
+
+MAX_WHOLE = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key.
+
+    Attributes:
+        name: as it is written.
+        rule: what it may be.
+        summary: what it means, for the reference.
+        option: the field of `CompileOptions` that it sets, or empty.
+    """
+
+    name: str
+    rule: Rule
+    summary: str
+    option: str = ""
+
+
+_PROJECT = (
+    Key("output", values.text(), "folder of the output folders (`build/mcmc`)"),
+    Key("cache", values.text(), "folder of the cache (`.mcmc-cache`)"),
+    Key("cache_limit", values.size(), 'above it the least recently used entries go (`"2 GiB"`)'),
+    Key("plugins", values.texts("a path, or a list of paths"), "plug-in files, as `--plugin`"),
+)
+
+_COMMON = (
+    Key("targets", values.texts(), "names of targets, or paths of descriptions (`mcm36`)"),
+    Key("level", values.level(), "effort of the search, as `-O`"),
+    Key("levels", values.levels(), "several of them, each a cell of its own"),
+    Key("dims", values.sizes(), "sizes of symbolic dimensions, as `--dim`"),
+    Key("shapes", values.shapes(), "shapes of inputs, as `--shape`"),
+    Key("state", values.pairs(), "inputs that an output of the run before is handed on to"),
+    Key("inputs", values.text(), "`.npz` file with sample inputs, for the compile and the check"),
+    Key("min_throughput", values.rate(), "least throughput"),
+    Key("max_latency", values.duration(), "longest latency of an inference"),
+    Key("max_gap", values.share(1.0), "largest distance of the period from its lower bound"),
+    Key("max_regression", values.share(1.0), "fall of throughput that is allowed (`3%`)"),
+)
+
+_COUNT = values.whole(1, MAX_WHOLE)
+
+_OPTIONS = (
+    Key("passes", values.text(), "pipeline, as `--passes`", "passes"),
+    Key("partitioner", values.text(), "strategy, as `--partitioner`", "partitioner"),
+    Key("cost_model", values.text(), "as `--cost-model`", "cost_model"),
+    Key("routing", values.routing(), "as `--routing`", "routing"),
+    Key("chips", _COUNT, "as `--chips`", "chips"),
+    Key("replicas", _COUNT, "as `--replicas`", "replicas"),
+    Key("forbidden_chips", values.chips(), "as `--forbid-chip`", "forbidden_chips"),
+    Key("pins", values.pins(), "as `--pin`", "pins"),
+    Key("assignment", values.text(), "file, as `--assignment`", "assignment"),
+    Key("repair_assignment", values.flag(), "as `--repair-assignment`", "repair_assignment"),
+    Key("seed", values.whole(0, MAX_WHOLE), "as `--seed`", "seed"),
+    Key("samples", _COUNT, "as `--samples`", "samples"),
+    Key("budget", values.duration(), "time limit, as `--budget`", "budget_s"),
+    Key("inferences", values.whole(1, 100_000), "as `--inferences`", "inferences"),
+    Key("verify_seeds", _COUNT, "as `--verify-seeds`", "verify_seeds"),
+    Key("test_data", values.flag(), "as `--test-data`", "test_data"),
+)
+
+_FAILURE = Rule("a table", lambda value: value)
+_TABLES = Rule("tables", lambda value: value)
+
+_MODEL = (
+    Key("files", values.texts(), "patterns, paths, and names of the zoo"),
+    Key("exclude", values.texts(), "patterns of files that are left out"),
+    Key("name", values.text(), "of the only model; else the path of its file"),
+    Key("expected_failure", _FAILURE, "a failure that is known: the build fails without it"),
+    Key("profiles", _TABLES, "ways in which the model is used, each a cell of its own"),
+)
+
+_PROFILE = (
+    Key("name", values.text(), "of the profile"),
+    Key("expected_failure", _FAILURE, "as for a model"),
+)
+
+
+def _by_name(*groups: tuple[Key, ...]) -> dict[str, Key]:
+    return {key.name: key for group in groups for key in group}
+
+
+SETTING_KEYS = _by_name(_COMMON, _OPTIONS)
+"""Keys of defaults, models and profiles alike."""
+
+DEFAULT_KEYS = _by_name(_PROJECT, _COMMON, _OPTIONS)
+"""Keys of `[defaults]`, which may stand at the top of the file as well."""
+
+MODEL_KEYS = _by_name(_MODEL, _COMMON, _OPTIONS)
+PROFILE_KEYS = _by_name(_PROFILE, _COMMON, _OPTIONS)
+
+FAILURE_KEYS = _by_name(
+    (
+        Key("code", values.code(), "of the error that the compile ends with"),
+        Key("reason", values.text(), "why it is expected"),
+        Key("targets", values.texts(), "on which it is expected (all)"),
+    )
+)
+"""Keys of `expected_failure`."""

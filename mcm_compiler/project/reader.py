@@ -1,0 +1,189 @@
+"""Reading a project file: TOML in, records out, or every fault of it with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.project.keys import (
+    DEFAULT_KEYS,
+    FAILURE_KEYS,
+    MODEL_KEYS,
+    PROFILE_KEYS,
+    SETTING_KEYS,
+)
+from mcm_compiler.project.records import (
+    DEFAULT_CACHE,
+    DEFAULT_CACHE_LIMIT_BYTES,
+    DEFAULT_OUTPUT,
+    ExpectedFailure,
+    ModelSection,
+    Profile,
+    ProjectFile,
+    Settings,
+    Thresholds,
+)
+from mcm_compiler.project.table_reader import TableReader
+from mcm_compiler.text.toml_description import parse_description, read_description
+from mcm_compiler.text.toml_key_lines import KeyPath
+
+_REFERENCE = "docs/reference/project-file.md has the form"
+_SECTIONS = ("defaults", "models")
+
+
+def read_project(path: Path) -> ProjectFile:
+    """Reads a project file.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        CompileError: MCM-B001 if it cannot be read or is not TOML, else all of MCM-B002 to
+            MCM-B006 that the file has.
+    """
+    try:
+        text = read_description(str(path), "project")
+    except CompileError as error:
+        hint = "name a project file, or write one: mcmc build FILE"
+        raise CompileError(
+            [replace(d, code="MCM-B001", hint=hint) for d in error.diagnostics]
+        ) from error
+    return parse_project(path, text)
+
+
+def parse_project(path: Path, text: str) -> ProjectFile:
+    """The project that a text describes.
+
+    Args:
+        path: of the file that holds it, or would; paths in the text are relative to its folder.
+        text: in TOML.
+
+    Raises:
+        CompileError: as `read_project`.
+    """
+    try:
+        description = parse_description(str(path), text, "project")
+    except CompileError as error:
+        raise CompileError(
+            [replace(d, code="MCM-B001", hint=_REFERENCE) for d in error.diagnostics]
+        ) from error
+    reader = TableReader(description)
+    data = description.data
+    top = reader.table(data, DEFAULT_KEYS, (), further=_SECTIONS)
+    given = reader.table(data.get("defaults", {}), DEFAULT_KEYS, ("defaults",))
+    for name in top.keys() & given.keys():
+        message = f"{quote(name)} is given at the top of the file as well"
+        reader.fault("MCM-B005", message, ("defaults", name), "leave one of the two out")
+    defaults = {**top, **given}
+    settings = _settings(reader, defaults, ("defaults",) if "defaults" in data else ())
+    sections = [
+        _section(reader, table, at) for table, at in reader.tables(data.get("models"), ("models",))
+    ]
+    if not data.get("models"):
+        hint = f'add [[models]] with files = "models/**/*.onnx"; {_REFERENCE}'
+        reader.fault("MCM-B003", "the project has no models", ("models",), hint)
+    reader.finish()
+    return ProjectFile(
+        path,
+        description,
+        defaults.get("output", DEFAULT_OUTPUT),
+        defaults.get("cache", DEFAULT_CACHE),
+        defaults.get("cache_limit", DEFAULT_CACHE_LIMIT_BYTES),
+        defaults.get("plugins", ()),
+        settings,
+        tuple(sections),
+    )
+
+
+def _section(reader: TableReader, table: Any, at: KeyPath) -> ModelSection:
+    values = reader.table(table, MODEL_KEYS, at)
+    given: Mapping[str, Any] = table if isinstance(table, dict) else {}
+    if isinstance(table, dict) and "files" not in given:
+        reader.missing("files", MODEL_KEYS, at)
+    settings = _settings(reader, values, at)
+    profiles = [
+        _profile(reader, inner, path, settings)
+        for inner, path in reader.tables(given.get("profiles"), (*at, "profiles"))
+    ]
+    names = [profile.name for profile in profiles]
+    for index, profile in enumerate(profiles):
+        if profile.name and profile.name in names[:index]:
+            message = f"there is a profile {quote(profile.name)} already"
+            reader.fault("MCM-B005", message, (*profile.path, "name"), "rename one of the two")
+    return ModelSection(
+        values.get("files", ()),
+        values.get("exclude", ()),
+        values.get("name"),
+        settings,
+        _expected(reader, values.get("expected_failure"), (*at, "expected_failure")),
+        tuple(profiles) or (Profile("", Settings(), None, at),),
+        at,
+    )
+
+
+def _profile(reader: TableReader, table: Any, at: KeyPath, model: Settings) -> Profile:
+    values = reader.table(table, PROFILE_KEYS, at)
+    if isinstance(table, dict) and "name" not in table:
+        reader.missing("name", PROFILE_KEYS, at)
+    settings = _settings(reader, values, at)
+    for kind, mine, above in (
+        ("dims", settings.dims, model.dims),
+        ("shapes", settings.shapes, model.shapes),
+    ):
+        for name in mine.keys() & above.keys():
+            if mine[name] != above[name]:
+                reader.fault(
+                    "MCM-B006",
+                    f"the profile gives {quote(name)} the size {_size(mine[name])}, and its model "
+                    f"gives it {_size(above[name])}",
+                    (*at, kind, name),
+                    "give it in the profiles alone, or once for the model",
+                )
+    expected = _expected(reader, values.get("expected_failure"), (*at, "expected_failure"))
+    return Profile(values.get("name", ""), settings, expected, at)
+
+
+def _settings(reader: TableReader, values: Mapping[str, Any], at: KeyPath) -> Settings:
+    if "level" in values and "levels" in values:
+        hint = "leave one of the two out"
+        reader.fault("MCM-B005", "'level' and 'levels' are both given", (*at, "levels"), hint)
+    options = {
+        key.option: values[name]
+        for name, key in SETTING_KEYS.items()
+        if key.option and name in values
+    }
+    return Settings(
+        values.get("targets", ()),
+        (values["level"],) if "level" in values else values.get("levels", ()),
+        values.get("dims", {}),
+        values.get("shapes", {}),
+        values.get("state", ()),
+        values.get("inputs"),
+        Thresholds(
+            values.get("min_throughput"),
+            values.get("max_latency"),
+            values.get("max_gap"),
+            values.get("max_regression"),
+        ),
+        options,
+    )
+
+
+def _expected(reader: TableReader, table: Any, at: KeyPath) -> ExpectedFailure | None:
+    if table is None:
+        return None
+    values = reader.table(table, FAILURE_KEYS, at)
+    for name in ("code", "reason"):
+        if isinstance(table, dict) and name not in table:
+            reader.missing(name, FAILURE_KEYS, at)
+    place = reader.description.place(at)
+    return ExpectedFailure(
+        values.get("code", ""), values.get("reason", ""), values.get("targets", ()), place
+    )
+
+
+def _size(value: int | tuple[int, ...]) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)
