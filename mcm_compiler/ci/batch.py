@@ -36,10 +36,12 @@ class Job:
     Attributes:
         model: a path, or `zoo:NAME`.
         folder: the folder to write.
+        options: its own, or None for those that all models have in common.
     """
 
     model: str
     folder: Path
+    options: CompileOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def compile_one(
         result = compile_model(
             job.model,
             settings.target,
-            settings.options,
+            job.options or settings.options,
             output=job.folder,
             force=settings.force,
             progress=progress,

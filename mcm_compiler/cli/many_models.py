@@ -14,6 +14,7 @@ import click
 from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.model_list import list_models
+from mcm_compiler.ci.sizes_of_models import options_of_each
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
@@ -39,14 +40,18 @@ def compile_many(
     """Compiles all models into folders below `output`, and gives the exit code.
 
     Raises:
-        CompileError: MCM-U030, MCM-U034 and MCM-U036 before anything is compiled, MCM-A002 for a
-            JUnit file that cannot be written.
+        CompileError: MCM-U005, MCM-U030, MCM-U034 and MCM-U036 before anything is compiled,
+            MCM-A002 for a JUnit file that cannot be written.
     """
     start = time.perf_counter()
     listed = list_models(arguments, output)
     # A new output folder may replace its own baseline.
     before = [guard.before(model.folder) for model in listed]
-    jobs = [Job(model.model, output / model.folder) for model in listed]
+    options = options_of_each([model.model for model in listed], settings.options)
+    jobs = [
+        Job(model.model, output / model.folder, own)
+        for model, own in zip(listed, options, strict=True)
+    ]
     width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
     as_text = output_format != "json"
     outcomes: list[CompileOutcome] = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.usual_sizes import usual_shape, usual_size
 
 
 def bind_dimensions(
@@ -33,7 +35,8 @@ def bind_dimensions(
     by_name = {v.name or "": v for v in inputs}
     for name, shape in shapes.items():
         if name not in by_name:
-            faults.append(_unknown("input", name, list(by_name), "--shape"))
+            lack = f"the model has no input {quote(name)}; it has"
+            faults.append(_unknown(lack, name, list(by_name), "--shape"))
         else:
             faults += _apply_shape(by_name[name], shape, bound)
     used: set[str] = set()
@@ -45,8 +48,11 @@ def bind_dimensions(
             open_dims.setdefault(symbol, []).append(value.name or "")
     known = sorted({*used, *open_dims} - {""})
     given = [name for name in dims if name not in used]
-    faults += [_unknown("dimension", name, known, "--dim") for name in given]
-    faults += [_left_open(symbol, names, by_name) for symbol, names in open_dims.items()]
+    faults += [
+        _unknown(f"the model has no dimension {quote(name)}; it has", name, known, "--dim")
+        for name in given
+    ]
+    faults += _left_open(open_dims, by_name)
     if faults:
         raise CompileError(faults)
     return {symbol: bound[symbol] for symbol in sorted(used)}
@@ -84,24 +90,82 @@ def _bind_value(value: ir.Value, bound: Mapping[str, int]) -> tuple[set[str], li
     return used, left
 
 
-def _left_open(symbol: str, names: list[str], inputs: Mapping[str, ir.Value]) -> Diagnostic:
-    """MCM-I030 for a dimension of the inputs `names`; the symbol is empty where it has no name."""
-    where = ", ".join(dict.fromkeys(map(quote, names)))
-    if symbol:
-        return Diagnostic(
-            "MCM-I030",
-            f"the dimension {quote(symbol)} has no size",
-            at=f"input {where}",
-            hint=f"give it one with --dim {symbol}=N",
+def sizes_of(value: ir.Value) -> tuple[int | str, ...] | None:
+    """The declared shape of an input: sizes, and symbols of open dimensions; "" has no name.
+
+    None where no shape is declared, or where the input is no tensor.
+    """
+    if value.shape is None or not isinstance(value.type, ir.TensorType):
+        return None
+    return tuple(map(_size_or_symbol, value.shape))
+
+
+def _size_or_symbol(dim: int | ir.SymbolicDim) -> int | str:
+    if isinstance(dim, int):
+        return dim if dim >= 0 else ""
+    return str(dim.value or "")
+
+
+def _left_open(
+    open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value]
+) -> list[Diagnostic]:
+    """MCM-I030 for each symbol; the last one's hint is a line that gives all of them a size.
+
+    Args:
+        open_dims: names of the inputs that have each symbol; "" for dimensions without a name.
+        inputs: by their names.
+    """
+    faults: list[Diagnostic] = []
+    for number, (symbol, names) in enumerate(open_dims.items(), start=1):
+        what = f"the dimension {quote(symbol)}" if symbol else "a dimension without a name"
+        last = number == len(open_dims)
+        faults.append(
+            Diagnostic(
+                "MCM-I030",
+                f"{what} has no size",
+                at=f"input {', '.join(dict.fromkeys(map(quote, names)))}",
+                hint=_options_for(open_dims, inputs) if last else None,
+            )
         )
-    rank = inputs[names[0]].shape
-    form = ",".join("N" for _ in rank) if rank is not None else "N,..."
-    return Diagnostic(
-        "MCM-I030",
-        "a dimension without a name has no size",
-        at=f"input {where}",
-        hint=f"give the whole shape with --shape {names[0]}={form}",
-    )
+    return faults
+
+
+def _options_for(open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value]) -> str:
+    """`give sizes, such as --dim batch=1 --dim seq=128`, which can be copied as it is."""
+    unnamed = dict.fromkeys(open_dims.get("", ()))
+    options: list[str] = []
+    usual: dict[str, int] = {}
+    for symbol, names in open_dims.items():
+        sizes = sizes_of(inputs[names[0]]) or ()
+        axis = sizes.index(symbol) if symbol in sizes else 0
+        usual[symbol] = usual_size(symbol, axis, len(sizes))
+        # A dimension of inputs that get their whole shape is given by that.
+        if symbol and not unnamed.keys() >= set(names):
+            options.append(shlex.join(["--dim", f"{symbol}={usual[symbol]}"]))
+    for name in unnamed:
+        sizes = sizes_of(inputs[name])
+        shape = ",".join(map(str, usual_shape(sizes, usual))) if sizes is not None else "N,..."
+        options.append(shlex.join(["--shape", f"{name}={shape}"]))
+    return f"give sizes, such as {' '.join(options)}"
+
+
+def check_known(
+    names: Iterable[str], known: Iterable[Iterable[str]], kind: str, flag: str
+) -> list[Diagnostic]:
+    """MCM-U005 for each of `names` that no model knows.
+
+    Args:
+        names: of dimensions or inputs, as the user gave them.
+        known: of each model.
+        kind: "dimension" or "input".
+        flag: the option that gave them.
+    """
+    all_known = sorted({name for of_model in known for name in of_model} - {""})
+    return [
+        _unknown(f"no model has the {kind} {quote(name)}; they have", name, all_known, flag)
+        for name in names
+        if name not in all_known
+    ]
 
 
 def _apply_shape(
@@ -132,12 +196,12 @@ def _contradiction(value: ir.Value, shape: tuple[int, ...]) -> Diagnostic:
     )
 
 
-def _unknown(kind: str, name: str, known: list[str], flag: str) -> Diagnostic:
+def _unknown(lack: str, name: str, known: list[str], flag: str) -> Diagnostic:
     near = difflib.get_close_matches(name, known, n=1)
     listed = ", ".join(map(quote, known[:20])) or "none"
     return Diagnostic(
         "MCM-U005",
-        f"the model has no {kind} {quote(name)}; it has: {listed}",
+        f"{lack}: {listed}",
         at=flag,
         hint=f"did you mean {quote(near[0])}?" if near else None,
     )

@@ -215,7 +215,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "dimension without a size",
         "Chips are compiled for fixed shapes. Give a named dimension a size with --dim\n"
         "NAME=N, and an unnamed one by the whole shape of its input with --shape\n"
-        "INPUT=1,128.",
+        "INPUT=1,128. The hint of the last one can be copied: it gives all of them a size that\n"
+        "dimensions of such names usually have.",
         example="an input of the shape [batch, 128]: the dimension 'batch' has no size",
         remedy="Give it a size, such as --dim batch=1, or the whole shape with --shape\n"
         "INPUT=1,128.",

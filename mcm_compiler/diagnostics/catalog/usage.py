@@ -43,8 +43,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-U005",
         "unknown dimension or input",
-        "--dim or --shape names a dimension or an input that the model does not have. The message\n"
-        "lists those that it has.",
+        "--dim or --shape names a dimension or an input that the model does not have; with many\n"
+        "models, one that none of them has. The message lists those that there are.",
         example="`--dim bach=1`: did you mean 'batch'?",
         remedy="Name a dimension or input that the message lists.",
     ),

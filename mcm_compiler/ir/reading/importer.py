@@ -69,7 +69,7 @@ def import_onnx(
     Raises:
         CompileError: with all faults of the first stage that found any (MCM-I###).
     """
-    proto = _parse(path)
+    proto = parse_file(path)
     notes = _check_proto(proto)
     _raise_errors(check_tensors(proto, path.absolute().parent))
     _raise_errors(expand_sparse_weights(proto))
@@ -199,7 +199,13 @@ def _prepare(
     return model, notes
 
 
-def _parse(path: Path) -> onnx.ModelProto:
+def parse_file(path: Path) -> onnx.ModelProto:
+    """The model of a file as it is, unchecked; external data is not read.
+
+    Raises:
+        CompileError: MCM-I001, MCM-I002, MCM-I003 or MCM-I006 if it is no ONNX model.
+    """
+
     def refuse(code: str, message: str, hint: str | None = None) -> CompileError:
         return CompileError(Diagnostic(code, message, at=str(path), hint=hint))
 
