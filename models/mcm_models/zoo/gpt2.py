@@ -21,6 +21,11 @@ _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)
 """Score of a position that lies ahead."""
 
+_CACHE_PARTS = ("key", "value")
+
+_Cache = tuple[ir.Value, ir.Value]
+"""Keys and values of a layer."""
+
 
 @dataclass(frozen=True)
 class Gpt2:
@@ -39,6 +44,9 @@ class Gpt2:
         positions: rows of the position table, the longest sequence possible.
         seq: tokens per sequence.
         batch: sequences per inference.
+        cache: take the keys and values of earlier tokens, and give them back with those of `seq`
+            more: `past_key_values.N.key` and `.value` to `present.N.key` and `.value`.
+        past: earlier tokens, with `cache`: 0 where a prompt is read first (prefill).
         seed: seed of the random weights.
         shape_only: leave out the weights' values.
 
@@ -57,6 +65,8 @@ class Gpt2:
     positions: int = 1024
     seq: int = 128
     batch: int = 1
+    cache: bool = False
+    past: int = 0
     seed: int = 0
     shape_only: bool = False
 
@@ -72,16 +82,27 @@ class Gpt2:
             seq=self.seq,
             batch=self.batch,
         )
-        require_at_least(0, seed=self.seed)
+        require_at_least(0, seed=self.seed, past=self.past)
         require_heads_divide(self.hidden, self.heads)
         require_at_most(self.positions, "positions", seq=self.seq)
+        if self.past and not self.cache:
+            raise ValueError(f"past is {self.past}, and cache is false")
+        if self.past + self.seq > self.positions:
+            raise ValueError(
+                f"past and seq are {self.past + self.seq} together, positions is {self.positions}"
+            )
 
     def build(self) -> ir.Model:
-        """Makes the model: `input_ids` `[batch, seq]` to `logits` `[batch, seq, vocab]`."""
+        """Makes the model: `input_ids` `[batch, seq]` to `logits` `[batch, seq, vocab]`.
+
+        With `cache` keys and values are `[batch, heads, past, hidden / heads]`, and come out with
+        `past + seq` positions.
+        """
         graph = GraphBuilder(
             self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
         )
         ids = graph.input("input_ids", ir.DataType.INT64, [self.batch, self.seq])
+        earlier = [self._earlier(graph, layer) for layer in range(self.layers if self.cache else 0)]
         root = graph.root
         body = root.sub("transformer")
 
@@ -89,15 +110,21 @@ class Gpt2:
         table = keeps_variance(self.hidden)
         tokens = body.sub("wte").weight("weight", [self.vocab, self.hidden], table)
         places = body.sub("wpe").weight("weight", [self.positions, self.hidden], table)
-        numbers = body.table("position_ids", np.arange(self.seq, dtype=np.int64)[np.newaxis])
-        causal = body.table("causal_mask", np.tri(self.seq, dtype=np.bool_)[np.newaxis, np.newaxis])
+        until = self.past + self.seq
+        numbers = np.arange(self.past, until, dtype=np.int64)[np.newaxis]
+        numbers = body.table("position_ids", numbers)
+        ahead = np.tri(self.seq, until, self.past, np.bool_)
+        causal = body.table("causal_mask", ahead[np.newaxis, np.newaxis])
         hidden = body.op(
             "Add",
             body.sub("wte").op("Gather", tokens, ids),
             body.sub("wpe").op("Gather", places, numbers),
         )
+        present: list[_Cache] = []
         for layer in range(self.layers):
-            hidden = self._layer(body.sub(f"h.{layer}"), hidden, causal)
+            past = earlier[layer] if self.cache else None
+            hidden, cache = self._layer(body.sub(f"h.{layer}"), hidden, causal, past)
+            present += [cache] if cache is not None else []
         hidden = self._layer_norm(body.sub("ln_f"), hidden)
 
         head = root.sub("lm_head")
@@ -106,15 +133,36 @@ class Gpt2:
         extents = [self.batch, self.seq, self.vocab]
         logits = head.op("Reshape", logits, head.ints(*extents))
         graph.output(logits, "logits", ir.DataType.FLOAT, extents)
+        for layer, cache in enumerate(present):
+            for part, value in zip(_CACHE_PARTS, cache, strict=True):
+                extents = self._cache_extents(until)
+                graph.output(value, f"present.{layer}.{part}", ir.DataType.FLOAT, extents)
         return graph.model()
 
-    def _layer(self, scope: Scope, hidden: ir.Value, causal: ir.Value) -> ir.Value:
+    def _cache_extents(self, positions: int) -> list[int]:
+        return [self.batch, self.heads, positions, self.hidden // self.heads]
+
+    def _earlier(self, graph: GraphBuilder, layer: int) -> _Cache:
+        """Inputs for the keys and values of earlier tokens."""
+        key, value = (
+            graph.input(
+                f"past_key_values.{layer}.{part}",
+                ir.DataType.FLOAT,
+                self._cache_extents(self.past),
+            )
+            for part in _CACHE_PARTS
+        )
+        return key, value
+
+    def _layer(
+        self, scope: Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
+    ) -> tuple[ir.Value, _Cache | None]:
         """Pre-normalised attention and feed-forward; `hidden` is `[batch, seq, hidden]`."""
         # The paper scales the weights that write into the residual stream by its depth.
         residual_gain = 1.0 / math.sqrt(2 * self.layers)
         attention = scope.sub("attn")
         branch = self._layer_norm(scope.sub("ln_1"), hidden)
-        branch = self._attention(attention, branch, causal)
+        branch, cache = self._attention(attention, branch, causal, past)
         branch = self._linear(
             attention.sub("c_proj"), branch, self.hidden, self.hidden, residual_gain
         )
@@ -127,26 +175,37 @@ class Gpt2:
         branch = self._linear(
             mlp.sub("c_proj"), branch, self.intermediate, self.hidden, residual_gain
         )
-        return scope.op("Add", hidden, branch)
+        return scope.op("Add", hidden, branch), cache
 
-    def _attention(self, scope: Scope, hidden: ir.Value, causal: ir.Value) -> ir.Value:
+    def _attention(
+        self, scope: Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
+    ) -> tuple[ir.Value, _Cache | None]:
         head_width = self.hidden // self.heads
         joined = self._linear(scope.sub("c_attn"), hidden, self.hidden, 3 * self.hidden)
         parts = scope.ops(3, "Split", joined, scope.ints(*[self.hidden] * 3), axis=2)
+        # Without a cache a key is transposed for its product at once.
+        key_order = [0, 2, 3, 1] if past is None else [0, 2, 1, 3]
         query, key, value = (
             scope.op(
                 "Transpose",
                 scope.op("Reshape", part, scope.ints(self.batch, self.seq, self.heads, head_width)),
                 perm=perm,
             )
-            for part, perm in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
+            for part, perm in zip(parts, ([0, 2, 1, 3], key_order, [0, 2, 1, 3]), strict=True)
         )
+        cache = None
+        if past is not None:
+            key = scope.op("Concat", past[0], key, axis=2)
+            value = scope.op("Concat", past[1], value, axis=2)
+            cache = key, value
+            key = scope.op("Transpose", key, perm=[0, 1, 3, 2])
         scores = scope.op("MatMul", query, key)
         scores = scope.op("Div", scores, scope.floats(math.sqrt(head_width)))
         scores = scope.op("Where", causal, scores, scope.floats(_LOWEST))
         scores = scope.op("Softmax", scores, axis=-1)
         context = scope.op("Transpose", scope.op("MatMul", scores, value), perm=[0, 2, 1, 3])
-        return scope.op("Reshape", context, scope.ints(self.batch, self.seq, self.hidden))
+        joined = scope.op("Reshape", context, scope.ints(self.batch, self.seq, self.hidden))
+        return joined, cache
 
     def _linear(
         self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, gain: float = 1.0

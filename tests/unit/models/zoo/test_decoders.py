@@ -22,6 +22,22 @@ def test_gpt2_reads_no_later_token(run):
     assert not np.allclose(one[:, 5:], other[:, 5:], atol=1e-3)
 
 
+def test_gpt2_with_a_cache_says_what_it_says_of_the_whole_sequence(run):
+    size = {"layers": 2, "hidden": 32, "heads": 2, "intermediate": 64, "vocab": 50}
+    ids = np.array([[7, 3, 11, 40, 5, 9]])
+    (whole,) = run(Gpt2(**size, seq=6).build(), {"input_ids": ids})
+    names = [f"past_key_values.{n}.{part}" for n in range(2) for part in ("key", "value")]
+
+    past, cache = 0, [np.zeros((1, 2, 0, 16), np.float32)] * 4
+    for seq in (4, 1, 1):
+        model = Gpt2(**size, cache=True, past=past, seq=seq).build()
+        feeds = {"input_ids": ids[:, past : past + seq], **dict(zip(names, cache, strict=True))}
+        logits, *cache = run(model, feeds)
+        np.testing.assert_allclose(logits, whole[:, past : past + seq], atol=1e-5)
+        past += seq
+        assert [value.shape for value in cache] == [(1, 2, past, 16)] * 4
+
+
 def test_t5_decoder_reads_no_later_token_and_no_padding(run):
     model = _T5.build()
     mask = np.ones((1, 10), dtype=np.int64)

@@ -32,6 +32,8 @@ from mcm_models.zoo.unet_cnn import UnetCnn
         (Bert, {"hidden": 100, "heads": 12}, "hidden=100 is not a multiple of heads=12"),
         (Bert, {"seq": 513}, r"at most 512 \(positions\): seq=513"),
         (Gpt2, {"seq": 1025}, r"at most 1024 \(positions\): seq=1025"),
+        (Gpt2, {"past": 1}, "past is 1, and cache is false"),
+        (Gpt2, {"cache": True, "past": 900}, "past and seq are 1028 together, positions is 1024"),
         (Gpt2, {"hidden": 10, "heads": 4}, "hidden=10 is not a multiple of heads=4"),
         (T5, {"decoder_layers": 0}, "at least 1: decoder_layers=0"),
         (T5, {"buckets": 5}, "buckets=5 is odd"),
