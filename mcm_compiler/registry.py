@@ -90,6 +90,25 @@ class Registry(Generic[T]):
         self._scan()
         return [self._registered[name] for name in sorted(self._registered)]
 
+    def names_at_hand(self, begun: str = "") -> list[str]:
+        """Names for somebody who types one, sorted; no component is imported.
+
+        Args:
+            begun: what is typed already. Of a collection its prefix is given, such as `onnx_ir.`,
+                and its names as soon as that has been typed; they cost an import.
+        """
+        names = set(self._registered)
+        names |= {entry.name for entry in importlib.metadata.entry_points(group=self.group)}
+        if self._collections:
+            for entry in importlib.metadata.entry_points(group=self._collections):
+                prefix = f"{entry.name}."
+                if begun.startswith(prefix):
+                    give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
+                    names |= {registration.name for registration in give()}
+                else:
+                    names.add(prefix)
+        return sorted(names)
+
     def get(self, name: str) -> T:
         """Loads the component `name`.
 

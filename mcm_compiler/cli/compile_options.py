@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from mcm_compiler.cli.completed_names import complete_files, complete_pipeline, names_of
 from mcm_compiler.cli.parameters import (
     COST_MODEL,
     SEED,
@@ -35,23 +36,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 ALL_PASSES = "all"
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file."),
-    click.option("--passes", default=None, help="Pipeline, such as 'simplify,fuse{...},...'."),
     click.option(
-        "--plan", default=None, metavar="FILE",
+        "--target", default="mcm36", show_default=True, help="Name, or a TOML file.",
+        shell_complete=names_of("TARGETS", files=True),
+    ),
+    click.option(
+        "--passes", default=None, shell_complete=complete_pipeline,
+        help="Pipeline, such as 'simplify,fuse{...},...'.",
+    ),
+    click.option(
+        "--plan", default=None, metavar="FILE", shell_complete=complete_files,
         help="Divide ops as a plan of mcmc parallelize says, before anything else.",
     ),
     click.option(
-        "--planner", default=None, metavar="NAME{...}",
+        "--planner", default=None, metavar="NAME{...}", shell_complete=names_of("PLANNERS"),
         help="The same with a plan that this planner makes now.",
     ),
     click.option(
         "-O", "level", type=parse_level, default=None, metavar="LEVEL",
+        shell_complete=names_of("LEVELS", files=True),
         help="Effort of the search: 0 greedy, 1 dp, 2 portfolio (default), 3 long, with simulator; "
         "or a name of mcmc strategies, or a TOML file.",
     ),
     click.option(
-        "--partitioner", default=None,
+        "--partitioner", default=None, shell_complete=names_of("STRATEGIES"),
         help="Strategy, as listed by mcmc strategies; overrides that of the level.",
     ),
     COST_MODEL,
@@ -76,7 +84,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Chip of an op or a group; NAME may have * and ?. Repeatable.",
     ),
     click.option(
-        "--assignment", default=None, metavar="FILE",
+        "--assignment", default=None, metavar="FILE", shell_complete=complete_files,
         help="Take the chip of every op from a CSV or JSON file instead of searching.",
     ),
     click.option(
@@ -109,7 +117,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Random inputs that are compared.",
     ),
     click.option(
-        "--input", default=None, metavar="FILE",
+        "--input", default=None, metavar="FILE", shell_complete=complete_files,
         help="An .npz file with an array per model input, for shapes that depend on values, and to "
         "be compared as well.",
     ),

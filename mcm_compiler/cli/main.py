@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
+from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
 from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
 from mcm_compiler.processes.crash_journal import finished, is_heard
@@ -45,6 +47,7 @@ VERBS = {
     "opt": "Run passes on a model and print what they made of it.",
     "zoo": "List the models of the zoo, or write one to a file.",
     "explain": "Explain a diagnostic code.",
+    "completion": "Print what a shell reads to complete verbs and names.",
     "version": "Show the versions of the compiler and of what it runs on.",
 }
 """All verbs with their help line; each is `mcm_compiler.cli.<verb>:command`."""
@@ -65,11 +68,20 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in VERBS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, VERBS, n=2)
+        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, VERBS, n=2, cutoff=0.72)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"There is no verb '{name}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Verbs with their help lines, without importing them; options where one is begun."""
+        verbs = [
+            CompletionItem(name, help=line)
+            for name, line in VERBS.items()
+            if name.startswith(incomplete)
+        ]
+        return verbs if verbs else click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -87,6 +99,8 @@ class LazyGroup(click.Group):
         An interrupt exits with 130. No failure shows a stack trace, unless `MCMC_DEBUG` is set.
         """
         extra["standalone_mode"] = False
+        if VARIABLE in os.environ:
+            answer_shells()
         try:
             code = super().main(args, prog_name or "mcmc", **extra)
         except click.Abort:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from mcm_compiler.cli.completed_names import names_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
@@ -24,6 +26,7 @@ COST_MODEL = click.option(
     "--cost-model",
     default=None,
     metavar="NAME{...}",
+    shell_complete=names_of("COST_MODELS"),
     help="Where times of ops come from, as listed by mcmc costs; overrides the target's.",
 )
 

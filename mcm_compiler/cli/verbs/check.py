@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mcm_compiler.cli.compile_options import progress_line
+from mcm_compiler.cli.completed_names import complete_models
 from mcm_compiler.cli.failures import FAILURE_EXIT, Verb, show_diagnostics
 from mcm_compiler.cli.parameters import (
     FILE,
@@ -36,7 +37,7 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
 @click.option("--test-data", type=FILE, default=None,
               help="A test_data_set_N folder, or the folder of a model that holds such folders; "
               "their outputs are compared too.")  # fmt: skip
-@click.option("--model", default=None,
+@click.option("--model", default=None, shell_complete=complete_models,
               help="The model that FOLDER was compiled from, a file or zoo:NAME: proves the chips "
               "against it instead of against the folder's own copy.")  # fmt: skip
 @click.option("--strict", is_flag=True,

@@ -14,6 +14,7 @@ from mcm_compiler.cli.compile_options import (
     progress_line,
     show_timings,
 )
+from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option, parse_percentage
 from mcm_compiler.cli.show import show_json, show_report
@@ -28,11 +29,18 @@ DEFAULT_REGRESSION = "3%"
 
 
 @click.command(cls=Verb)
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.argument(
+    "models", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models
+)
 @click.option("-o", "--output", type=FILE, default=None, help="Folder to write (MODEL.TARGET).")
 @force_option
 @compile_options
-@click.option("--print-after", multiple=True, help="Print the model after this pass, or 'all'.")
+@click.option(
+    "--print-after",
+    multiple=True,
+    shell_complete=names_of("PASSES", "all"),
+    help="Print the model after this pass, or 'all'.",
+)
 @click.option("--timings", is_flag=True, help="Print the seconds of each stage to stderr.")
 @click.option(
     "--assignment-out",

@@ -7,13 +7,14 @@ import difflib
 
 import click
 
+from mcm_compiler.cli.completed_names import complete_codes
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.parameters import format_option
 from mcm_compiler.cli.show import show_json, show_table
 
 
 @click.command(cls=Verb)
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=complete_codes)
 @format_option()
 def command(code: str | None, output_format: str) -> None:
     """Explain CODE, such as MCM-P003; without CODE, list all codes."""

@@ -14,6 +14,7 @@ from mcm_compiler.cli.compile_options import (
     progress_line,
     show_timings,
 )
+from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Verb)
-@click.argument("model")
+@click.argument("model", shell_complete=complete_models)
 @click.option("-o", "--output", type=FILE, default=None, help="ONNX file to write, too.")
 @force_option
 @compile_options
-@click.option("--print-after", multiple=True, help="Print the model after this pass, or 'all'.")
+@click.option(
+    "--print-after",
+    multiple=True,
+    shell_complete=names_of("PASSES", "all"),
+    help="Print the model after this pass, or 'all'.",
+)
 @click.option("--timings", is_flag=True, help="Print the seconds of each pass to stderr.")
 @format_option()
 def command(

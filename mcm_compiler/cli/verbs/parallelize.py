@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.old_spellings import old_spelling
 from mcm_compiler.cli.parameters import (
@@ -38,8 +39,14 @@ LISTED = 40
 
 
 @click.command(cls=Verb)
-@click.argument("model")
-@click.option("--target", default="mcm36", show_default=True, help="Name, or a TOML file.")
+@click.argument("model", shell_complete=complete_models)
+@click.option(
+    "--target",
+    default="mcm36",
+    show_default=True,
+    shell_complete=names_of("TARGETS", files=True),
+    help="Name, or a TOML file.",
+)
 @click.option("--training", is_flag=True, help="Plan a step of training instead of inference.")
 @click.option(
     "--objective",
@@ -53,6 +60,7 @@ LISTED = 40
     default=DEFAULT_PLANNER,
     show_default=True,
     metavar="NAME{...}",
+    shell_complete=names_of("PLANNERS"),
     help="Who plans, with its options, such as 'auto-map{search=exact}'.",
 )
 @click.option("--search", default=None, hidden=True)

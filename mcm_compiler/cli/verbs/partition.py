@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.parameters import (
     FILE,
@@ -32,6 +33,7 @@ DEVICES = click.IntRange(0, 4096)
     "--cost",
     default="device-placement",
     show_default=True,
+    shell_complete=names_of("PLACEMENT_COSTS"),
     help="device-placement: compute and communication of a device add up. ring: they overlap.",
 )
 @click.option(
@@ -48,6 +50,7 @@ DEVICES = click.IntRange(0, 4096)
 @click.option(
     "--partitioner",
     default=None,
+    shell_complete=names_of("STRATEGIES"),
     help="Strategy, as listed by mcmc strategies, instead of the cost's own method.",
 )
 @click.option(

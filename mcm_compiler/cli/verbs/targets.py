@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
 
@@ -38,7 +39,7 @@ def command(ctx: click.Context, plugin: tuple[Path, ...], output_format: str) ->
 
 
 @command.command(cls=Verb, short_help="Show all numbers of a package.")
-@click.argument("target")
+@click.argument("target", shell_complete=names_of("TARGETS", files=True))
 @click.option("--toml", is_flag=True, help="Print the description that the package is made from.")
 @plugin_option
 @format_option()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.old_spellings import old_spelling
 from mcm_compiler.cli.parameters import (
@@ -45,7 +46,7 @@ def _flag(name: str) -> str:
 
 
 @click.command(cls=Verb)
-@click.argument("trainer", metavar="[NAME]", required=False)
+@click.argument("trainer", metavar="[NAME]", required=False, shell_complete=names_of("TRAINERS"))
 @click.option(
     "-o", "--output", type=FILE, default=None, help="Folder of the training; holds the policy."
 )

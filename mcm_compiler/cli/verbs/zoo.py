@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.parameters import (
     FILE,
@@ -22,7 +23,7 @@ from mcm_compiler.text.printable import printable
 
 
 @click.command(cls=Verb)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=names_of("ZOO"))
 @click.option("-o", "--output", type=FILE, default=None, help="ONNX file to write.")
 @click.option("--seed", type=SEED, default=None, help="Seed of the random weights.")
 @click.option("--shape-only", is_flag=True, help="Weights with shapes but no values: a tiny file.")

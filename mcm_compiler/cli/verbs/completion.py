@@ -1,0 +1,31 @@
+"""`mcmc completion`: the script that has a shell complete verbs, options and names."""
+
+from __future__ import annotations
+
+import click
+
+from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.parameters import format_option
+from mcm_compiler.cli.shell_scripts import SHELLS, script
+from mcm_compiler.cli.show import show_json
+
+
+@click.command(cls=Verb)
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@format_option()
+def command(shell: str, output_format: str) -> None:
+    """Print what SHELL reads to complete verbs, options and names.
+
+    \b
+    bash   eval "$(mcmc completion bash)"                  in ~/.bashrc
+    zsh    eval "$(mcmc completion zsh)"                   in ~/.zshrc, after compinit
+    fish   mcmc completion fish | source                   in ~/.config/fish/config.fish
+
+    Files of --plugin are not run for it: what they register is not offered.
+    """  # noqa: D301
+    context = click.get_current_context()
+    text = script(shell, context.find_root().command)
+    if output_format == "json":
+        show_json({"shell": shell, "script": text})
+    else:
+        click.echo(text, nl=False)
