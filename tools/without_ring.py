@@ -74,7 +74,8 @@ def copy_without_ring(tree: Path) -> None:
         SystemExit: if a room is not there, so that nothing would be shown.
     """
     tree.mkdir()
-    unwanted = shutil.ignore_patterns("__pycache__", ".*_cache")
+    # Compiled kernels come along: they hold for whatever file has the same content.
+    unwanted = shutil.ignore_patterns("*.pyc", ".*_cache")
     for name in COPIED:
         shutil.copytree(ROOT / name, tree / name, ignore=unwanted)
     for name in FILES:
