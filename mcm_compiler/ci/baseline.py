@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.checking.entry.gate import bare_report_note, open_folder
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 
@@ -51,18 +49,21 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         CompileError: MCM-U030 if the report or the program beside it is damaged, of another
             schema version, or says nothing about speed.
     """
-    from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
-
     if not path.exists():
         return None
+    # Imported late: a build of which nothing has changed compares no figures.
+    from mcm_compiler.artifact.manifest import read_json
+    from mcm_compiler.checking.entry.gate import bare_report_note, open_folder
     from mcm_compiler.checking.figures_check import check_stored_figures
 
     program = path.with_name(layout.PROGRAM)
     current = path
     try:
         report = read_json(path)
-        if (version := report.get("schema_version")) != REPORT_SCHEMA_VERSION:
-            raise _unusable(path, f"its schema version is {version!r}, not {REPORT_SCHEMA_VERSION}")
+        if (version := report.get("schema_version")) != layout.REPORT_SCHEMA_VERSION:
+            raise _unusable(
+                path, f"its schema version is {version!r}, not {layout.REPORT_SCHEMA_VERSION}"
+            )
         if path.with_name(layout.MANIFEST).exists():
             note = check_stored_figures(open_folder(path.parent, further=True))
         else:

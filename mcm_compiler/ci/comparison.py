@@ -16,6 +16,9 @@ LISTED_OPS = 3
 NOTEWORTHY = 0.05
 """Share of the change of the period from which the change of one op is a reason."""
 
+SEARCH_OPTIONS = frozenset({"partitioner", "seed", "samples", "budget_s"})
+"""Options that decide what is found, and not what can be."""
+
 UNKNOWN = "nothing that the reports hold tells why"
 
 
@@ -103,17 +106,28 @@ def compare(old: Figures, new: Figures, allowed: float) -> Comparison:
 
 
 def explain(old: Figures, new: Figures) -> tuple[str, ...]:
-    """What differs, one sentence each: causes from outside, then ops, model, and effects."""
-    return (
+    """What differs, one sentence each: the likeliest causes first, effects last.
+
+    Where the model changed, its ops and its bound tell more than any option. A bound that lies
+    above the old period rules the search out as the cause, and so its options.
+    """
+    changed_model = old.model.sha256 != new.model.sha256
+    of_ops = (*_op_reasons(old, new), *_model_reasons(old, new))
+    ruled_out = _bound_above(old, new)
+    first = (*of_ops, *ruled_out) if changed_model else ()
+    reasons = (
         *_target_reasons(old, new),
-        *_option_reasons(old, new),
-        *_op_reasons(old, new),
-        *_model_reasons(old, new),
+        *first,
+        *_option_reasons(old, new, search=False),
+        *ruled_out,
+        *_option_reasons(old, new, search=True),
+        *of_ops,
         *_chip_reasons(old, new),
         *_bound_reasons(old, new),
         *_load_reasons(old, new),
         *_mapping_reasons("", old.versions, new.versions),
     )
+    return tuple(dict.fromkeys(reasons))
 
 
 def _target_reasons(old: Figures, new: Figures) -> list[str]:
@@ -124,9 +138,16 @@ def _target_reasons(old: Figures, new: Figures) -> list[str]:
     return [f"the description of the target {quote(new.target)} changed"]
 
 
-def _option_reasons(old: Figures, new: Figures) -> list[str]:
-    """Changed options; one that only a report of the other release has says nothing."""
-    both = old.options.keys() & new.options.keys()
+def _option_reasons(old: Figures, new: Figures, search: bool) -> list[str]:
+    """Changed options; one that only a report of the other release has says nothing.
+
+    Args:
+        old: of the baseline.
+        new: of this compile.
+        search: those of the search alone, or all others.
+    """
+    shared = old.options.keys() & new.options.keys()
+    both = shared & SEARCH_OPTIONS if search else shared - SEARCH_OPTIONS
     before, now = (
         {name: value for name, value in f.options.items() if name in both} for f in (old, new)
     )
@@ -187,20 +208,24 @@ def _chip_reasons(old: Figures, new: Figures) -> list[str]:
     return [f"chips in use: {now}, {before} before"]
 
 
+def _bound_above(old: Figures, new: Figures) -> list[str]:
+    """That the old period is out of reach, where it is."""
+    if new.lower_bound_s is None or new.lower_bound_s <= old.period_s:
+        return []
+    return [
+        f"no partition can be as fast as before: the lower bound on the period is "
+        f"{seconds_text(new.lower_bound_s)}, and the period was {seconds_text(old.period_s)}"
+    ]
+
+
 def _bound_reasons(old: Figures, new: Figures) -> list[str]:
-    reasons: list[str] = []
-    if old.lower_bound_s is not None and new.lower_bound_s is not None:
-        if new.lower_bound_s > old.period_s:
-            reasons.append(
-                f"no partition can be as fast as before: the lower bound on the period is "
-                f"{seconds_text(new.lower_bound_s)}, and the period was "
-                f"{seconds_text(old.period_s)}"
-            )
-        elif old.lower_bound_s != new.lower_bound_s:
-            reasons.append(
-                f"the lower bound on the period is {seconds_text(new.lower_bound_s)}, "
-                f"{seconds_text(old.lower_bound_s)} before"
-            )
+    reasons = _bound_above(old, new)
+    known = None not in (old.lower_bound_s, new.lower_bound_s)
+    if not reasons and known and old.lower_bound_s != new.lower_bound_s:
+        reasons.append(
+            f"the lower bound on the period is {seconds_text(new.lower_bound_s)}, "
+            f"{seconds_text(old.lower_bound_s)} before"
+        )
     if old.gap is not None and new.gap is not None and abs(new.gap - old.gap) >= 0.001:
         reasons.append(
             f"the gap to the lower bound is {percent_text(new.gap)}, {percent_text(old.gap)} before"

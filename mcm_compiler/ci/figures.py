@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.report.bottleneck import resource_name
-
 if TYPE_CHECKING:
     from mcm_compiler.contracts.program import LoweredProgram
 
@@ -205,6 +203,8 @@ def _by_name(times: tuple[OpTime, ...]) -> dict[str, OpTime]:
 
 
 def _resource(worst: Mapping[str, Any]) -> str:
+    from mcm_compiler.report.bottleneck import resource_name
+
     if worst["chip"] is not None:
         return f"chip {int(worst['chip'])}"
     return resource_name(int(worst["source"]), int(worst["destination"]))

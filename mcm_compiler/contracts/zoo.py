@@ -7,12 +7,13 @@ Its fields are its options, so `zoo:bert{layers=48}` on the command line sets th
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, cast, runtime_checkable
-
-import onnx_ir as ir
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast, runtime_checkable
 
 from mcm_compiler.registry import ZOO
 from mcm_compiler.text import spec_text
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 PREFIX = "zoo:"
 """What a name of the zoo begins with where a path may stand too."""

@@ -7,13 +7,15 @@ function here that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from mcm_compiler.certificate.bound_check import check_bound
-from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.text.units import count_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.contracts.target import PackageLimits
+    from mcm_compiler.contracts.verification import StructureProof, Verification
 
 UNPROVEN_CODE = "MCM-U051"
 
@@ -57,6 +59,8 @@ def reasons_of_claims(certificate: Certificate | None, limits: PackageLimits) ->
     """What of a certificate's bounds its own proof does not show; None where nothing was placed."""
     if certificate is None:
         return
+    from mcm_compiler.certificate.bound_check import check_bound
+
     _, missing = check_bound(certificate, limits)
     if missing is not None:
         yield missing.message

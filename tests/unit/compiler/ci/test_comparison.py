@@ -201,3 +201,41 @@ def test_json_form(old: Figures) -> None:
         "regressed": True,
         "reasons": [UNKNOWN],
     }
+
+
+def _changed(figures: Figures) -> Figures:
+    return replace(figures, model=replace(figures.model, sha256="0", ops=figures.model.ops + 1))
+
+
+def test_a_new_op_of_a_changed_model_is_told_before_an_option(old: Figures) -> None:
+    other_seed = {**old.options, "seed": "7", "routing": "strict"}
+    new = _with_op(_slower(old), OpTime("layer9.0", 1, 1, 185e-6))
+    new = replace(_changed(new), options=other_seed)
+    reasons = explain(old, new)
+    assert "'layer9.0' on chip 1 takes 185 us, and the baseline has no op of that name" in reasons
+    assert reasons[0].startswith("'layer9.0'")
+    assert reasons[1].startswith("the model changed")
+    assert [r for r in reasons if r.startswith("option ")] == [
+        "option routing is 'strict', 'relay' before",
+        f"option seed is '7', '{old.options['seed']}' before",
+    ]
+    assert len(set(reasons)) == len(reasons)
+
+
+def test_options_of_an_unchanged_model_are_told_before_its_ops(old: Figures) -> None:
+    new = _with_op(_slower(old), OpTime("layer1.1", 1, 2, 185e-6))
+    new = replace(new, options={**old.options, "seed": "7"})
+    assert explain(old, new)[0] == f"option seed is '7', '{old.options['seed']}' before"
+
+
+def test_a_bound_above_the_old_period_rules_the_search_out(old: Figures) -> None:
+    new = replace(
+        _slower(old),
+        lower_bound_s=old.period_s * 1.5,
+        options={**old.options, "seed": "7", "routing": "strict"},
+    )
+    first, second, third, *_ = explain(old, new)
+    assert first.startswith("option routing")
+    assert second.startswith("no partition can be as fast as before")
+    assert third.startswith("option seed")
+    assert sum(reason.startswith("no partition can") for reason in explain(old, new)) == 1
