@@ -198,15 +198,27 @@ def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> Comp
 
 def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> CompileOutcome:
     """The outcome of a model whose process died under it."""
+    diagnostic = lost_process("compiled the model", job.model, exit_code, journal)
+    return CompileOutcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
+
+
+def lost_process(work: str, name: str, exit_code: int | None, journal: CrashJournal) -> Diagnostic:
+    """MCM-U037 for a process that died.
+
+    Args:
+        work: what it did, such as "compiled the model".
+        name: of what it worked on.
+        exit_code: negative for a signal, or None.
+        journal: what it told last.
+    """
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
-    diagnostic = Diagnostic(
+    return Diagnostic(
         "MCM-U037",
-        f"the process that compiled the model {how}",
-        at=", ".join(journal.steps) or job.model,
+        f"the process that {work} {how}",
+        at=", ".join(journal.steps) or name,
         hint="after signal 9 give the processes more memory with a smaller --jobs; after another, "
         "compile the model alone with fewer --passes to see what crashes",
     )
-    return CompileOutcome(job.model, job.folder, None, None, None, (diagnostic,), 0.0)
 
 
 def with_baseline(

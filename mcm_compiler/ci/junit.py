@@ -4,59 +4,100 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.comparison import change_text
-from mcm_compiler.diagnostics import Severity
+from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
 
 SUITE = "mcmc compile"
 
 
+@dataclass(frozen=True)
+class Case:
+    """One test case.
+
+    Attributes:
+        name: of a model or a folder.
+        seconds: that it took.
+        diagnostics: all of them.
+        summary: its figures in a line, or None where there are none.
+        failed: whether it failed.
+    """
+
+    name: str
+    seconds: float
+    diagnostics: tuple[Diagnostic, ...]
+    summary: str | None
+    failed: bool
+
+
 def junit_xml(outcomes: Sequence[CompileOutcome], suite_class: str) -> bytes:
+    """The suite of compiles, in UTF-8.
+
+    Args:
+        outcomes: in the order of the report.
+        suite_class: `classname` of all cases, such as the name of the target.
+    """
+    cases = [
+        Case(
+            outcome.model,
+            outcome.seconds,
+            outcome.diagnostics,
+            _summary(outcome) if outcome.report is not None else None,
+            outcome.failed,
+        )
+        for outcome in outcomes
+    ]
+    return cases_xml(SUITE, suite_class, cases)
+
+
+def cases_xml(suite_name: str, suite_class: str, cases: Sequence[Case]) -> bytes:
     """One test suite in UTF-8.
 
     Names and messages come from foreign files: what does not print is escaped, because XML 1.0
     has no way to write control characters.
 
     Args:
-        outcomes: in the order of the report.
-        suite_class: `classname` of all cases, such as the name of the target.
+        suite_name: the command.
+        suite_class: `classname` of all cases.
+        cases: in the order of the report.
     """
     suite = ET.Element(
         "testsuite",
-        name=SUITE,
-        tests=str(len(outcomes)),
-        failures=str(sum(outcome.failed for outcome in outcomes)),
+        name=suite_name,
+        tests=str(len(cases)),
+        failures=str(sum(case.failed for case in cases)),
         errors="0",
         skipped="0",
-        time=f"{sum(outcome.seconds for outcome in outcomes):.3f}",
+        time=f"{sum(case.seconds for case in cases):.3f}",
     )
-    for outcome in outcomes:
-        _add_case(suite, outcome, printable(suite_class))
+    for case in cases:
+        _add_case(suite, case, printable(suite_class))
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _add_case(suite: ET.Element, outcome: CompileOutcome, suite_class: str) -> None:
+def _add_case(suite: ET.Element, of: Case, suite_class: str) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
         classname=suite_class,
-        name=printable(outcome.model),
-        time=f"{outcome.seconds:.3f}",
+        name=printable(of.name),
+        time=f"{of.seconds:.3f}",
     )
-    errors = [d for d in outcome.diagnostics if d.severity is Severity.ERROR]
-    text = [printable(line) for d in outcome.diagnostics for line in d.lines()]
+    errors = [d for d in of.diagnostics if d.severity is Severity.ERROR]
+    text = [printable(line) for d in of.diagnostics for line in d.lines()]
     if errors:
         failure = ET.SubElement(
             case, "failure", type=errors[0].code, message=printable(errors[0].message)
         )
         failure.text = "\n".join(text)
-    summary = [_summary(outcome)] if outcome.report is not None else []
+    summary = [printable(of.summary)] if of.summary is not None else []
     lines = summary if errors else [*summary, *text]
     if lines:
         ET.SubElement(case, "system-out").text = "\n".join(lines)

@@ -15,9 +15,9 @@ from mcm_compiler.ci.batch import CompileOutcome, Settings, with_baseline
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.junit import junit_xml
 from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.output_files import diagnosed_writes
+from mcm_compiler.cli.output_files import write_with_parents
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
+from mcm_compiler.processes.whole_files import refuse_irregular
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,4 @@ class Guard:
                 for line in workflow_commands(outcome.model, outcome.diagnostics, os.environ):
                     click.echo(line, err=True)
         if self.junit is not None:
-            text = junit_xml(outcomes, settings.target)
-            with diagnosed_writes(self.junit):
-                self.junit.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.junit, text)
+            write_with_parents(self.junit, junit_xml(outcomes, settings.target))

@@ -20,6 +20,7 @@ from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json
+from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
 
@@ -55,7 +56,8 @@ def compile_many(
     width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
     as_text = output_format != "json"
     outcomes: list[CompileOutcome] = []
-    with progress_line() as progress:
+    parents = [job.folder.parent for job in jobs]
+    with no_empty_folders(*parents), progress_line() as progress:
         prepare = partial(prepare_process, plugins)
         results = compile_all(jobs, settings, processes, prepare, progress)
         # An interrupt ends the other processes here, not whenever the generator is collected.

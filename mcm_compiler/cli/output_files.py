@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
 
@@ -51,6 +52,18 @@ def write_assignment(
 
     text = assignment_text(chip_of, column, as_json=path.suffix.lower() == JSON_SUFFIX)
     write_whole(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_with_parents(path: Path, data: bytes) -> None:
+    """Writes a file whole, and the folders above it that lack.
+
+    Raises:
+        CompileError: MCM-A002 or MCM-U050 if it cannot be written; no empty folder stays then.
+    """
+    with no_empty_folders(path.parent):
+        with diagnosed_writes(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
 
 
 @contextmanager

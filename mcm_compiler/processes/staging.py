@@ -10,12 +10,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.crash_journal import displaced, unfinished
+from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.processes.interruption import becoming_visible, output_is_there
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
 
@@ -40,7 +41,8 @@ class StagingFolder:
 def staging(destination: Path | None, force: bool = False) -> Generator[StagingFolder]:
     """Opens a staging folder beside `destination` and moves it there when the block succeeds.
 
-    The folder is removed when the block raises. With no destination it lives in the system's
+    The folder is removed when the block raises, and so are folders above it that were made for it
+    and are empty. With no destination it lives in the system's
     temporary folder and is always removed. What killed processes have left there is removed, too.
 
     Args:
@@ -57,17 +59,29 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
         if destination is not None:
             _check_destination(destination, force)
         parent = destination.absolute().parent if destination is not None else None
-        if parent is not None:
-            parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.gettempdir())
         for place in {parent or temporary: None, temporary: None}:
             remove_stale(place)
-        with private_folder(parent) as path:
+        with ExitStack() as stack:
+            path = _entered(stack, parent)
             yield StagingFolder(path, destination)
             if destination is not None:
                 _move_into_place(path, destination, force)
     except OSError as error:
         raise cannot_write(error, destination) from error
+
+
+def _entered(stack: ExitStack, parent: Path | None) -> Path:
+    """A private folder in `parent`, which is made where it lacks; both end with `stack`."""
+    if parent is None:
+        return stack.enter_context(private_folder(None))
+    stack.enter_context(no_empty_folders(parent))
+    for _ in range(_MAX_MOVES):
+        parent.mkdir(parents=True, exist_ok=True)
+        # A compile beside this one that fails removes what it made, between these two lines too.
+        with contextlib.suppress(FileNotFoundError):
+            return stack.enter_context(private_folder(parent))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
 
 
 def cannot_write(error: OSError, destination: Path | None) -> CompileError:

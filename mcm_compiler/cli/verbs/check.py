@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.completed_names import complete_models
-from mcm_compiler.cli.failures import FAILURE_EXIT, Verb, show_diagnostics
+from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import (
     FILE,
     MAX_SEED,
@@ -20,6 +22,9 @@ from mcm_compiler.cli.parameters import (
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.text.printable import printable
 
+if TYPE_CHECKING:
+    from mcm_compiler.ci.checks import CheckSettings
+
 DEFAULT_SEEDS = 2
 """Random inputs that are compared where the user gives no data."""
 
@@ -27,7 +32,7 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
 
 
 @click.command(cls=Verb)
-@click.argument("folder", type=FILE)
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
 @click.option("--seeds", type=click.IntRange(0), default=None,
               help="Number of random inputs that are compared.  [default: 2, or 0 with own data]",
               )  # fmt: skip
@@ -42,18 +47,23 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
               "against it instead of against the folder's own copy.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 3 where something could not be checked or proven.")  # fmt: skip
+@click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True,
+              help="Folders that are checked at once.")  # fmt: skip
 @plugin_option
 @format_option()
 @click.pass_context
 def command(
     ctx: click.Context,
-    folder: Path,
+    folders: tuple[str, ...],
     seeds: int | None,
     seed: int,
     inputs: tuple[Path, ...],
     test_data: Path | None,
     model: str | None,
     strict: bool,
+    junit: Path | None,
+    jobs: int,
     plugin: tuple[Path, ...],
     output_format: str,
 ) -> None:
@@ -64,12 +74,13 @@ def command(
 
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
     and with --strict with 3 if none fails, but something could not be checked or proven.
+
+    Several folders, or one that holds output folders at any depth, are checked one by one, with a
+    line each. One that fails does not stop the others.
     """
-    from mcm_compiler.checking.check import check_folder
-    from mcm_compiler.checking.comparison.user_data import RunData
-    from mcm_compiler.cli.npz_files import read_npz
-    from mcm_compiler.report.report_data import structure_data, verification_data
-    from mcm_compiler.results.strictness import UNPROVEN_EXIT
+    from mcm_compiler.ci.checks import CheckSettings, list_folders
+    from mcm_compiler.cli.failures import diagnosed
+    from mcm_compiler.cli.many_folders import check_many
 
     load_plugins(plugin)
     own_data = bool(inputs) or test_data is not None
@@ -79,46 +90,65 @@ def command(
         raise click.BadParameter("0 needs --input or --test-data", param_hint="'--seeds'")
     if seed + seeds - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    with progress_line() as progress:
-        found = check_folder(
-            folder,
-            seeds=range(seed, seed + seeds),
-            data=[RunData(str(path), read_npz(path)) for path in inputs],
-            test_data=test_data,
-            model=model,
-            progress=progress,
-        )
-    # Where a step fails, that it was not proven goes without saying.
-    open_points = found.unproven if strict and found.holds else ()
+    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed)
+    listed = list_folders(folders)
+    if len(folders) == 1 and listed == folders:
+        code = _check_one(folders[0], settings, inputs, test_data, model, junit, output_format)
+    else:
+        if own_data or model is not None:
+            raise click.UsageError("--input, --test-data and --model are for a single folder")
+        code = check_many(listed, settings, junit, jobs, plugin, output_format)
+    if code:
+        ctx.exit(code)
+
+
+def _check_one(
+    folder: str,
+    settings: CheckSettings,
+    inputs: tuple[Path, ...],
+    test_data: Path | None,
+    model: str | None,
+    junit: Path | None,
+    output_format: str,
+) -> int:
+    from mcm_compiler.checking.check import check_folder
+    from mcm_compiler.checking.comparison.user_data import RunData
+    from mcm_compiler.ci.checks import exit_code, failure, outcome_of
+    from mcm_compiler.cli.many_folders import report
+    from mcm_compiler.cli.npz_files import read_npz
+    from mcm_compiler.processes.whole_files import refuse_irregular
+
+    if junit is not None:
+        refuse_irregular(junit)
+    start = time.perf_counter()
+    try:
+        with progress_line() as progress:
+            found = check_folder(
+                Path(folder),
+                seeds=settings.seeds,
+                data=[RunData(str(path), read_npz(path)) for path in inputs],
+                test_data=test_data,
+                model=model,
+                progress=progress,
+            )
+    except Exception as error:
+        seconds = time.perf_counter() - start
+        report([failure(folder, settings.diagnose(error), seconds)], junit)
+        raise
+    outcome = outcome_of(folder, found, settings.strict, time.perf_counter() - start)
     if output_format == "json":
-        show_json(
-            {
-                "holds": found.holds,
-                "complete": found.complete,
-                "steps": [
-                    {"name": s.name, "holds": s.holds, "skipped": s.skipped, "detail": s.detail}
-                    for s in found.steps
-                ],
-                "verification": verification_data(found.verification)
-                if found.verification
-                else None,
-                "structure": structure_data(found.structure) if found.structure else None,
-                "diagnostics": [d.to_dict() for d in (*found.diagnostics, *open_points)],
-            }
-        )
+        show_json(outcome.data)
     else:
         width = max((len(step.name) for step in found.steps), default=0)
         for step in found.steps:
             verdict = _VERDICTS["skipped" if step.skipped else "holds" if step.holds else "fails"]
             line = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
             click.echo(f"{line}{printable(step.detail)}".rstrip())
-        show_diagnostics((*found.diagnostics, *open_points))
-        outcome = "holds" if found.holds else "does not hold"
+        show_diagnostics(outcome.diagnostics)
+        text = "holds" if found.holds else "does not hold"
         if found.holds and not found.complete:
             skipped = " and ".join(step.name for step in found.steps if step.skipped)
-            outcome = f"holds as far as it was checked: {skipped} was not"
-        click.echo(f"{printable(str(folder))} {outcome}")
-    if not found.holds:
-        ctx.exit(FAILURE_EXIT)
-    if open_points:
-        ctx.exit(UNPROVEN_EXIT)
+            text = f"holds as far as it was checked: {skipped} was not"
+        click.echo(f"{printable(folder)} {text}")
+    report([outcome], junit)
+    return exit_code([outcome])

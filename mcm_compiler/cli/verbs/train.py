@@ -89,12 +89,13 @@ def command(
         _list(output_format)
         return
     from mcm_compiler.contracts.training import TrainingRequest
+    from mcm_compiler.processes.empty_folders import no_empty_folders
 
     given = {name: value for name, value in old.items() if value is not None}
     made = _trainer(trainer, (*given.items(), *settings))
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    with _progress() as tell:
+    with no_empty_folders(output), _progress() as tell:
         found = made.train(TrainingRequest(output, seed, resume), tell)
     _show(found, output_format)
     show_diagnostics(

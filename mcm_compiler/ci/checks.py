@@ -1,0 +1,208 @@
+"""Checking many output folders, with results in the order of the list."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.checking.check import CheckReport, check_folder
+from mcm_compiler.ci.batch import lost_process
+from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
+from mcm_compiler.report.report_data import structure_data, verification_data
+from mcm_compiler.results.strictness import UNPROVEN_EXIT
+from mcm_compiler.text.units import count_text
+
+FAILURE_EXIT = 1
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """What all checks of a batch have in common.
+
+    Attributes:
+        seeds: of the random inputs that are compared.
+        strict: whether what is not proven fails a folder.
+        diagnose: what the user is told about an exception; importable by its name, because it
+            travels to other processes.
+    """
+
+    seeds: range
+    strict: bool
+    diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """What became of one folder.
+
+    Attributes:
+        folder: as given, or below the folder as given.
+        data: the verdict in the form of `--format json`; None where nothing could be read.
+        diagnostics: all of them.
+        holds: whether every step passed.
+        open: whether something is not proven, and `strict` asks for it.
+        line: the verdict in a few words.
+        seconds: that the check took.
+    """
+
+    folder: str
+    data: dict[str, Any] | None
+    diagnostics: tuple[Diagnostic, ...]
+    holds: bool
+    open: bool
+    line: str
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the exit code tells of it."""
+        return not self.holds or self.open
+
+
+def list_folders(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The output folders that a command line names, each once, in the order of the arguments.
+
+    Of a folder that is none itself these are the output folders in it at any depth, sorted by
+    path; names that begin with a dot and links to folders are passed over. One that holds none
+    stands for itself, so that its check says what it lacks.
+    """
+    found: dict[str, str] = {}
+    for argument in arguments:
+        for folder in _inside(argument) or [argument]:
+            found.setdefault(os.path.abspath(folder), folder)
+    return tuple(found.values())
+
+
+def _inside(top: str) -> list[str]:
+    if os.path.lexists(os.path.join(top, layout.MANIFEST)):
+        return [top]
+    found: list[Path] = []
+    for here, folders, _files in os.walk(top):
+        kept: list[str] = []
+        for name in folders:
+            path = os.path.join(here, name)
+            if name.startswith(".") or os.path.islink(path):
+                continue
+            if os.path.isfile(os.path.join(path, layout.MANIFEST)):
+                found.append(Path(path))
+            else:
+                kept.append(name)
+        folders[:] = kept
+    return [str(path) for path in sorted(found, key=lambda path: path.parts)]
+
+
+def check_all(
+    folders: Sequence[str],
+    settings: CheckSettings,
+    processes: int,
+    prepare: Callable[[], None],
+    progress: Callable[[str], None] | None,
+) -> Generator[CheckOutcome]:
+    """Checks all folders; one that fails, or crashes its process, does not stop the others.
+
+    Args:
+        folders: paths.
+        settings: common to all.
+        processes: that work at once; 1 checks in this one, unless it is a supervised command.
+        prepare: run in each other process before its first folder; importable by its name.
+        progress: called with the folder that is checked, where that is known here.
+
+    Yields:
+        The outcomes in the order of `folders`, each as soon as those before it are there.
+    """
+    if is_heard() or (processes > 1 and len(folders) > 1):
+        work = partial(check_one, settings)
+        yield from run_in_processes(folders, work, lost, prepare, min(processes, len(folders)))
+        return
+    for number, folder in enumerate(folders, start=1):
+        if progress is not None:
+            progress(f"{number} of {len(folders)}: {folder}")
+        yield check_one(settings, folder)
+
+
+def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:
+    """Checks one folder; every failure becomes diagnostics."""
+    start = time.perf_counter()
+    try:
+        report = check_folder(Path(folder), seeds=settings.seeds)
+    except Exception as error:
+        return failure(folder, settings.diagnose(error), time.perf_counter() - start)
+    return outcome_of(folder, report, settings.strict, time.perf_counter() - start)
+
+
+def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -> CheckOutcome:
+    """The outcome of a check that was made.
+
+    Args:
+        folder: that was checked.
+        report: its verdict.
+        strict: whether what is not proven is an error.
+        seconds: that it took.
+    """
+    # Where a step fails, that it was not proven goes without saying.
+    open_points = report.unproven if strict and report.holds else ()
+    diagnostics = (*report.diagnostics, *open_points)
+    steps = [
+        {"name": s.name, "holds": s.holds, "skipped": s.skipped, "detail": s.detail}
+        for s in report.steps
+    ]
+    data = {
+        "holds": report.holds,
+        "complete": report.complete,
+        "steps": steps,
+        "verification": verification_data(report.verification) if report.verification else None,
+        "structure": structure_data(report.structure) if report.structure else None,
+        "diagnostics": [d.to_dict() for d in diagnostics],
+    }
+    return CheckOutcome(
+        folder,
+        data,
+        diagnostics,
+        report.holds,
+        bool(open_points),
+        _line(report, diagnostics),
+        seconds,
+    )
+
+
+def _line(report: CheckReport, diagnostics: Sequence[Diagnostic]) -> str:
+    if not report.holds:
+        failed = [step.name for step in report.steps if not step.holds]
+        return f"{', '.join(_error_codes(diagnostics))} in {' and '.join(failed)}"
+    done = sum(not step.skipped for step in report.steps)
+    skipped = [step.name for step in report.steps if step.skipped]
+    line = f"{count_text(done, 'step')} hold" + ("s" if done == 1 else "")
+    if skipped:
+        line += f", not checked: {', '.join(skipped)}"
+    codes = _error_codes(diagnostics)
+    return f"{line}, {', '.join(codes)}" if codes else line
+
+
+def exit_code(outcomes: Sequence[CheckOutcome]) -> int:
+    """0 if every folder holds, 3 if all that is wrong is not being proven, else 1."""
+    if not all(outcome.holds for outcome in outcomes):
+        return FAILURE_EXIT
+    return UNPROVEN_EXIT if any(outcome.open for outcome in outcomes) else 0
+
+
+def lost(folder: str, exit_code: int | None, journal: CrashJournal) -> CheckOutcome:
+    """The outcome of a folder whose process died under it."""
+    return failure(folder, (lost_process("checked the folder", folder, exit_code, journal),), 0.0)
+
+
+def failure(folder: str, diagnostics: tuple[Diagnostic, ...], seconds: float) -> CheckOutcome:
+    """The outcome of a folder that could not be checked."""
+    line = ", ".join(_error_codes(diagnostics))
+    return CheckOutcome(folder, None, diagnostics, False, False, line, seconds)
+
+
+def _error_codes(diagnostics: Sequence[Diagnostic]) -> list[str]:
+    return list(dict.fromkeys(d.code for d in diagnostics if d.severity == "error"))
