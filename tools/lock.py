@@ -1,9 +1,9 @@
 """Writes `requirements.lock`: the exact versions that `make setup` installs.
 
-Resolves the project, its extras `dev` and `docs` and its build requirements in a fresh virtual
-environment and lists what pip installed there. Versions of the present lock are kept as long as
-they satisfy `pyproject.toml`; `--upgrade` forgets them. Addresses of indexes are never written, so
-the lock works with whatever index pip is configured for.
+Resolves the project, its extras `learn`, `dev` and `docs` and its build requirements in a fresh
+virtual environment and lists what pip installed there. Versions of the present lock are kept as
+long as they satisfy `pyproject.toml`; `--upgrade` forgets them. Addresses of indexes are never
+written, so the lock works with whatever index pip is configured for.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pins_of(freeze: str, project: str) -> list[str]:
 def resolve(upgrade: bool) -> list[str]:
     """The pins of a fresh environment that holds all the project needs."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = [f"{ROOT}[dev,docs]", *pyproject["build-system"]["requires"]]
+    wanted = [f"{ROOT}[learn,dev,docs]", *pyproject["build-system"]["requires"]]
     with tempfile.TemporaryDirectory(prefix="mcm-lock-") as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")

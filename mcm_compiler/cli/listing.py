@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from mcm_compiler.cli.show import aligned, show_json
+from mcm_compiler.components.extras import extra_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import Registry
 from mcm_compiler.text.printable import printable
@@ -26,7 +27,10 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
     for registration in registry.registrations():
         row: Row = {"name": registration.name, "summary": "", "origin": registration.origin}
         try:
-            row |= describe(registration.name, registry.get(registration.name))
+            component = registry.get(registration.name)
+            row |= describe(registration.name, component)
+            if extra := extra_of(component):
+                row["extra"] = extra
             row["fault"] = None
         except CompileError as error:
             row["fault"] = error.diagnostics[0].message
@@ -41,13 +45,19 @@ def show_components(kind: str, rows: list[Row], output_format: str, options: boo
     if output_format == "json":
         show_json({kind: rows})
         return
-    cells = [(row["name"], row["fault"] or row["summary"], f"[{row['origin']}]") for row in rows]
+    cells = [(row["name"], row["fault"] or row["summary"], _from(row)) for row in rows]
     indent = max((len(row["name"]) for row in rows), default=0) + 2
     for line, row in zip(aligned(cells), rows, strict=True):
         click.echo(line)
         if options and row.get("options"):
             text = printable(f"options: {options_text(row['options'])}")
             click.echo(f"{'':{indent}}{text}")
+
+
+def _from(row: Row) -> str:
+    extra = row.get("extra")
+    needs = f", needs mcm-compiler[{extra}]" if extra else ""
+    return f"[{row['origin']}{needs}]"
 
 
 def option_rows(cls: Any) -> list[Row]:

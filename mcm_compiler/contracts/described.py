@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mcm_compiler.contracts.cost import CostModel
 
@@ -17,6 +17,16 @@ class Named(Protocol):
     @property
     def summary(self) -> str:
         """One line for lists."""
+        ...
+
+
+@runtime_checkable
+class NeedsExtra(Protocol):
+    """A component that runs only where an extra of pip is installed."""
+
+    @property
+    def extra(self) -> str:
+        """Name of the extra, such as `learn`; a class attribute, so that lists can tell it."""
         ...
 
 

@@ -108,9 +108,22 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-L012",
         "something that learning needs is not installed",
+        "What learns needs JAX, Flax and optax, which the extra `learn` installs:\n"
+        'pip install "mcm-compiler[learn]". That is the strategies rl and rl-finetune, and\n'
+        "`mcmc train policy`. rl-zeroshot, which draws from a trained policy, does without.\n"
         "Work on several machines goes through dask.distributed, which the extra `cluster`\n"
-        "installs: pip install 'mcm-compiler[cluster]'. On one machine it is not needed.",
-        example="`--set scheduler=tcp://host:8786` without Dask",
-        remedy="pip install 'mcm-compiler[cluster]', or leave the scheduler out.",
+        'installs: pip install "mcm-compiler[cluster]". On one machine it is not needed.',
+        example="`mcmc compile model.onnx --partitioner rl` without JAX",
+        remedy='pip install "mcm-compiler[learn]", or "mcm-compiler[cluster]" for a scheduler; or\n'
+        "choose what does without.",
+    ),
+    CatalogEntry(
+        "MCM-L013",
+        "a part that learns was left out",
+        "-O3 and `mcmc parallelize` learn beside their exact and classical methods. Without the\n"
+        "extra `learn` those run alone, and the report names the strategy as it ran: the same on\n"
+        "every run. What is asked for by name is never left out: that is MCM-L012.",
+        example="`mcmc compile model.onnx -O3` without JAX",
+        remedy='pip install "mcm-compiler[learn]", or take the result as it is.',
     ),
 )

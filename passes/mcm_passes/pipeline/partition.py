@@ -39,6 +39,7 @@ from mcm_passes.mapping.placement_constraints.requested_placement import Request
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.untyped_values import untyped_note
+from mcm_passes.mapping.search.learners import runnable
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas, solved
@@ -66,12 +67,14 @@ class PartitionPass(Pass):
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
         MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
-        simulator of a target which has none for searches, MCM-C007 how many times were measured.
+        simulator of a target which has none for searches, MCM-C007 how many times were measured,
+        MCM-L013 of members of the level's portfolio that learn and cannot run.
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
                 P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`, and
-                MCM-F010 to MCM-F014 for pins and assignments, and MCM-C005 and MCM-C006 for
+                MCM-L012 for a strategy that learns without what it needs, MCM-F010 to MCM-F014 for
+                pins and assignments, and MCM-C005 and MCM-C006 for
                 measured times that do not fit the model.
         """
         options = context.options
@@ -80,6 +83,10 @@ class PartitionPass(Pass):
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        by_level = self.strategy is None and options.partitioner == AUTO
+        strategy, unlearned = runnable(strategy, by_level=by_level)
+        if unlearned is not None:
+            context.report(unlearned)
         text = spec_text.print_one(spec.name, strategy)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target.cost_model())) is not None:

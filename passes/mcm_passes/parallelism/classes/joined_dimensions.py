@@ -7,7 +7,7 @@ factors of ops. Compiled loops would do it in half the time, after seconds of co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,18 +210,28 @@ def _components(
 
     Components are numbered in the order of their first dimension.
     """
-    from scipy.sparse import coo_array, csgraph
-
     class_of = np.full(num_dims, -1, dtype=np.int32)
     if not is_divisible.any():
         return class_of, 0
-    edges = coo_array((np.ones(len(one), dtype=np.int8), (one, other)), (num_dims, num_dims))
-    labels: Int32s = cast("Any", csgraph).connected_components(edges, directed=False)[1]
+    labels = _least_of_component(num_dims, one, other)
     seen, first, inverse = np.unique(labels[is_divisible], return_index=True, return_inverse=True)
     rank = np.empty(len(seen), dtype=np.int32)
     rank[np.argsort(first, kind="stable")] = np.arange(len(seen), dtype=np.int32)
     class_of[is_divisible] = rank[inverse.reshape(-1)]
     return class_of, len(seen)
+
+
+def _least_of_component(count: int, one: Int32s, other: Int32s) -> Int32s:
+    """Of each of `count` nodes the least node that edges `(one[k], other[k])` join it to."""
+    least = np.arange(count, dtype=np.int32)
+    while (least[one] != least[other]).any():
+        # Where the least of two nodes differ, the greater one is hooked to the smaller one.
+        np.minimum.at(least, least[one], least[other])
+        np.minimum.at(least, least[other], least[one])
+        # Each node then follows its way down to the end.
+        while not np.array_equal(further := least[least], least):
+            least = further
+    return least
 
 
 def rows_of_rules(pointer: Int32s, rule: Int32s) -> tuple[Int64s, Int64s]:

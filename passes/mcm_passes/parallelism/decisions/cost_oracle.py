@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,57 +51,44 @@ def cheapest_decision(
     Returns:
         None if no decision is feasible.
     """
-    from scipy import optimize
-    from scipy.sparse import coo_array
-
-    count, terms = problem.num_classes, len(cost.term_s)
-    width = count + terms
-    pairs = _conflicting_pairs(problem)
-    owners = np.repeat(np.arange(terms), np.diff(cost.term_ptr))
-    rows = np.arange(len(pairs) + len(owners))
-    at_pairs, at_terms = rows[: len(pairs)], rows[len(pairs) :]
-    matrix = coo_array(
-        (
-            np.concatenate([np.ones(2 * len(pairs)), np.ones(len(owners)), -np.ones(len(owners))]),
-            (
-                np.concatenate([at_pairs, at_pairs, at_terms, at_terms]),
-                np.concatenate([pairs[:, 0], pairs[:, 1], cost.term_class, count + owners]),
-            ),
-        ),
-        shape=(max(len(rows), 1), width),
-    ).tocsr()
-    most = np.concatenate([np.ones(len(pairs)), np.zeros(len(owners))])
-    constraints = [_at_most(matrix, most)] if len(rows) else []
-    if memory_bytes is not None:
-        row = np.concatenate([cost.class_bytes, np.zeros(terms)]) / 1e6
-        constraints.append(_at_most(row, (memory_bytes - cost.base_bytes) / 1e6))
-    low = np.zeros(width)
-    high = np.ones(width)
-    high[:count][problem.blocked] = 0.0
-    if forced is not None:
-        low[:count][forced] = 1.0
-        if np.any(forced & problem.blocked):
-            return None
-    # Microseconds, so that differences stand out from the solver's tolerances.
-    weights = np.concatenate([cost.class_s, cost.term_s]) * 1e6
-    result = cast("Any", optimize).milp(
-        weights,
-        integrality=np.concatenate([np.ones(count), np.zeros(terms)]),
-        bounds=cast("Any", optimize).Bounds(low, high),
-        constraints=constraints,
-        options={"time_limit": budget_s, "mip_rel_gap": 0.0},
-    )
-    if result.x is None:
+    if forced is not None and np.any(forced & problem.blocked):
         return None
-    partitioned = result.x[:count] > 0.5
-    return CostOptimum(partitioned, cost.seconds(partitioned), bool(result.status == 0))
+    # Loaded late: it takes longer than small problems do.
+    from ortools.linear_solver import pywraplp
+
+    solver: Any = pywraplp.Solver.CreateSolver("SCIP")
+    high = np.where(problem.blocked, 0.0, 1.0)
+    low = np.zeros(problem.num_classes) if forced is None else forced.astype(np.float64)
+    classes = [solver.IntVar(*bounds, "") for bounds in zip(low, high, strict=True)]
+    terms = [solver.NumVar(0.0, 1.0, "") for _ in cost.term_s]
+    for one, other in _conflicting_pairs(problem).tolist():
+        _at_most(solver, 1.0, ((classes[one], 1.0), (classes[other], 1.0)))
+    owners = np.repeat(np.arange(len(terms)), np.diff(cost.term_ptr))
+    for owner, member in zip(owners.tolist(), cost.term_class.tolist(), strict=True):
+        _at_most(solver, 0.0, ((classes[member], 1.0), (terms[owner], -1.0)))
+    if memory_bytes is not None:
+        weights = zip(classes, (cost.class_bytes / 1e6).tolist(), strict=True)
+        _at_most(solver, (memory_bytes - cost.base_bytes) / 1e6, weights)
+    # Microseconds, so that differences stand out from the solver's tolerances.
+    seconds = np.concatenate([cost.class_s, cost.term_s]) * 1e6
+    for variable, weight in zip((*classes, *terms), seconds.tolist(), strict=True):
+        solver.Objective().SetCoefficient(variable, weight)
+    solver.Objective().SetMinimization()
+    solver.SetTimeLimit(round(budget_s * 1e3))
+    parameters: Any = pywraplp.MPSolverParameters()
+    parameters.SetDoubleParam(parameters.RELATIVE_MIP_GAP, 0.0)
+    status = solver.Solve(parameters)
+    if status not in (solver.OPTIMAL, solver.FEASIBLE):
+        return None
+    partitioned = np.array([each.solution_value() > 0.5 for each in classes], dtype=np.bool_)
+    return CostOptimum(partitioned, cost.seconds(partitioned), bool(status == solver.OPTIMAL))
 
 
-def _at_most(matrix: Any, most: Any) -> Any:
-    """`matrix @ x <= most`; SciPy's annotations know numbers only."""
-    from scipy import optimize
-
-    return cast("Any", optimize).LinearConstraint(matrix, -np.inf, most)
+def _at_most(solver: Any, most: float, terms: Iterable[tuple[Any, float]]) -> None:
+    """Adds the constraint that a weighted sum of variables is at most `most`."""
+    row = solver.Constraint(-solver.infinity(), most)
+    for variable, weight in terms:
+        row.SetCoefficient(variable, weight)
 
 
 def _conflicting_pairs(problem: DecisionProblem) -> NDArray[np.int64]:

@@ -142,7 +142,7 @@ def plan_for_cluster(
         )
         for way in ways
     )
-    return PlanResult(plan, estimates)
+    return PlanResult(plan, estimates, choice.notes)
 
 
 def grouped(

@@ -9,8 +9,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mcm_compiler.components.extras import not_learned
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions.constraints import (
     ConstrainedProblem,
@@ -55,6 +57,7 @@ class OperatorChoice:
         cost: seconds of decisions, where these are what counts.
         partitioned: `[K]` bool, the decision.
         forced: `[K]` bool, what was asked for.
+        notes: what was left out.
     """
 
     degree: int
@@ -67,6 +70,7 @@ class OperatorChoice:
     cost: StepCost | None = None
     partitioned: NDArray[np.bool_] | None = None
     forced: NDArray[np.bool_] | None = None
+    notes: tuple[Diagnostic, ...] = ()
 
     @classmethod
     def none(cls, model: ir.Model, classes: DimensionClasses) -> OperatorChoice:
@@ -75,9 +79,15 @@ class OperatorChoice:
         return cls(1, dict.fromkeys(names, REPLICATED))
 
     def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
-        """The choice after the search that is asked for: the better of it and what was known."""
+        """The choice after the search that is asked for: the better of it and what was known.
+
+        Without what learns, the exact choice stands, with the note MCM-L013.
+        """
         if self.problem is None or self.objective is None or options.search == "exact":
             return self
+        what = f"the learned division over {self.degree} devices is"
+        if note := not_learned(what, "the exact one stands", "option planner"):
+            return replace(self, notes=(note,))
         from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         progress(f"learning what to divide over {self.degree} devices")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.training import (
     TrainingProgress,
@@ -72,6 +73,7 @@ class PolicyTrainer:
 
     name: ClassVar[str] = "policy"
     summary: ClassVar[str] = "the policy behind the strategies rl-zeroshot and rl-finetune"
+    extra: ClassVar[str] = LEARN
 
     target: str = "mcm36"
     data_set: str = DEFAULT_DATA_SET
@@ -90,9 +92,10 @@ class PolicyTrainer:
 
         Raises:
             CompileError: MCM-A001 if the folder exists and `resume` is not asked for, MCM-L008 if
-                it holds another training, MCM-L0## of what it calls, MCM-U003 for an unknown
-                recipe.
+                it holds another training, MCM-L012 without the extra, MCM-L0## of what it
+                calls, MCM-U003 for an unknown recipe.
         """
+        require_learning("trainer 'policy'", "command train", "compile with the shipped policy")
         use_one_thread()
         try:
             if not request.resume and request.folder.exists() and any(request.folder.iterdir()):

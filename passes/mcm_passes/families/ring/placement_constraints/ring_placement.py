@@ -23,6 +23,7 @@ from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_problem import partition_problem
 from mcm_passes.mapping.device_placement.free_operators import with_free
+from mcm_passes.mapping.search.learners import runnable
 from mcm_passes.mapping.solving.solve import solve
 
 DEFAULT_PARTITIONER = "dp"
@@ -55,6 +56,7 @@ class RingPlacement:
         refuse_impossible(problem, groups)
         spec = spec_text.parse_one(request.partitioner or DEFAULT_PARTITIONER)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        strategy, _ = runnable(strategy, by_level=False)
         text = spec_text.print_one(spec.name, strategy)
         arrays = partition_problem(problem, groups, request.rule)
         found = solve(

@@ -37,6 +37,7 @@ class Metis:
 
     name: ClassVar[str] = "metis"
     summary: ClassVar[str] = "METIS and repair, a baseline (needs the extra 'baselines')"
+    extra: ClassVar[str] = "baselines"
 
     tries: int = 4
 
@@ -80,6 +81,7 @@ class Kahip:
 
     name: ClassVar[str] = "kahip"
     summary: ClassVar[str] = "KaHIP and repair, a baseline (needs the extra 'baselines')"
+    extra: ClassVar[str] = "baselines"
 
     tries: int = 4
     imbalance: float = 0.03

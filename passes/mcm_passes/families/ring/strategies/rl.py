@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_models.policy.layout import initial_weights
@@ -32,6 +33,7 @@ class Rl:
     name: ClassVar[str] = "rl"
     summary: ClassVar[str] = "reinforcement learning on this problem, from scratch"
     learns: ClassVar[bool] = True
+    extra: ClassVar[str] = LEARN
 
     recipe: str = "default"
     reward: Reward = "fast"
@@ -55,7 +57,7 @@ class Rl:
 
         Raises:
             CompileError: MCM-L004 for rewards that are no numbers, MCM-L005 for a graph that is
-                too large, and as the strategy that it starts from.
+                too large, MCM-L012 without the extra, and as the strategy that it starts from.
         """
         recipe = RECIPES[self.recipe]
         run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)

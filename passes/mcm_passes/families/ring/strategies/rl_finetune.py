@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_passes.families.ring.learning.recipes import RECIPES
@@ -39,6 +40,7 @@ class RlFinetune:
     name: ClassVar[str] = "rl-finetune"
     summary: ClassVar[str] = "a policy trained on other models goes on learning on this one"
     learns: ClassVar[bool] = True
+    extra: ClassVar[str] = LEARN
 
     policy: str = ""
     recipe: str = "default"
@@ -64,8 +66,8 @@ class RlFinetune:
 
         Raises:
             CompileError: MCM-L001 to MCM-L003 for the checkpoint, MCM-L004 for rewards that are no
-                numbers, MCM-L005 for a graph that is too large, and as the strategy that it
-                starts from.
+                numbers, MCM-L005 for a graph that is too large, MCM-L012 without the extra, and as
+                the strategy that it starts from.
         """
         weights, card = policy_of(self.policy)
         run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mcm_compiler.components.extras import require_learning
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
@@ -30,6 +31,7 @@ from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.families.ring.strategies.rl_rewards import Reward, SearchRewards
 from mcm_passes.families.ring.strategies.start import KNOWN
 from mcm_passes.mapping.problem.rule_graph import rule_graph
+from mcm_passes.mapping.search.learners import AT, WITHOUT_LEARNING
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.search.search import Search
 
@@ -261,6 +263,7 @@ def _iterations(recipe: Recipe, weights: Weights) -> Callable[[Task, np.random.G
     # JAX takes a second to load, which only those pay who learn. On one thread its sums come
     # out the same on every run.
     use_one_thread()
+    require_learning("the strategy", AT, WITHOUT_LEARNING)
     from mcm_passes.families.ring.learning.learner import PolicyLearner
 
     learner = PolicyLearner(recipe, weights)
