@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.host_joins import put_together
 from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.target import HOST, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -40,7 +41,7 @@ def run_chain(
 
     Raises:
         CompileError: MCM-V003 where a wire carries a tensor that its source does not have, or an
-            output does not arrive; MCM-V001 and MCM-V002 from the runtime.
+            output or a piece of one does not arrive; MCM-V001 and MCM-V002 from the runtime.
     """
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
@@ -52,6 +53,7 @@ def run_chain(
             _deliver(chip, tensors, wires, inbox)
     results: list[dict[str, Any]] = []
     for inbox in inboxes:
+        put_together(inbox[HOST], wires)
         missing = [name for name in outputs if name not in inbox[HOST]]
         if missing:
             raise CompileError(

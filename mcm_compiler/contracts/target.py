@@ -18,6 +18,7 @@ from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.sharding.output_parts import OutputPart
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.machines.package_limits import (
@@ -58,11 +59,13 @@ class Wire:
         tensor: its name; the same at both ends.
         source: sending chip, or `HOST`.
         destinations: receiving chips in ascending order, or `(HOST,)`.
+        part: which piece of which graph output it is, where one leaves in pieces.
     """
 
     tensor: str
     source: Place
     destinations: tuple[Place, ...]
+    part: OutputPart | None = None
 
 
 __all__ = [

@@ -12,6 +12,7 @@ from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.contracts.verification import UnprovenOp
 from mcm_compiler.equivalence.differences import difference
 from mcm_compiler.equivalence.parts.divided_ops import DividedOps
+from mcm_compiler.equivalence.parts.host_joins import join_models
 from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
 from mcm_compiler.equivalence.values.constant_values import evaluate_pending
 from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
@@ -65,9 +66,10 @@ def number_chips(
         placeholders: whether `ConstantOfShape` stands for weights.
         planned: whether a plan may have divided ops.
     """
+    in_pieces = any(wire.part is not None for wire in wires)
 
     def walked(assumed: frozenset[Place]) -> _Chain:
-        parts = PlannedParts(numbers, source) if planned else None
+        parts = PlannedParts(numbers, source) if planned or in_pieces else None
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
         chain.run(chips)
         return chain
@@ -133,6 +135,20 @@ class _Chain:
             walk.run(known, lambda node, k, chip=chip.chip: self._judge(chip, node, k))
             sent = {v.name or "": known[v] for v in graph.outputs if v in known}
             self._deliver(chip.chip, sent)
+        if self._parts is not None:
+            self._join(self._parts)
+
+    def _join(self, parts: PlannedParts) -> None:
+        """Puts together at the host what leaves in pieces."""
+        for model in join_models(self._wires, self._source.model.opset_imports):
+            arrived = [self._arrived.get((HOST, v.name or "")) for v in model.graph.inputs]
+            known: Numbers = {
+                value: self._numbers.unknown() if number is None else number
+                for value, number in zip(model.graph.inputs, arrived, strict=True)
+            }
+            GraphWalk(self._numbers, model, self._identities).run(known, parts.explains)
+            for value in model.graph.outputs:
+                self._arrived[HOST, value.name or ""] = known[value]
 
     def open_ops(self) -> frozenset[Place]:
         """Ops that no rule explains."""

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import chip_entry, tensor_entry
+from mcm_compiler.artifact.host_joins import faults_of_parts, in_pieces
 from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
 from mcm_compiler.contracts.target import HOST, ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -80,9 +81,12 @@ def _check_wires(
         starts: outputs of each chip's model by name.
         ends: its inputs.
     """
-    faults: list[Diagnostic] = []
+    faults = [
+        _loose(tensor, HOST, what)
+        for tensor, what in faults_of_parts(manifest.outputs, manifest.wires, starts)
+    ]
     host_inputs = {entry.name for entry in manifest.inputs}
-    host_outputs = {entry.name for entry in manifest.outputs}
+    host_outputs = in_pieces(manifest.outputs, manifest.wires)
     delivered: set[tuple[int, str]] = set()
     for wire in manifest.wires:
         have = host_inputs if wire.source == HOST else starts.get(wire.source, {}).keys()

@@ -76,6 +76,21 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "may fill.",
     ),
     CatalogEntry(
+        "MCM-P050",
+        "an output leaves in pieces",
+        "An output that is put together from pieces takes more memory than a chip has,\n"
+        "counting the buffers in which pieces arrive and the whole leaves. So each piece goes to\n"
+        "the host from the chip that makes it, over that chip's own link, and the host writes\n"
+        "it to its place: `part` of the wire in manifest.json says along which axis and from\n"
+        "where to where. Pieces along the first axis are one stretch of the output's memory\n"
+        "each, along any other axis the write is strided. No chip and no op puts them together.\n"
+        "This is a note: nothing is wrong.",
+        example="no chip of 32.0 MiB has room to put the output together: it leaves in 12 pieces\n"
+        "along axis 2 of [1, 128, 50257]",
+        remedy="Nothing has to be done; mcmc run, check and verify put the pieces together. A\n"
+        "runtime of your own writes each piece to its place.",
+    ),
+    CatalogEntry(
         "MCM-P005",
         "ops that stay together have more weights than a chip has memory",
         "An op, or a group of ops that is fused into one kernel, runs on one chip, and\n"

@@ -88,7 +88,7 @@ class GraphWalk:
     def run(
         self,
         known: Numbers,
-        after: Callable[[ir.Node, Numbers], None] | None = None,
+        after: Callable[[ir.Node, Numbers], object] | None = None,
     ) -> None:
         """Numbers all values of the main graph.
 

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_PROPERTY
 from mcm_compiler.contracts.partition import RELAY
+from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import AnnotationKey
@@ -116,9 +117,11 @@ class _Plan:
             Wire(value.name or "", self._home.get(value, HOST), tuple(sorted(chips)))
             for value, chips in self._destinations.items()
         ]
+        parts = OUTPUT_PARTS.find(self._model) or {}
         for value in dict.fromkeys(self._graph.outputs):
+            name = value.name or ""
             if value in self._home:
-                wires.append(Wire(value.name or "", self._home[value], (HOST,)))
+                wires.append(Wire(name, self._home[value], (HOST,), parts.get(name)))
             elif value in self._constants:
                 wires.append(Wire(value.name or "", self.chips[0], (HOST,)))
             else:

@@ -18,6 +18,7 @@ from mcm_compiler.contracts.replication import (
     REPLICATION,
     Replication,
 )
+from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.equal_shares import shares_alike
@@ -47,6 +48,7 @@ class Parallelize(Pass):
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
     provides: ClassVar[tuple[AnyKey, ...]] = (
         SHARDING_PLAN,
+        OUTPUT_PARTS,
         PACKAGE_PROBLEM,
         PACKAGE_EVALUATOR,
         REPLICATION,

@@ -10,11 +10,18 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS, OutputPart
 from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import bytes_text
+from mcm_passes.parallelism.oversized.output_pieces import (
+    gather_bytes,
+    joined_output,
+    leave_in_pieces,
+    pieces_note,
+)
 from mcm_passes.parallelism.oversized.oversized import (
     OperatorSharder,
     Oversized,
@@ -38,7 +45,7 @@ class ShardOversized(Pass):
 
     name: ClassVar[str] = "shard_oversized"
     summary: ClassVar[str] = "split operators with more weights than a chip can hold"
-    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN,)
+    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN, OUTPUT_PARTS)
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = 0.95
@@ -67,6 +74,7 @@ class ShardOversized(Pass):
         if plan is not None and demand.oversized:
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
         sharder = OperatorSharder(model.graph)
+        parts = dict(OUTPUT_PARTS.find(model) or {})
         for found in demand.oversized:
             stored_bytes = cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
@@ -75,8 +83,22 @@ class ShardOversized(Pass):
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
             context.report(_note(record, found, target))
+            if pieces := _in_pieces(model.graph, nodes[-1], target):
+                parts |= pieces
+                context.report(pieces_note(list(pieces.values()), target.limits))
+        OUTPUT_PARTS.set(model, parts)
         SHARDING_PLAN.set(model, ShardingPlan(tuple(records)))
         return bool(demand.oversized)
+
+
+def _in_pieces(graph: ir.Graph, concat: ir.Node, target: Target) -> dict[str, OutputPart]:
+    """Lets an output leave in pieces where no chip has room to put it together."""
+    limits, cost_model = target.limits, target.cost_model()
+    sizes = [cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None]
+    if gather_bytes(sizes, limits.channel_slots) <= max(limits.sram_bytes):
+        return {}
+    joined = joined_output(graph, concat)
+    return {} if joined is None else leave_in_pieces(graph, joined)
 
 
 def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:

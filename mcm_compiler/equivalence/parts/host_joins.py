@@ -1,0 +1,58 @@
+"""What the host makes of outputs that leave in pieces, as ops that the proof can follow.
+
+The host writes each piece to its place. That is a `Reshape` of the piece to the shape of its place
+and a `Concat` of all pieces, which no chip runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.contracts.sharding.output_parts import OutputPart
+from mcm_compiler.contracts.target import Wire
+
+
+def join_models(wires: Sequence[Wire], opsets: Mapping[str, int]) -> list[ir.Model]:
+    """A model for each output that leaves in pieces: from the pieces to the output.
+
+    Args:
+        wires: all tensors that travel.
+        opsets: versions by domain.
+    """
+    pieces: dict[str, list[tuple[str, OutputPart]]] = {}
+    for wire in wires:
+        if wire.part is not None:
+            pieces.setdefault(wire.part.output, []).append((wire.tensor, wire.part))
+    return [_join(output, found, opsets) for output, found in pieces.items()]
+
+
+def _join(
+    output: str, pieces: Sequence[tuple[str, OutputPart]], opsets: Mapping[str, int]
+) -> ir.Model:
+    inputs: list[ir.Value] = []
+    nodes: list[ir.Node] = []
+    shapes: list[ir.Value] = []
+    for tensor, part in sorted(pieces, key=lambda pair: pair[1].start):
+        piece = ir.Value(name=tensor)
+        extents = ir.Tensor(np.array(part.piece_shape, np.int64), name=f"{tensor}/place")
+        shape = ir.Value(name=extents.name, const_value=extents)
+        inputs.append(piece)
+        shapes.append(shape)
+        nodes.append(ir.Node("", "Reshape", [piece, shape]))
+    placed = [node.outputs[0] for node in nodes]
+    axis = ir.AttrInt64("axis", pieces[0][1].axis)
+    joined = ir.Node("", "Concat", placed, [axis], outputs=[ir.Value(name=output)])
+    return ir.Model(
+        ir.Graph(
+            inputs,
+            joined.outputs,
+            nodes=[*nodes, joined],
+            initializers=shapes,
+            opset_imports=dict(opsets),
+            name=output,
+        ),
+        ir_version=10,
+    )
