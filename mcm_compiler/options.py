@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast, get_args
 
-from mcm_compiler.contracts.target import Routing
+from mcm_compiler.contracts.target import Fallback, Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 DEFAULT_PIPELINE = (
@@ -51,6 +51,8 @@ class CompileOptions:
         input: `.npz` file with one array per input of the model: what the run sees that finds
             shapes which depend on values, and one more input that `verify` compares. None to draw
             inputs at random alone.
+        fallback: what becomes of ops that chips cannot run: `host` runs them there, `error` refuses
+            the model; None for what the target says, which is `host` where it says nothing.
         test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
             with the outputs that they expect.
 
@@ -78,6 +80,7 @@ class CompileOptions:
     verify_seeds: int = 1
     input: str | None = None
     test_data: bool = True
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
         faults = [
@@ -89,6 +92,9 @@ class CompileOptions:
             faults.append(f"level is {self.level}, not at least 0")
         if self.routing not in get_args(Routing):
             faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
+        if self.fallback is not None and self.fallback not in get_args(Fallback):
+            words = " or ".join(get_args(Fallback))
+            faults.append(f"fallback is '{self.fallback}', not {words}")
         if not 0 <= self.seed < 2**63:
             faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
         faults += [

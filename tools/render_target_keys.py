@@ -15,7 +15,16 @@ from mcm_hardware.descriptions.package_schema import (
     STORAGE_TABLE,
     STREAM_TABLE,
 )
-from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Number, Rule, Text, unit_of
+from mcm_hardware.descriptions.target_schema import (
+    Choice,
+    Flag,
+    Key,
+    Names,
+    Number,
+    Rule,
+    Text,
+    unit_of,
+)
 from mcm_hardware.families.ring.ring_schema import RING
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "target-keys.md"
@@ -72,6 +81,8 @@ def _values(rule: Rule) -> str:
         return ", ".join(f'`"{word}"`' for word in rule.words)
     if isinstance(rule, Flag):
         return "`true`, `false`"
+    if isinstance(rule, Names):
+        return f"list of {rule.of}"
     return "any text" if isinstance(rule, Text) else "list of places"
 
 

@@ -68,6 +68,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Rule for long dependencies: relay them (default), or the strict triangle rule.",
     ),
     click.option(
+        "--fallback", type=click.Choice(["host", "error"]), default=None,
+        help="What becomes of ops that chips cannot run: the host runs them, or the model is "
+        "refused (as the target says, or host).",
+    ),
+    click.option(
         "--chips", type=click.IntRange(1), default=None,
         help="Use only the first so many chips of the target.",
     ),
@@ -148,6 +153,7 @@ def compile_options(function: F) -> F:
         partitioner: str | None,
         cost_model: str | None,
         routing: str | None,
+        fallback: str | None,
         chips: int | None,
         replicas: int | None,
         forbidden_chips: tuple[int, ...],
@@ -188,6 +194,7 @@ def compile_options(function: F) -> F:
             "partitioner": partitioner,
             "cost_model": cost_model,
             "routing": routing,
+            "fallback": fallback,
             "chips": chips,
             "replicas": replicas,
             "forbidden_chips": tuple(sorted(set(forbidden_chips))) or None,

@@ -32,6 +32,11 @@ PLANNED_PROPERTY = "mcm.plan"
 CHIP_PROPERTY = "mcm.chip"
 """Key in a node's `metadata_props`: its chip."""
 
+RUNS_ON_PROPERTY = "mcm.runs_on"
+"""Key in a node's `metadata_props`: `RUNS_ON_HOST` where its chip lets the host run it."""
+
+RUNS_ON_HOST = "host"
+
 
 def dataflow_order(chips: Iterable[int], wires: Iterable[Wire]) -> tuple[int, ...]:
     """The chips, each behind those that send to it; see `ordered_by`.

@@ -11,8 +11,28 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
-Engine = Literal["array", "vector", "memory", "none"]
-"""What limits an op: the MAC array, the vector unit, SRAM bandwidth, or nothing at all."""
+Engine = Literal["array", "vector", "memory", "host", "none"]
+"""What limits an op: the MAC array, the vector unit, SRAM bandwidth, a round trip to the host that
+the chip waits for, or nothing at all."""
+
+
+@dataclass(frozen=True)
+class HostTrip:
+    """A round trip: what a chip's ops that run on the host ask for, once per inference.
+
+    Attributes:
+        up_bytes: what goes from the chip to the host.
+        down_bytes: what comes back.
+        transfer_s: on the way, both ways, latencies included.
+        host_s: on the host.
+        chip_s: what the chip would take if it could run the ops, under the same model.
+    """
+
+    up_bytes: int
+    down_bytes: int
+    transfer_s: float
+    host_s: float
+    chip_s: float
 
 
 @dataclass(frozen=True)
@@ -29,6 +49,7 @@ class NodeCost:
         modelled: False where no formula knows the op, so that only its bytes were counted.
         measured_ops: ops of it whose time was measured, and not computed.
         measured_s: the part of `seconds` that was measured.
+        trip: the round trip of ops that run on the host; None of those that the chip runs.
     """
 
     flops: float
@@ -40,6 +61,7 @@ class NodeCost:
     modelled: bool = True
     measured_ops: int = 0
     measured_s: float = 0.0
+    trip: HostTrip | None = None
 
 
 class OpCosts(Protocol):
@@ -82,6 +104,19 @@ class KnowsViews(Protocol):
 
         This is so where both are made on one chip; other inputs are then not held for it.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsHostOps(Protocol):
+    """A cost model that prices ops which its chips lack as round trips to the host.
+
+    A kernel with one of them runs on the host as a whole: `group_cost` has its `NodeCost.trip`,
+    and chips hold no weights for it.
+    """
+
+    def on_host(self, node: ir.Node) -> bool:
+        """Whether the host runs `node`, because chips cannot."""
         ...
 
 

@@ -12,6 +12,9 @@ from functools import cached_property
 
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
+HOST_GROUP = "host"
+"""Kind of the groups of ops that the host runs, with one round trip."""
+
 
 @dataclass(frozen=True)
 class FusionGroup:

@@ -36,7 +36,8 @@ class Kernel:
         duration_s: time on the engine, launch overhead included.
         reads: indices into `LoweredProgram.transfers` that must have arrived.
         writes: indices into `LoweredProgram.transfers` that it makes ready to send.
-        engine: what sets its pace: `array`, `vector`, `memory` or `none`.
+        engine: what sets its pace: `array`, `vector`, `memory`, `none`, or `host` where
+            the chip waits for a round trip to the host.
         launch_s: the part of `duration_s` that is launch overhead.
     """
 

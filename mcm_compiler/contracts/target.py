@@ -2,15 +2,15 @@
 
 Passes never import hardware. What they need to know of a package stands in `PackageLimits`, and
 its costs are behind the `Target` protocol. What else a target can do is a protocol each: `Lowers`,
-`Simulates`, `EvaluatesBatches`, `ShrinkableTarget`. `mcm_compiler.components.capabilities` asks for
-them.
+`Simulates`, `EvaluatesBatches`, `ShrinkableTarget`, `SupportsOps`.
+`mcm_compiler.components.capabilities` and `op_support` ask for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
@@ -68,6 +68,25 @@ class Wire:
     part: OutputPart | None = None
 
 
+Fallback = Literal["host", "error"]
+"""What becomes of ops that chips cannot run: the host runs them, or the model is refused."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """Why chips cannot run an op.
+
+    Attributes:
+        because: of the op itself, or of the element type of a tensor that it reads or makes.
+        what: the op, such as `Softmax` or `com.microsoft::Gelu`, or the type, such as `FLOAT16`.
+        inside: whether that stands in a subgraph of the op, such as a branch of an `If`.
+    """
+
+    because: Literal["op", "type"]
+    what: str
+    inside: bool = False
+
+
 __all__ = [
     "HOST",
     "OFF_PACKAGE",
@@ -75,6 +94,7 @@ __all__ = [
     "ChipModel",
     "DescribesMachine",
     "EvaluatesBatches",
+    "Fallback",
     "Forwarding",
     "HostIo",
     "Lowers",
@@ -82,8 +102,10 @@ __all__ = [
     "Routing",
     "ShrinkableTarget",
     "Simulates",
+    "SupportsOps",
     "Target",
     "TargetFamily",
+    "Unsupported",
     "Wire",
     "machine_limits",
     "machine_of",
@@ -167,6 +189,26 @@ class ShrinkableTarget(Protocol):
 
         Raises:
             CompileError: if that cannot be, with the faults of the description.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsOps(Protocol):
+    """A target that tells which ops its chips cannot run; one that does not runs all of them.
+
+    Where its cost model is `mcm_compiler.contracts.cost.KnowsHostOps`, the host can run the others.
+    """
+
+    @property
+    def fallback(self) -> Fallback:
+        """What holds where a compile does not say what becomes of such ops."""
+        ...
+
+    def unsupported(self, node: ir.Node) -> Unsupported | None:
+        """Why chips cannot run `node`, by its op, its types and its subgraphs; None if they can.
+
+        The same for copies of an op, wherever they stand: it may depend on nothing else.
         """
         ...
 

@@ -197,6 +197,8 @@ def _options(options: CompileOptions) -> OptionsFacts:
     """The options as given; the normal forms of passes and cost model stand elsewhere."""
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
+    if options.fallback is None:
+        del data["fallback"]
     data["forbidden_chips"] = list(options.forbidden_chips)
     data["pins"] = [list(pin) for pin in options.pins]
     data["dims"] = dict(sorted(options.dims.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -77,6 +77,7 @@ def chip_dataflow(
     chip: ChipModel,
     arriving: Mapping[tuple[int, str], int],
     leaving: Mapping[tuple[int, str], tuple[int, ...]],
+    on_host: Callable[[KernelNodes], bool] | None = None,
 ) -> ChipDataflow:
     """Follows the tensors of one chip.
 
@@ -84,6 +85,8 @@ def chip_dataflow(
         chip: its model.
         arriving: as in `TransferPlan`.
         leaving: as in `TransferPlan`.
+        on_host: whether the host runs a kernel, whose weights the chip then does not hold; none
+            where None.
 
     Raises:
         ValueError: if an input of the chip comes over no wire; a fault of the splitter.
@@ -106,8 +109,9 @@ def chip_dataflow(
     }
     memory = _Memory(sent, constant_values(graph).difference(arrives, produced))
     for position, kernel in enumerate(kernels):
+        holds = on_host is None or not on_host(kernel)
         for node in kernel.nodes:
-            memory.run(position, node)
+            memory.run(position, node, holds)
     for value in dict.fromkeys(graph.outputs):
         memory.give(value)
     return ChipDataflow(
@@ -161,8 +165,14 @@ class _Memory:
     kept: set[ir.Value] = field(default_factory=set)
     copies: list[tuple[int, ir.Value]] = field(default_factory=list)
 
-    def run(self, position: int, node: ir.Node) -> None:
-        """Follows what a node of the kernel at `position` reads and writes."""
+    def run(self, position: int, node: ir.Node, holds: bool) -> None:
+        """Follows what a node of the kernel at `position` reads and writes.
+
+        Args:
+            position: of the kernel.
+            node: one of its ops.
+            holds: whether the chip holds the weights that it reads.
+        """
         operands = consumed_values(node)
         if is_view(node):
             if self._shares_memory(node.outputs[0], operands[0]):
@@ -170,8 +180,10 @@ class _Memory:
                 return
             self.copies.append((position, node.outputs[0]))
         for value in operands:
-            self._read(position, self.root.get(value, value))
-        for value in body_weights(node):
+            source = self.root.get(value, value)
+            if holds or source not in self.constants:
+                self._read(position, source)
+        for value in body_weights(node) if holds else ():
             self.readers.setdefault(value, {})[position] = None
             self.weights.setdefault(value)
         for value in node.outputs:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mcm_hardware.tensors.storage_widths import StorageWidths
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 Dataflow = Literal["output_stationary", "weight_stationary"]
 """What stays in the MAC array while operands stream through: a tile of the result, or of the
@@ -94,6 +97,7 @@ class PackageSpec:
         stream_bytes_per_s: rate at which each chip reads weights that do not fit from off-package
             memory; 0 where what does not fit is an error.
         stream_latency_s: delay of such a read.
+        support: what chips can run; None where they run everything.
     """
 
     summary: str
@@ -105,6 +109,7 @@ class PackageSpec:
     channel_slots: int
     stream_bytes_per_s: float = 0.0
     stream_latency_s: float = 0.0
+    support: OpSupport | None = None
 
     @property
     def num_chips(self) -> int:

@@ -12,6 +12,7 @@ from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_overrides import read_overrides
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
+from mcm_hardware.descriptions.support_keys import CHIP_TABLE, read_support
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 
@@ -54,7 +55,8 @@ class PackageFile:
         Raises:
             CompileError: with one diagnostic per fault: MCM-T002 unknown key, MCM-T003 missing
                 key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T006 unknown storage
-                type, MCM-T007 more faults than are listed, MCM-T008 contradiction.
+                or element type, MCM-T007 more faults than are listed, MCM-T008 contradiction,
+                MCM-T016 unknown op.
             ValueError: if `num_chips` is None, and nothing is at fault.
         """
         listed = self._data.data.get(OVERRIDE_TABLE, [])
@@ -62,6 +64,7 @@ class PackageFile:
         if all_on:
             self._check_all_on(listed)
         self._check_spill()
+        support = read_support(self.reader, self.values, CHIP_TABLE)
         if faults := self.reader.faults:
             raise CompileError(faults)
         if num_chips is None:
@@ -87,6 +90,7 @@ class PackageFile:
             "channel_slots": self.values["package.channel_slots"],
             "stream_bytes_per_s": self.number("off_package_memory.bandwidth_gb_per_s", 1e9),
             "stream_latency_s": self.number("off_package_memory.latency_us", 1e-6),
+            "support": support,
         }
 
     def _reference(self) -> ChipSpec:

@@ -35,7 +35,8 @@ def package_details(
     for path, value in values.items():
         table, _, key = path.rpartition(".")
         if table:
-            sections.setdefault(table, {})[key] = value
+            shown = ", ".join(value) if isinstance(value, list) else value
+            sections.setdefault(table, {})[key] = shown
     kinds: dict[tuple[int, float], list[int]] = {}
     for place, chip in zip(spec.physical, spec.chips, strict=True):
         kinds.setdefault((chip.sram_bytes, chip.speed), []).append(place)

@@ -45,7 +45,18 @@ class Places:
     """A list of places of chips in the package, each 0 to `package.num_chips` - 1."""
 
 
-Rule = Number | Choice | Text | Flag | Places
+@dataclass(frozen=True)
+class Names:
+    """A list of texts.
+
+    Attributes:
+        of: what they name, such as `ops`.
+    """
+
+    of: str
+
+
+Rule = Number | Choice | Text | Flag | Places | Names
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ MIN_SECONDS, MAX_SECONDS = 1e-15, 1e6
 MAX_BYTES = 1 << 50
 MAX_SLOTS = 1 << 20
 
-ENGINES = ("array", "vector", "memory", "none")
+ENGINES = ("array", "vector", "memory", "host", "none")
 
 _FAULTS_SHOWN = 20
 

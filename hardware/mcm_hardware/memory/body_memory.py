@@ -6,6 +6,7 @@ its op runs, in one buffer of the op; within it they have addresses as a chip's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.kernel_order import KernelNodes
 from mcm_hardware.chip.kernel_work import is_view
 from mcm_hardware.memory.activation_plan import buffer_bytes
 from mcm_hardware.memory.offset_assignment import plan_offsets
@@ -22,15 +24,22 @@ SCRATCH = "/body"
 """Behind the name of an op: the buffer in which its bodies compute."""
 
 
-def with_body_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
+def with_body_memory(
+    flow: ChipDataflow,
+    spec: ChipSpec,
+    on_host: Callable[[KernelNodes], bool] | None = None,
+) -> ChipDataflow:
     """The tensors of a chip with one more for each op that has bodies: what those need beside it.
 
     Args:
         flow: tensors of the chip.
         spec: the chip.
+        on_host: as `chip_dataflow`; what the host runs needs nothing here.
     """
     writer = dict(flow.writer)
     for position, kernel in enumerate(flow.kernels):
+        if on_host is not None and on_host(kernel):
+            continue
         for node in kernel.nodes:
             if node.attributes and (scratch := body_scratch(node, spec)) is not None:
                 writer[scratch] = position

@@ -35,9 +35,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import onnx_ir as ir
+
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import Simulator
-from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire, machine_limits
+from mcm_compiler.contracts.target import (
+    ChipModel,
+    Fallback,
+    PackageLimits,
+    Unsupported,
+    Wire,
+    machine_limits,
+)
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.chip.chosen_costs import CostPair
@@ -85,6 +94,17 @@ class ChipsPackage(DescribedTarget):
 
         return package_details(self.name, self.source_text, self.spec, self.form)
 
+    @property
+    def fallback(self) -> Fallback:
+        """What becomes of ops that chips cannot run, where a compile does not say."""
+        support = self.spec.support
+        return "host" if support is None else support.fallback
+
+    def unsupported(self, node: ir.Node) -> Unsupported | None:
+        """Why chips cannot run `node`; None if they can."""
+        support = self.spec.support
+        return None if support is None else support.unsupported(node)
+
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def own_costs(self) -> CostPair:
@@ -94,6 +114,24 @@ class ChipsPackage(DescribedTarget):
 
         chip = self.spec.reference
         return CostPair(Roofline(chip), cycle_model(chip))
+
+    def beside_host(self, pair: CostPair) -> CostPair:
+        """The cost models with round trips to the host, where each chip reaches it by itself."""
+        support = self.spec.support
+        if support is None:
+            return pair
+        from mcm_hardware.chip.host_fallback import host_link, with_host
+
+        link = host_link(self.machine)
+        if link is None:
+            return pair
+        launch_s, speed = self.spec.reference.launch_s, max(c.speed for c in self.spec.chips)
+        return CostPair(
+            *(
+                with_host(costs, support, link, launch_s, speed)
+                for costs in (pair.searched, pair.played)
+            )
+        )
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""

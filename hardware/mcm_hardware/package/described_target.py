@@ -63,4 +63,8 @@ class DescribedTarget(ABC):
     @cached_property
     def costs(self) -> CostPair:
         """The cost models of a chip of speed 1, for search and for what is played."""
-        return chosen_pair(self.own_costs(), self)
+        return self.beside_host(chosen_pair(self.own_costs(), self))
+
+    def beside_host(self, pair: CostPair) -> CostPair:
+        """The cost models with those of what the host runs for chips, where it does."""
+        return pair

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.components.op_support import runs_on_host
+from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.chip.kernel_order import KernelNodes
 from mcm_hardware.memory.activation_plan import order_for_memory, plan_activations
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
@@ -53,14 +55,15 @@ def lower(
             name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
     model = durations or cycle_model(replace(specs[0], speed=1.0))
+    on_host = _host_kernels(model)
     plan = plan_transfers(wires, sizes, machine)
     transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
     planned: list[PlannedChip] = []
     for chip in chips:
         numbers = specs[chip.chip]
-        tensors = chip_dataflow(chip, plan.arriving, plan.leaving)
-        flow = order_for_memory(with_body_memory(tensors, numbers), numbers)
+        tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
+        flow = order_for_memory(with_body_memory(tensors, numbers, on_host), numbers)
         memory, stream = _memory(flow, plan.transfers, machine, chip.chip, numbers)
         planned.append(PlannedChip(chip.chip, flow, memory))
         streamed: Mapping[int, tuple[int, ...]] = {}
@@ -80,6 +83,13 @@ def lower(
             transfers[index] = replace(transfers[index], after=brought_by)
     overflows = find_overflows(planned, plan.transfers, machine, specs)
     return LoweredProgram(target, tuple(programs), tuple(transfers), overflows)
+
+
+def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:
+    """Tells the kernels that the host runs; None where there are none."""
+    if not isinstance(model, KnowsHostOps):
+        return None
+    return lambda kernel: runs_on_host(model, kernel.nodes)
 
 
 def _memory(

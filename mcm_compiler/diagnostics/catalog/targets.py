@@ -160,6 +160,16 @@ accepts descriptions that it should refuse.""",
         remedy="Mend the family of the target; machine_faults lists what is wrong.",
     ),
     CatalogEntry(
+        "MCM-T016",
+        "unknown op in a target description",
+        """\
+A list of ops that chips run, or cannot run, names an op that its domain does not have. Op types are
+written as ONNX writes them, such as Softmax; those of another domain have it in front, as
+com.microsoft::Gelu has. Domains that neither ONNX nor onnxruntime knows are not looked into.""",
+        example='unsupported_ops = ["SoftMax"]',
+        remedy="Write the name of the hint.",
+    ),
+    CatalogEntry(
         "MCM-T020",
         "target lowers nothing",
         """\
@@ -193,5 +203,50 @@ that needs no simulator says the same in less time; `mcmc strategies` lists them
         example="`--partitioner judge_search` for a target without batch_evaluator",
         remedy="Take a strategy that needs no simulator, or accept an answer under the fast\n"
         "model.",
+    ),
+    CatalogEntry(
+        "MCM-T030",
+        "chips cannot run an op of the model",
+        """\
+The target's description lists what its chips run, or cannot run, and the model has ops that they
+lack, or tensors of a type that they do not know. It was asked, with `--fallback error` or by the
+description's `host.fallback`, that such models are refused. There is one diagnostic for each op
+type and each element type, all of them at once.""",
+        example="`--fallback error` for a model with Softmax and a target with\n"
+        'unsupported_ops = ["Softmax"]',
+        remedy="Write the model without these ops, or let the host run them with\n"
+        "`--fallback host`.",
+    ),
+    CatalogEntry(
+        "MCM-T031",
+        "chips have no way to the host for ops that they lack",
+        """\
+The host was to run ops that chips lack, and not every chip reaches it by a link of its own: on a
+ring with host_io = "ends" all but two reach it through others, whose links a round trip would take
+too. A family of a plug-in may have no model of round trips either.""",
+        example='unsupported_ops = ["Softmax"] on a ring with host_io = "ends"',
+        remedy="Take a package whose chips all reach the host, or a model without these ops.",
+    ),
+    CatalogEntry(
+        "MCM-T032",
+        "chips run nothing of the model",
+        """\
+Every op of the model that takes any time would run on the host, so that there is nothing to place.
+Most often the lists of ops and types in the target's description are at fault: an allow list that
+lacks the ops of this model, or a list of types without the one that all its tensors have.""",
+        example='supported_types = ["int8"] and a model in float32',
+        remedy="Correct the lists, or convert the model to a type that chips know.",
+    ),
+    CatalogEntry(
+        "MCM-T033",
+        "host runs ops that chips lack",
+        """\
+Chips lack ops of the model, or know no tensors of a type, and leave them to the host: each round
+trip is time in which a chip's engine waits. The report tells how many trips there are, what crosses
+the chips' links to the host, and what it costs; docs/how-to/unsupported-ops.md says what is
+counted.""",
+        example='a model with Softmax for a target with unsupported_ops = ["Softmax"]',
+        remedy="Accept the cost, write the model without these ops, or refuse such models with\n"
+        "`--fallback error`.",
     ),
 )

@@ -96,6 +96,7 @@ OptionsFacts = TypedDict(
         "input": str | None,
         "test_data": bool,
         "replicas": Extent | None,
+        "fallback": Literal["host", "error"],
     },
     total=False,
 )
@@ -120,6 +121,7 @@ Attributes:
     input: file with the user's own input arrays, or null.
     test_data: whether test_data_set_N folders beside the model were to be compared.
     replicas: pipelines side by side that were asked for; null for as many as are fastest.
+    fallback: what was to become of ops that chips cannot run; missing where nothing was said.
 """
 
 CountFacts = TypedDict(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.components.op_support import host_ops
+from mcm_compiler.contracts.fusion import FUSION_PLAN, HOST_GROUP, FusionGroup, FusionPlan
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.rewriting.fusion_rules import RULES
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.host_groups import host_groups
 
 _RULE_NAMES = tuple(rule.name for rule in RULES)
 
@@ -43,13 +47,33 @@ class Fuse(Pass):
             raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(_RULE_NAMES)}")
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """See the class."""
-        FUSION_PLAN.set(model, plan_fusion(model.graph, self.max_group, self.rules))
+        """See the class.
+
+        Ops that chips lack and the host runs are groups of their own (`host_groups`), with a
+        MCM-T033 for each kind.
+
+        Raises:
+            CompileError: MCM-T030 to MCM-T032 for ops that nobody can or shall run.
+        """
+        nodes = placeable_nodes(model.graph)
+        found, notes = host_ops(context.target, nodes, context.options)
+        for note in notes:
+            context.report(note)
+        hosted: Sequence[Sequence[ir.Node]] = ()
+        if found:
+            costs = context.target.cost_model()
+            hosted = host_groups(
+                model.graph, found.keys(), lambda node: costs.node_cost(node).seconds == 0
+            )
+        FUSION_PLAN.set(model, plan_fusion(model.graph, self.max_group, self.rules, hosted))
         return False
 
 
 def plan_fusion(
-    graph: ir.Graph, max_group: int = 64, rules: tuple[str, ...] = _RULE_NAMES
+    graph: ir.Graph,
+    max_group: int = 64,
+    rules: tuple[str, ...] = _RULE_NAMES,
+    hosted: Sequence[Sequence[ir.Node]] = (),
 ) -> FusionPlan:
     """Finds the groups of `graph`.
 
@@ -60,18 +84,21 @@ def plan_fusion(
         graph: every node named, in topological order; left unchanged.
         max_group: most ops of a group.
         rules: names of the rules to apply.
+        hosted: ops that the host runs, group by group, which join no other group.
     """
-    fusion_graph = FusionGraph(graph)
+    fusion_graph = FusionGraph(graph, {node for nodes in hosted for node in nodes})
     grouping = Grouping(fusion_graph, max_group)
     for rule in RULES:
         if rule.name in rules:
             rule.apply(grouping)
     names = [node.name or "" for node in fusion_graph.nodes]
-    return FusionPlan(
-        tuple(
-            FusionGroup(
-                names[group.exit], group.kind, tuple(names[i] for i in sorted(group.members))
-            )
-            for group in grouping.groups()
-        )
+    fused = tuple(
+        FusionGroup(names[group.exit], group.kind, tuple(names[i] for i in sorted(group.members)))
+        for group in grouping.groups()
     )
+    on_host = tuple(
+        FusionGroup(nodes[-1].name or "", HOST_GROUP, tuple(node.name or "" for node in nodes))
+        for nodes in hosted
+        if len(nodes) > 1
+    )
+    return FusionPlan(fused + on_host)

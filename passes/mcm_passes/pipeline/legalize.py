@@ -12,6 +12,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.solving.host_marks import mark_host_ops
 from mcm_passes.mapping.solving.legalization import legalize
 
 
@@ -42,6 +43,7 @@ class Legalize(Pass):
             model, PARTITION_PROBLEM.get(model), PARTITION.get(model), FUSION_PLAN.get(model)
         )
         cost_model = context.target.cost_model()
+        mark_host_ops(model.graph, cost_model)
         for node in model.graph:
             if CHIP.find(node) is not None and NODE_COST.find(node) is None:
                 NODE_COST.set(node, cost_model.node_cost(node))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CostModel
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
@@ -15,6 +16,7 @@ from mcm_compiler.contracts.target import Routing, Target, other_machine_of
 from mcm_compiler.graph.constants import (
     body_weights,
     constant_values,
+    consumed_values,
     is_deterministic,
     placeable_nodes,
 )
@@ -54,7 +56,7 @@ def build_problem(
     constants = constant_values(model.graph)
     units = contract(placeable_nodes(model.graph), plan)
     tensors = _Tensors(model.graph, units, constants)
-    weights = _Weights(units, constants)
+    weights = _Weights(units, constants, cost_model)
     weight_bytes = np.array([_bytes_of(v, cost_model) for v in weights.values], dtype=np.int64)
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
     compute_s = np.array([_unit_seconds(unit, cost_model) for unit in units], dtype=np.float64)
@@ -62,6 +64,10 @@ def build_problem(
     tensor_ptr, tensor_consumers = _csr(tensors.consumers)
     weight_ptr, weight_users = _csr(weights.users)
     facts = _clone_facts(units, tensors, tensor_bytes, weights, weight_bytes, compute_s, pinned)
+    # The host would run each copy anew.
+    facts.allowed[[u for u, unit in enumerate(units) if runs_on_host(cost_model, unit.nodes)]] = (
+        False
+    )
     limits = target.limits
     machine = other_machine_of(target)
     shared = shared_memory(
@@ -121,13 +127,19 @@ class _Tensors:
 class _Weights:
     """The constant values that units read, in order of first use."""
 
-    def __init__(self, units: Sequence[Unit], constants: set[ir.Value]) -> None:
+    def __init__(
+        self, units: Sequence[Unit], constants: set[ir.Value], cost_model: CostModel
+    ) -> None:
         users: dict[ir.Value, list[int]] = {}
         for u, unit in enumerate(units):
+            kernels = [ops for ops in unit.kernels if not runs_on_host(cost_model, ops)]
+            here = None
+            if len(kernels) < len(unit.kernels):  # the host has the weights of the others
+                here = {value for ops in kernels for op in ops for value in consumed_values(op)}
             for value in unit.reads:
-                if value in constants:
+                if value in constants and (here is None or value in here):
                     users.setdefault(value, []).append(u)
-            for node in unit.nodes:
+            for node in (op for ops in kernels for op in ops):
                 for value in body_weights(node):
                     users.setdefault(value, []).append(u)
         self.values = list(users)

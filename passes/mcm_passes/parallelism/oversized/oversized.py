@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.sharding import OperatorSharding
 from mcm_compiler.contracts.target import PackageLimits
@@ -83,6 +84,8 @@ def weight_demand(
     nodes = placeable_nodes(graph)
     weights_of = [
         [*(v for v in consumed_values(node) if v in constants), *body_weights(node)]
+        if not runs_on_host(cost_model, (node,))
+        else []
         for node in nodes
     ]
     sizes: dict[ir.Value, int] = {}

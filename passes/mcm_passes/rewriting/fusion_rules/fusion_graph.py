@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 
 import onnx_ir as ir
 
@@ -20,15 +20,20 @@ class FusionGraph:
         nodes: `[N]`, all ops of the main graph.
         readers: `[N]`, positions of the distinct ops that read an output of each op, ascending;
             the first is `OUTSIDE` where an output leaves the main graph's ops.
+
+    Args:
+        graph: the graph.
+        apart: ops that join no group.
     """
 
-    def __init__(self, graph: ir.Graph) -> None:
+    def __init__(self, graph: ir.Graph, apart: Container[ir.Node] = ()) -> None:
         self.nodes: list[ir.Node] = list(graph)
         self._constants = constant_values(graph)
         self._position = {node: i for i, node in enumerate(self.nodes)}
         placeable = set(placeable_nodes(graph))
         self._fusible = [
-            node in placeable and not any(True for _ in subgraphs(node)) for node in self.nodes
+            node in placeable and node not in apart and not any(True for _ in subgraphs(node))
+            for node in self.nodes
         ]
         self.readers: list[tuple[int, ...]] = [self._readers(node) for node in self.nodes]
         self._positions: defaultdict[str, list[int]] = defaultdict(list)

@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.graph.constants import body_weights, constant_values, consumed_values
@@ -55,7 +56,12 @@ def build_tables(
     kernels, kernel_unit = _kernels(model.graph, problem, groups)
     ops = [node for kernel in kernels for node in kernel]
     views = [is_view(node) for node in ops]
-    reads = [consumed_values(node) for node in ops]
+    hosted = [runs_on_host(played, kernel) for kernel in kernels for _ in kernel]
+    reads = [
+        # What the host runs reads its weights there, as `chip_dataflow` finds it.
+        [v for v in consumed_values(node) if not (there and v in constants)]
+        for node, there in zip(ops, hosted, strict=True)
+    ]
     made = [_made(node, view) for node, view in zip(ops, views, strict=True)]
     tensors = _tensor_values(model.graph, ops, problem)
     clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
@@ -66,9 +72,9 @@ def build_tables(
         for node in kernel
         for value in node.outputs
     }
-    for node, operands, results in zip(ops, reads, made, strict=True):
+    for node, operands, results, there in zip(ops, reads, made, hosted, strict=True):
         # What bodies hold, as `chip_dataflow` and `with_body_memory` find it.
-        if not node.attributes:
+        if not node.attributes or there:
             continue
         inner = body_weights(node)
         operands.extend(inner)

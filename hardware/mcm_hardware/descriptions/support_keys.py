@@ -1,0 +1,164 @@
+"""What chips can run: the keys of a description that list ops and element types."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import quote
+from mcm_hardware.descriptions.description_reader import DescriptionReader
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
+
+CHIP_TABLE = "chip"
+"""The table whose keys list what chips of a package run."""
+
+HOST_KEYS = {
+    "peak_tflop_per_s": ("ops_per_s", 1e12),
+    "memory_bandwidth_gb_per_s": ("memory_bytes_per_s", 1e9),
+    "launch_overhead_us": ("launch_s", 1e-6),
+}
+"""Numbers of the host: the field of `HostNumbers` and the unit of each."""
+
+MAX_NAMES = 10_000
+"""More ops than there are."""
+
+_WORDS = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
+_TYPES = {kind.name: kind for kind in ir.DataType if kind is not ir.DataType.UNDEFINED}
+
+
+def read_support(
+    reader: DescriptionReader, values: Mapping[str, Any], table: str
+) -> OpSupport | None:
+    """What chips can run; None where a description lists nothing. Faults are noted by `reader`.
+
+    Args:
+        reader: of the description.
+        values: by dotted path, as it read them.
+        table: the table of the lists.
+    """
+    from mcm_hardware.chip.op_support import HostNumbers, OpSupport
+
+    ops = _listed(reader, values, table, "ops")
+    types = _listed(reader, values, table, "types")
+    given = [key for key in ("fallback", *HOST_KEYS) if f"host.{key}" in values]
+    if ops is None and types is None:
+        for key in given:
+            message = "chips run every op, so that nothing is left to the host"
+            hint = f"list what they cannot run as unsupported_ops in [{table}], or leave this out"
+            reader.fault("MCM-T008", message, ("host", key), hint)
+        return None
+    named, only_ops = _ops(reader, table, *ops) if ops else (frozenset[str](), False)
+    kinds, only_types = (
+        _types(reader, table, *types) if types else (frozenset[ir.DataType](), False)
+    )
+    host = HostNumbers(
+        **{
+            field: float(values[f"host.{key}"]) * unit
+            for key, (field, unit) in HOST_KEYS.items()
+            if key in given
+        }
+    )
+    fallback = values.get("host.fallback", "host")
+    return OpSupport(named, only_ops, kinds, only_types, fallback, host)
+
+
+def _listed(
+    reader: DescriptionReader, values: Mapping[str, Any], table: str, what: str
+) -> tuple[str, list[str]] | None:
+    """The key that lists ops or types and its names, without those that are at fault."""
+    keys = [key for key in (f"unsupported_{what}", f"supported_{what}") if _has(values, table, key)]
+    if len(keys) == 2:
+        message = f"what is not in supported_{what} is not supported: one of the two lists says all"
+        hint = f"leave {keys[0]} or {keys[1]} out"
+        reader.fault("MCM-T008", message, (table, keys[0]), hint)
+        return None
+    if not keys:
+        return None
+    (key,) = keys
+    listed = cast("list[Any]", values[f"{table}.{key}"])
+    if not listed:
+        reader.fault("MCM-T008", "the list names nothing", (table, key), "leave it out")
+    elif len(listed) > MAX_NAMES:
+        reader.fault("MCM-T005", f"{len(listed)} names are more than {MAX_NAMES}", (table, key))
+        return key, []
+    names: list[str] = []
+    for name in listed:
+        if not isinstance(name, str):
+            reader.wrong_type((table, key), name, "a list of texts")
+        elif name in names:
+            reader.fault("MCM-T008", f"{quote(name)} is listed twice", (table, key))
+        else:
+            names.append(name)
+    return key, names
+
+
+def _has(values: Mapping[str, Any], table: str, key: str) -> bool:
+    return f"{table}.{key}" in values
+
+
+def _types(
+    reader: DescriptionReader, table: str, key: str, names: Iterable[str]
+) -> tuple[frozenset[ir.DataType], bool]:
+    found: set[ir.DataType] = set()
+    for name in names:
+        word = _WORDS.get(name.upper(), name.upper())
+        if word in _TYPES:
+            found.add(_TYPES[word])
+        else:
+            near = difflib.get_close_matches(word[:100], _TYPES, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the types are {', '.join(_TYPES)}"
+            reader.fault(
+                "MCM-T006", f"{quote(name)} is not an ONNX element type", (table, key), hint
+            )
+    return frozenset(found), key.startswith("supported")
+
+
+def _ops(
+    reader: DescriptionReader, table: str, key: str, names: Iterable[str]
+) -> tuple[frozenset[str], bool]:
+    from mcm_hardware.chip.op_support import RUNS_NOTHING
+
+    found: set[str] = set()
+    only = key.startswith("supported")
+    for name in names:
+        domain, _, op_type = name.rpartition("::")
+        plain = op_type if domain in ("", "ai.onnx") else name
+        known = _known_ops(domain)
+        if known and op_type not in known:
+            near = difflib.get_close_matches(op_type[:100], known, n=1)
+            prefix = f"{domain}::" if domain else ""
+            where = f"the domain {quote(domain)}" if prefix else "ONNX"
+            hint = (
+                f"did you mean '{prefix}{near[0]}'?"
+                if near
+                else "an op of another domain is written as 'com.microsoft::Gelu'"
+            )
+            reader.fault("MCM-T016", f"{where} has no op {quote(name)}", (table, key), hint)
+        elif plain in RUNS_NOTHING and not only:
+            message = f"a chip cannot lack {quote(name)}: nothing runs for it, or a copy of bytes"
+            reader.fault("MCM-T008", message, (table, key), "leave it out")
+        else:
+            found.add(plain)
+    return frozenset(found), only
+
+
+@cache
+def _known_ops(domain: str) -> frozenset[str]:
+    """Op types of a domain; empty for one that only its maker knows."""
+    import onnx.defs
+
+    if domain == "com.microsoft":
+        state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+        schemas = cast("list[Any]", state.get_all_operator_schema())
+        return frozenset(str(one.name) for one in schemas if one.domain == domain)
+    wanted = "" if domain == "ai.onnx" else domain
+    return frozenset(
+        one.name for one in onnx.defs.get_all_schemas_with_history() if one.domain == wanted
+    )

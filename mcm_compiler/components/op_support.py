@@ -1,0 +1,124 @@
+"""What the chips of a target cannot run, and what becomes of it: the host runs it, or nobody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
+from mcm_compiler.contracts.target import Fallback, SupportsOps, Target, Unsupported
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.units import count_text
+
+PLACES = 3
+"""Ops that a diagnostic names."""
+
+Found = Mapping[ir.Node, Unsupported]
+"""Ops that chips cannot run, in graph order, and why."""
+
+
+def runs_on_host(model: CostModel, nodes: Sequence[ir.Node]) -> bool:
+    """Whether a kernel of `nodes` is one that the host runs, so that no chip holds its weights."""
+    return isinstance(model, KnowsHostOps) and any(model.on_host(node) for node in nodes)
+
+
+def unsupported_ops(target: Target, nodes: Sequence[ir.Node]) -> dict[ir.Node, Unsupported]:
+    """The ops that the chips of `target` cannot run, and why."""
+    if not isinstance(target, SupportsOps):
+        return {}
+    found = ((node, target.unsupported(node)) for node in nodes)
+    return {node: why for node, why in found if why is not None}
+
+
+def fallback_of(target: Target, options: CompileOptions) -> Fallback:
+    """What becomes of ops that chips cannot run; where the user leaves it open, the target says."""
+    if options.fallback is not None:
+        return options.fallback
+    return target.fallback if isinstance(target, SupportsOps) else "host"
+
+
+def host_ops(
+    target: Target, nodes: Sequence[ir.Node], options: CompileOptions
+) -> tuple[dict[ir.Node, Unsupported], list[Diagnostic]]:
+    """The ops of a model that the host will run, and a warning for each kind of them.
+
+    Args:
+        target: the package.
+        nodes: all ops that are to be placed.
+        options: say what is to become of such ops.
+
+    Raises:
+        CompileError: MCM-T030 with one diagnostic per op type or element type where the model is
+            to be refused, MCM-T031 where the target has no way to the host, MCM-T032 where chips
+            would run nothing.
+    """
+    found = unsupported_ops(target, nodes)
+    if not found:
+        return {}, []
+    if fallback_of(target, options) == "error":
+        hint = "`--fallback host` lets the host run them, for the price of round trips"
+        raise CompileError(_by_reason(target, found, "MCM-T030", "cannot run", hint))
+    model = target.cost_model()
+    if not isinstance(model, KnowsHostOps):
+        hint = "each chip needs a link of its own to the host; see docs/how-to/unsupported-ops.md"
+        faults = _by_reason(target, found, "MCM-T031", "have no way to the host for", hint)
+        raise CompileError(faults)
+    left = [node for node in nodes if node not in found and model.node_cost(node).seconds > 0]
+    if not left:
+        raise CompileError(
+            Diagnostic(
+                "MCM-T032",
+                f"the chips of {quote(target.name)} run none of the "
+                f"{count_text(len(found), 'op')} of this model",
+                at=f"target {quote(target.name)}",
+                hint="correct the lists of ops and types in its table [chip]",
+            )
+        )
+    hint = "the report tells what it costs; `--fallback error` refuses such models"
+    return found, _by_reason(target, found, "MCM-T033", "leave to the host", hint, Severity.WARNING)
+
+
+def _by_reason(
+    target: Target,
+    found: Found,
+    code: str,
+    what: str,
+    hint: str,
+    severity: Severity = Severity.ERROR,
+) -> list[Diagnostic]:
+    """One diagnostic for each op type and element type that chips lack."""
+    groups: dict[tuple[str, str], list[ir.Node]] = {}
+    for node, why in found.items():
+        groups.setdefault((why.because, why.what), []).append(node)
+    return [
+        Diagnostic(
+            code,
+            f"the chips of {quote(target.name)} {what} "
+            f"{quote(name) if because == 'op' else f'tensors of type {name}'}: "
+            f"{_ops(because, name, nodes, found)}",
+            at=_places(nodes),
+            hint=hint,
+            severity=severity,
+        )
+        for (because, name), nodes in groups.items()
+    ]
+
+
+def _ops(because: str, name: str, nodes: Sequence[ir.Node], found: Found) -> str:
+    count = count_text(len(nodes), "op")
+    if because == "type":
+        kinds = Counter(node.op_type for node in nodes)
+        shown = [f"{number} {op_type}" for op_type, number in kinds.most_common(PLACES)]
+        rest = ["others"] if len(kinds) > PLACES else []
+        return f"{count}, {', '.join([*shown, *rest])}"
+    inside = sum(found[node].inside for node in nodes)
+    return f"{count}, {inside} with it in a subgraph" if inside else count
+
+
+def _places(nodes: Sequence[ir.Node]) -> str:
+    names = ", ".join(quote(node.name or "") for node in nodes[:PLACES])
+    rest = len(nodes) - PLACES
+    return f"node {names}" + (f" and {rest} more" if rest > 0 else "")
