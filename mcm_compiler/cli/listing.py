@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from mcm_compiler.cli.show import aligned, show_json
+from mcm_compiler.cli.show import show_json, table_lines, terminal_width
 from mcm_compiler.components.extras import extra_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import Registry
 from mcm_compiler.text.printable import printable
+from mcm_compiler.text.wrapping import wrapped
 
 Row = dict[str, Any]
 
@@ -47,11 +48,15 @@ def show_components(kind: str, rows: list[Row], output_format: str, options: boo
         return
     cells = [(row["name"], row["fault"] or row["summary"], _from(row)) for row in rows]
     indent = max((len(row["name"]) for row in rows), default=0) + 2
-    for line, row in zip(aligned(cells), rows, strict=True):
-        click.echo(line)
+    if (columns := terminal_width()) is not None:
+        indent = min(indent, columns // 4)
+    for lines, row in zip(table_lines(cells), rows, strict=True):
+        click.echo("\n".join(lines))
         if options and row.get("options"):
             text = printable(f"options: {options_text(row['options'])}")
-            click.echo(f"{'':{indent}}{text}")
+            width = terminal_width(indent)
+            for line in [text] if width is None else wrapped(text, width):
+                click.echo(f"{'':{indent}}{line}")
 
 
 def _from(row: Row) -> str:

@@ -19,10 +19,11 @@ from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.parameters import load_plugins
-from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.show import show_json, terminal_width
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.wrapping import wrapped
 
 NAME_WIDTH = 60
 """Longer names push the figures of their line to the right."""
@@ -66,7 +67,7 @@ def compile_many(
                 outcome = guard.compared(result, earlier, model.folder)
                 outcomes.append(outcome)
                 if as_text:
-                    click.echo(outcome_line(outcome, width))
+                    click.echo("\n".join(outcome_lines(outcome, width)))
                 if outcome.diagnostics:
                     click.echo(f"in {printable(outcome.model)}:", err=True)
                     show_diagnostics(outcome.diagnostics)
@@ -91,21 +92,39 @@ def prepare_process(plugins: tuple[Path, ...]) -> None:
 
 def outcome_line(outcome: CompileOutcome, width: int) -> str:
     """`ok      a.onnx   4,797 inferences/s  period 208 us  gap 0.3 %  4 chips  -1.2 %`."""
+    verdict, name, cells = _cells(outcome)
+    widths = (0,) if outcome.report is None else (22, 14, 11, 8, 0)
+    aligned = [f"{cell:>{columns}}" for cell, columns in zip(cells, widths, strict=False)]
+    return "  ".join([verdict, f"{name:<{width}}", *aligned])
+
+
+def outcome_lines(outcome: CompileOutcome, width: int) -> list[str]:
+    """The same, with the numbers below the name where the terminal is narrower than the line."""
+    line = outcome_line(outcome, width)
+    columns = terminal_width()
+    if columns is None or len(click.unstyle(line)) <= columns:
+        return [line]
+    verdict, name, cells = _cells(outcome)
+    numbers = wrapped(", ".join(" ".join(cell.split()) for cell in cells), columns - 8)
+    return [f"{verdict}  {name}", *(f"{'':8}{number}" for number in numbers)]
+
+
+def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
+    """Verdict, model, and what is told of it."""
     verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
-    line = f"{verdict}  {printable(outcome.model):<{width}}"
+    name = printable(outcome.model)
     if outcome.report is None:
-        return f"{line}  {', '.join(_error_codes(outcome))}"
+        return verdict, name, [", ".join(_error_codes(outcome))]
     report = outcome.report
-    cells = (
-        f"{rate_text(report['throughput_per_s']):>22}",
+    cells = [
+        rate_text(report["throughput_per_s"]),
         f"period {seconds_text(report['period_s']):>7}",
         f"gap {percent_text(report['gap']):>7}",
-        f"{count_text(report['chips_used'], 'chip'):>8}",
-    )
-    line = "  ".join([line, *cells])
+        count_text(report["chips_used"], "chip"),
+    ]
     if outcome.comparison is not None:
-        line += f"  {change_text(outcome.comparison)}"
-    return line
+        cells.append(change_text(outcome.comparison))
+    return verdict, name, cells
 
 
 def summary_line(outcomes: list[CompileOutcome]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.text.printable import printable
+from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,8 +51,9 @@ def show_view(view: RenderableType) -> None:
 
 def show_table(rows: Sequence[Sequence[str]], *, indent: int = 0) -> None:
     """Writes rows in aligned columns."""
-    for line in aligned(rows):
-        click.echo(" " * indent + line)
+    for lines in table_lines(rows, indent=indent):
+        for line in lines:
+            click.echo(" " * indent + line)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -59,12 +62,45 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     Args:
         rows: cells; each row has the same number.
     """
-    shown = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
-    ]
+    return [line for lines in fitted(_printable(rows), None) for line in lines]
+
+
+def table_lines(rows: Sequence[Sequence[str]], *, indent: int = 0) -> list[list[str]]:
+    """The lines of each row: one in a pipe; on a terminal text folds so that numbers are whole.
+
+    Args:
+        rows: cells; each row has the same number.
+        indent: columns that stand before each line.
+    """
+    return fitted(_printable(rows), terminal_width(indent))
+
+
+def beside(head: str, columns: int, text: str) -> list[str]:
+    """The lines of a text behind a head: one in a pipe, folded on a terminal.
+
+    Args:
+        head: may have colours.
+        columns: that the head takes.
+        text: all of it prints.
+    """
+    width = terminal_width()
+    if width is None or columns + len(text) <= width:
+        return [f"{head}{text}".rstrip()]
+    if width - columns >= LEAST_TEXT:
+        first, *rest = wrapped(text, width - columns)
+        return [f"{head}{first}", *(f"{'':{columns}}{line}" for line in rest)]
+    return [head.rstrip(), *(f"  {line}" for line in wrapped(text, width - 2))]
+
+
+def terminal_width(indent: int = 0) -> int | None:
+    """Columns of the terminal behind an indent; None where stdout is none."""
+    if not sys.stdout.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns - indent, LEAST_WIDTH)
+
+
+def _printable(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[printable(cell) for cell in row] for row in rows]
 
 
 def _width() -> int:

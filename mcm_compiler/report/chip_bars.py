@@ -7,18 +7,27 @@ from operator import itemgetter
 from typing import Any
 
 from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text
+from mcm_compiler.text.wrapping import wrapped
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""
 
 LEAST_WAIT = 0.0005
 """Shares of the period below it are not shown: they would read 0.0 %."""
+
+LABEL_COLUMNS = 14
+"""Before the text of a line with a label."""
+
+LEAST_BESIDE = 26
+"""Columns below which a text stands below its label rather than beside it."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -42,6 +51,44 @@ class BarStyle:
         return cls(max(4, min(24, width - 66)), 3, ascii_only, waits=False)
 
 
+def chip_view(
+    chips: list[_Row],
+    links: list[_Row] | None,
+    bottleneck: _Row | None,
+    width: int,
+    *,
+    ascii_only: bool,
+) -> RenderableType:
+    """The chips as a table, without bars where these do not fit, else line by line.
+
+    Args:
+        chips: `chips` of the report.
+        links: `links` of the report, or None.
+        bottleneck: `bottleneck` of the report, or None; its chip or link stands out.
+        width: columns; numbers are whole in all of them.
+        ascii_only: for outputs that cannot encode more.
+    """
+    endless = Console(width=10_000)
+    no_bars = BarStyle(0, 0, ascii_only, waits=False)
+    for style in (BarStyle.for_width(width, ascii_only), no_bars):
+        table = chip_table(chips, links, bottleneck, style)
+        if Measurement.get(endless, endless.options, table).maximum <= width:
+            return table
+    return _chip_by_chip(chips, links, bottleneck, width)
+
+
+def labelled_line(label: str, text: str, style: str, width: int) -> Text:
+    """A line such as ` host links   into chip 0 ...`, which goes on below its text."""
+    beside = width - LABEL_COLUMNS
+    if beside < LEAST_BESIDE:
+        lines = [f" {label}", *(f"  {line}" for line in wrapped(text, width - 2))]
+    else:
+        first, *rest = wrapped(text, beside)
+        lines = [f" {label:<{LABEL_COLUMNS - 3}}  {first}"]
+        lines += [f"{'':{LABEL_COLUMNS}}{line}" for line in rest]
+    return Text("\n".join(lines), style=style)
+
+
 def chip_table(
     chips: list[_Row],
     links: list[_Row] | None,
@@ -59,9 +106,7 @@ def chip_table(
         bottleneck: `bottleneck` of the report, or None; its chip or link stands out.
         style: lengths of the bars.
     """
-    between = [k for k in links or [] if k["source"] >= 0 and k["destination"] >= 0]
-    in_a_row = all(link["destination"] == link["source"] + 1 for link in between)
-    link_of = {link["source"]: link for link in sorted(between, key=itemgetter("busy_s"))}
+    link_of, in_a_row = _shown_links(links)
     worst = bottleneck or {"kind": None}
     shown = _busiest(chips)
     left_out = len(chips) - len(shown)
@@ -95,7 +140,47 @@ def chip_table(
     return table
 
 
-def host_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
+def _shown_links(links: list[_Row] | None) -> tuple[dict[int, _Row], bool]:
+    """The busiest link out of each chip, and whether all links lead to the next chip."""
+    between = [k for k in links or [] if k["source"] >= 0 and k["destination"] >= 0]
+    in_a_row = all(link["destination"] == link["source"] + 1 for link in between)
+    return {k["source"]: k for k in sorted(between, key=itemgetter("busy_s"))}, in_a_row
+
+
+def _chip_by_chip(
+    chips: list[_Row], links: list[_Row] | None, bottleneck: _Row | None, width: int
+) -> Group:
+    """The numbers of a chip below each other."""
+    link_of, in_a_row = _shown_links(links)
+    worst = bottleneck or {"kind": None}
+    shown = _busiest(chips)
+    lines: list[Text] = []
+    for row in shown:
+        is_worst = worst["kind"] == "chip" and worst["chip"] == row["chip"]
+        lines.append(Text(f" chip {row['chip']}", style="bold red" if is_worst else "bold"))
+        cells = [
+            ("busy", percent_text(row["utilisation"])),
+            ("waits", " ".join(_waits(row).plain.split())),
+            ("SRAM", bytes_text(row["sram_high_water_bytes"])),
+            ("ops", UNKNOWN if row["ops"] is None else f"{row['ops']:,}"),
+        ]
+        if (link := link_of.get(row["chip"])) is not None:
+            cells += [
+                ("" if in_a_row else "to", "" if in_a_row else f"chip {link['destination']}"),
+                ("link", percent_text(link["utilisation"])),
+                ("", bytes_text(link["bytes_per_inference"])),
+            ]
+        for label, value in cells:
+            part = wrapped(value, width - 9) if value else []
+            lines += [
+                Text(f"  {label if i == 0 else '':<5}  {line}") for i, line in enumerate(part)
+            ]
+    if left_out := len(chips) - len(shown):
+        lines += map(Text, wrapped(f"{left_out} less busy chips are left out", width))
+    return Group(*lines)
+
+
+def host_links_line(links: list[_Row] | None, bottleneck: _Row | None, width: int) -> Text | None:
     """The busiest link from the host and the busiest link to it; None where there is none."""
     into = [k for k in links or [] if k["source"] == HOST and k["destination"] >= 0]
     out = [k for k in links or [] if k["destination"] == HOST and k["source"] >= 0]
@@ -104,23 +189,25 @@ def host_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text |
         for found, word, end in ((into, "into chip", "destination"), (out, "out of chip", "source"))
         if found
     ]
-    return _links_line("host links", parts, bottleneck, "host")
+    return _links_line("host links", parts, bottleneck, "host", width)
 
 
-def shared_channels_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
+def shared_channels_line(
+    links: list[_Row] | None, bottleneck: _Row | None, width: int
+) -> Text | None:
     """The channels that all chips share; None where there are none."""
     sentence = shared_sentence(links)
     worst = bottleneck or {"source": None, "destination": None}
     is_worst = {worst["source"], worst["destination"]} & {HOST_ROOT, OFF_PACKAGE_ROOT}
     style = "bold red" if is_worst else "dim"
-    return None if sentence is None else Text(f" {'all chips':<11}  {sentence}", style=style)
+    return None if sentence is None else labelled_line("all chips", sentence, style, width)
 
 
-def memory_links_line(links: list[_Row] | None, bottleneck: _Row | None) -> Text | None:
+def memory_links_line(links: list[_Row] | None, bottleneck: _Row | None, width: int) -> Text | None:
     """The busiest channel from off-package memory; None where no weights are streamed."""
     found = [link for link in links or [] if link["source"] == OFF_PACKAGE]
     parts = [f"into chip {_busiest_link(found, 'destination')}"] if found else []
-    return _links_line("off-package", parts, bottleneck, "memory")
+    return _links_line("off-package", parts, bottleneck, "memory", width)
 
 
 def _busiest_link(links: list[_Row], end: str) -> str:
@@ -129,12 +216,14 @@ def _busiest_link(links: list[_Row], end: str) -> str:
     return f"{busiest[end]} {percent_text(busiest['utilisation'])} ({load})"
 
 
-def _links_line(label: str, parts: list[str], bottleneck: _Row | None, kind: str) -> Text | None:
+def _links_line(
+    label: str, parts: list[str], bottleneck: _Row | None, kind: str, width: int
+) -> Text | None:
     if not parts:
         return None
     is_worst = bottleneck is not None and bottleneck["kind"] == kind
     style = "bold red" if is_worst else "dim"
-    return Text(f" {label:<11}  {', '.join(parts)}", style=style)
+    return labelled_line(label, ", ".join(parts), style, width)
 
 
 def _busiest(chips: list[_Row]) -> list[_Row]:

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mcm_compiler.report.chip_bars import (
-    BarStyle,
-    chip_table,
+    LEAST_BESIDE,
+    chip_view,
     host_links_line,
+    labelled_line,
     memory_links_line,
     shared_channels_line,
 )
@@ -35,9 +36,13 @@ from mcm_compiler.report.sentences import (
 )
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import bytes_text, count_text, rate_text, seconds_text
+from mcm_compiler.text.wrapping import wrapped
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""
+
+FRAME_COLUMNS = 4
+"""Of the frame around the head, and of its padding."""
 
 MAX_WIDTH = 120
 """Wider terminals leave the rest blank: longer bars say nothing more."""
@@ -74,16 +79,16 @@ def report_view(
 ) -> RenderableType:
     """The report as a `rich` renderable with bars for `width` columns."""
     report = printable_data(report)
-    parts: list[RenderableType] = [_header(report, ascii_only), _facts(report)]
+    parts: list[RenderableType] = [_header(report, width, ascii_only), _facts(report, width)]
+    links, bottleneck = report["links"], report["bottleneck"]
     if report["chips"]:
-        style = BarStyle.for_width(width, ascii_only)
         parts.append(Text())
         if replication_phrase(report):
             parts.append(Text(" the first pipeline:", style="dim"))
-        parts.append(chip_table(report["chips"], report["links"], report["bottleneck"], style))
-    parts += _link_lines(report["links"], report["bottleneck"])
+        parts.append(chip_view(report["chips"], links, bottleneck, width, ascii_only=ascii_only))
+    parts += _link_lines(links, bottleneck, width)
     if (roles := role_sentence(report)) is not None:
-        parts.append(Text(f" pipelines    {roles}", style="dim"))
+        parts.append(labelled_line("pipelines", roles, "dim", width))
     return Group(*parts)
 
 
@@ -107,26 +112,25 @@ def simulation_view(
     ]
     if (bottleneck := simulation["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
-    style = BarStyle.for_width(width, ascii_only)
     links = simulation["links"]
-    parts: list[RenderableType] = [_labelled(rows), Text()]
-    parts.append(chip_table(simulation["chips"], links, bottleneck, style))
-    parts += _link_lines(links, bottleneck)
+    parts: list[RenderableType] = [_labelled(rows, width), Text()]
+    parts.append(chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only))
+    parts += _link_lines(links, bottleneck, width)
     return Group(*parts)
 
 
 def _link_lines(
-    links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None
+    links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None, width: int
 ) -> list[RenderableType]:
     lines = (
-        host_links_line(links, bottleneck),
-        memory_links_line(links, bottleneck),
-        shared_channels_line(links, bottleneck),
+        host_links_line(links, bottleneck, width),
+        memory_links_line(links, bottleneck, width),
+        shared_channels_line(links, bottleneck, width),
     )
     return [line for line in lines if line is not None]
 
 
-def _header(report: Mapping[str, Any], ascii_only: bool) -> Panel:
+def _header(report: Mapping[str, Any], width: int, ascii_only: bool) -> Panel:
     model, target = report["model"], report["target"]
     title = Text.assemble((model["name"], "bold"), " on ", (target["name"], "bold"))
     used = report["chips_used"]
@@ -143,14 +147,17 @@ def _header(report: Mapping[str, Any], ascii_only: bool) -> Panel:
         f"strategy {strategy_phrase(report, '-')}, {routing_phrase(report)}, seed {report['seed']}",
     ]
     return Panel(
-        Group(title, *(Text(fact, style="dim") for fact in facts)),
+        Group(
+            title,
+            *(Text("\n".join(wrapped(fact, width - FRAME_COLUMNS)), style="dim") for fact in facts),
+        ),
         box=box.ASCII if ascii_only else box.ROUNDED,
         border_style="cyan",
         padding=(0, 1),
     )
 
 
-def _facts(report: Mapping[str, Any]) -> Table:
+def _facts(report: Mapping[str, Any], width: int) -> RenderableType:
     simulator = report["period_model"]
     source = f" ({simulator_sentence(simulator, report)})" if simulator else ""
     period = seconds_text(report["period_s"])
@@ -177,15 +184,24 @@ def _facts(report: Mapping[str, Any]) -> Table:
     ]
     if report["diagnostics"]:
         rows.append(("diagnostics", Text(diagnostics_sentence(report["diagnostics"]), "yellow")))
-    return _labelled(rows)
+    return _labelled(rows, width)
 
 
-def _labelled(rows: list[tuple[str, Text]]) -> Table:
+def _labelled(rows: list[tuple[str, Text]], width: int) -> RenderableType:
+    """Labels with texts beside them, or below them where the width leaves too little."""
+    beside = width - max(len(label) for label, _ in rows) - 3
+    if beside < LEAST_BESIDE:
+        lines: list[RenderableType] = []
+        for label, text in rows:
+            lines.append(Text(f" {label}", style="dim"))
+            # One column less than elsewhere: `14,496 inferences/s` then fits 20 columns.
+            lines += [Text(f" {line}", text.style) for line in wrapped(text.plain, width - 1)]
+        return Group(*lines)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for label, text in rows:
-        grid.add_row(f" {label}", text)
+        grid.add_row(f" {label}", Text("\n".join(wrapped(text.plain, beside)), text.style))
     return grid
 
 

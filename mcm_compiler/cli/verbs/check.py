@@ -19,7 +19,7 @@ from mcm_compiler.cli.parameters import (
     load_plugins,
     plugin_option,
 )
-from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.show import beside, show_json
 from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
@@ -142,8 +142,9 @@ def _check_one(
         width = max((len(step.name) for step in found.steps), default=0)
         for step in found.steps:
             verdict = _VERDICTS["skipped" if step.skipped else "holds" if step.holds else "fails"]
-            line = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
-            click.echo(f"{line}{printable(step.detail)}".rstrip())
+            head = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
+            for line in beside(head, width + len(verdict[0]) + 4, printable(step.detail)):
+                click.echo(line)
         show_diagnostics(outcome.diagnostics)
         text = "holds" if found.holds else "does not hold"
         if found.holds and not found.complete:

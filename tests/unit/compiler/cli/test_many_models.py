@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -14,10 +15,12 @@ from mcm_compiler import api
 from mcm_compiler.ci.batch import lost
 from mcm_compiler.cli.failures import DEBUG_VARIABLE
 from mcm_compiler.cli.main import cli
+from mcm_compiler.cli.many_models import outcome_line, outcome_lines
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
+from tests.generators.example_outcome import succeeded
 from tests.generators.example_result import bare_result, example_result
 
 
@@ -197,3 +200,16 @@ def test_a_process_that_died_is_diagnosed() -> None:
     (ended,) = lost(job, 3, CrashJournal(("model 'a.onnx'", "pass 'verify'"))).diagnostics
     assert "exit code 3" in ended.message
     assert ended.at == "model 'a.onnx', pass 'verify'"
+
+
+def test_numbers_stand_below_the_name_on_narrow_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = succeeded("a/long/name.onnx")
+    monkeypatch.setattr("mcm_compiler.cli.many_models.terminal_width", lambda: 40)
+    lines = [click.unstyle(line) for line in outcome_lines(outcome, 16)]
+    assert lines == [
+        "ok      a/long/name.onnx",
+        "        8,000 inferences/s, period",
+        "        125 us, gap 13.6 %, 3 chips",
+    ]
+    monkeypatch.setattr("mcm_compiler.cli.many_models.terminal_width", lambda: None)
+    assert outcome_lines(outcome, 16) == [outcome_line(outcome, 16)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import os
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,44 @@ def test_the_table_fits_the_width(report: dict[str, Any], width: int) -> None:
     lines = stream.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     assert any("99.9 %" in line and "24.0 MiB" in line and "390.6 KiB" in line for line in lines)
+
+
+QUANTITY = re.compile(r"\d[\d,.]*(?: (?:[KMGT]iB|B|s|ms|us|ns|%|inferences/s)(?!\w))?")
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize("width", [20, 21, 25, 30, 35, 40, 47, 55, 60, 71, 90, 150, 200])
+def test_numbers_are_whole_in_every_width(
+    report: dict[str, Any], width: int, ascii_only: bool
+) -> None:
+    report["chips"][0]["ops"] = 12_345
+    report["diagnostics"] = []
+    shown = _lines_at(report, width, ascii_only)
+    assert all(len(line) <= width for line in shown), shown
+    found = Counter(QUANTITY.findall("\n".join(shown)))
+    # Waits are left out where there is no room for them.
+    of_waits = Counter({"0.0 %": 99, "0.1 %": 99})
+    wide = Counter(QUANTITY.findall(report_text(report)))
+    assert not wide - found - of_waits - Counter({"40.0 %": 1}), wide - found
+
+
+def _lines_at(report: dict[str, Any], width: int, ascii_only: bool) -> list[str]:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, color_system=None)
+    console.print(report_view(report, width=width, ascii_only=ascii_only))
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_the_chips_in_narrow_terminals(report: dict[str, Any]) -> None:
+    lines = _lines_at(report, 60, False)
+    assert any(re.match(r" +1 +99.9 % +24.0 MiB +6 +10.0 % 390.6 KiB$", x) for x in lines), lines
+    lines = _lines_at(report, 40, False)
+    start = lines.index(" chip 1")
+    assert lines[start + 1 : start + 4] == [
+        "  busy   99.9 %",
+        "  waits  link 0.1 %",
+        "  SRAM   24.0 MiB",
+    ]
 
 
 def test_36_chips_take_a_line_each(report: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.cli.listing import option_rows, options_text
+from mcm_compiler.cli.listing import option_rows, options_text, show_components
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cli.show import aligned
+from mcm_compiler.cli.show import aligned, beside, show_table
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.registry import PASSES, STRATEGIES, TARGETS, ZOO, Registration
 from tests.generators.example_result import ExampleTarget, example_model
@@ -144,6 +144,38 @@ def test_options_are_shown_as_they_are_written() -> None:
     assert options_text(rows) == expected
     assert rows[0] == {"name": "size", "type": "int", "default": None}
     assert option_rows(int) == []
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 200])
+def test_lists_fold_on_narrow_terminals(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcm_compiler.cli.show.terminal_width", lambda indent=0: columns - indent)
+    monkeypatch.setattr("mcm_compiler.cli.listing.terminal_width", lambda i=0: columns - i)
+    shown: list[str] = []
+    monkeypatch.setattr("click.echo", lambda line: shown.extend(line.split("\n")))
+    option = {"name": "walks", "default": "8", "type": "int"}
+    row = {"name": "annealing", "summary": "moves of single ops, 1,000,000 at most", "fault": None,
+           "origin": "mcm-compiler 0.1.0", "options": [option] * 4}  # fmt: skip
+    show_components("strategies", [row], "text")
+    show_table([("memory", "1,023.9 MiB", "what a chip has, after the program")])
+    assert all(len(line) <= columns for line in shown), shown
+    assert sum("1,000,000" in line for line in shown) == 1
+    assert sum("1,023.9 MiB" in line for line in shown) == 1
+    assert sum(line.count("walks=8") for line in shown) == 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (None, ["ok    memory  4 chips hold 1.5 MiB each"]),
+        (30, ["ok    memory  4 chips hold", "              1.5 MiB each"]),
+        (20, ["ok    memory", "  4 chips hold", "  1.5 MiB each"]),
+    ],
+)
+def test_a_text_beside_a_head(
+    columns: int | None, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcm_compiler.cli.show.terminal_width", lambda: columns)
+    assert beside("ok    memory  ", 14, "4 chips hold 1.5 MiB each") == lines
 
 
 def test_columns_are_aligned_and_hostile_cells_escaped() -> None:
