@@ -46,6 +46,7 @@ VERBS = {
     "train": "Train what the compiler learns, such as the partitioning policy.",
     "opt": "Run passes on a model and print what they made of it.",
     "zoo": "List the models of the zoo, or write one to a file.",
+    "new": "Write a plug-in to begin from, with tests.",
     "explain": "Explain a diagnostic code.",
     "completion": "Print what a shell reads to complete verbs and names.",
     "version": "Show the versions of the compiler and of what it runs on.",

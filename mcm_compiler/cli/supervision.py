@@ -41,6 +41,7 @@ SUPERVISED_VERBS = frozenset(
         "parallelize",
         "partition",
         "train",
+        "new",
     }
 )
 """The verbs that may work for long, or touch models."""

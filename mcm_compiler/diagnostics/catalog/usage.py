@@ -226,6 +226,23 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Send what is not wanted to /dev/null.",
     ),
     CatalogEntry(
+        "MCM-U070",
+        "name cannot be that of a plug-in",
+        "`mcmc new` gives a component, a package of Python and a distribution one name: small\n"
+        "letters and digits in words that _ or - joins, at most 40 characters, no word of Python\n"
+        "and no name of the folders that it writes.",
+        example="`mcmc new pass Fuse-It!`",
+        remedy="Take a name such as acme_layout.",
+    ),
+    CatalogEntry(
+        "MCM-U071",
+        "name of a plug-in is taken",
+        "A component of this kind has the name already, or a module of Python that is installed\n"
+        "here has: one of them would hide the other.",
+        example="`mcmc new strategy greedy`",
+        remedy="Take another name; a word of your own in front keeps names apart.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

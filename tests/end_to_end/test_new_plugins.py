@@ -1,0 +1,80 @@
+"""`mcmc new`: what it writes is installed, and its own tests pass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli.main import cli
+from mcm_compiler.cli.new_plugin import KINDS
+from mcm_compiler.cli.verbs.new import KINDS as WORDS
+
+
+def _write(word: str, folder: Path, name: str) -> None:
+    result = CliRunner().invoke(cli, ["new", word, name, "-o", str(folder / word)])
+    assert result.exit_code == 0, result.stderr
+
+
+def _run(words: list[str], site: Path, cwd: Path) -> str:
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _register(source: Path, site: Path) -> None:
+    """What an installer does with a package of Python: its folder and its entry points."""
+    project: dict[str, Any] = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    package = project["name"].replace("-", "_")
+    (site / package).symlink_to(source / package)
+    info = site / f"{package}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines: list[str] = []
+    for group, entries in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_their_own_tests_pass_where_they_are_installed(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    for word in WORDS:
+        _write(word, tmp_path, f"acme-new-{word}")
+        if word != "target":
+            _register(tmp_path / word, site)
+    # A real installation of the one that has a file beside its modules.
+    pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    _run([*pip, "--disable-pip-version-check", "--target", str(site), "./target"], site, tmp_path)
+    quiet = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", str(tmp_path)]
+    told = _run(["-m", "pytest", *quiet, *(f"{word}/tests" for word in WORDS)], site, tmp_path)
+    assert "13 passed" in told, told
+
+
+def test_files_work_without_an_installation(tmp_path: Path) -> None:
+    _write("strategy", tmp_path, "acme_alone")
+    plugin = tmp_path / "strategy" / "acme_alone" / "strategy.py"
+    listed = _run(["-m", "mcm_compiler", "strategies", "--plugin", str(plugin)], tmp_path, tmp_path)
+    assert "acme_alone" in listed
+    assert "max_chips=0" in listed
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_text_is_ours_to_lint(word: str, tmp_path: Path) -> None:
+    assert set(WORDS) == set(KINDS)
+    _write(word, tmp_path, "acme_x")
+    ruff = ["-m", "ruff", "check", "--isolated", "--line-length", "100", "--no-cache", "."]
+    _run([*ruff, "--select", "E,F,W,I,B,UP"], tmp_path, tmp_path / word)
+    _run(["-m", "ruff", "format", "--isolated", "--line-length", "100", "--no-cache", "--check",
+          "."], tmp_path, tmp_path)  # fmt: skip
