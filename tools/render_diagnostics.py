@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from mcm_compiler.diagnostics.catalog import catalog
-from mcm_compiler.report.markdown import escaped
+from mcm_compiler.text.markdown_escapes import escaped
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "diagnostics.md"
 

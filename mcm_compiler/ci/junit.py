@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcm_compiler.ci.batch import CompileOutcome
@@ -41,7 +41,19 @@ def junit_xml(outcomes: Sequence[CompileOutcome], suite_class: str) -> bytes:
         outcomes: in the order of the report.
         suite_class: `classname` of all cases, such as the name of the target.
     """
-    cases = [
+    return cases_xml(SUITE, suite_class, _cases(outcomes))
+
+
+def junit_suites(groups: Mapping[str, Sequence[CompileOutcome]]) -> bytes:
+    """A test suite for each group in UTF-8; its name is that of its suite and class."""
+    root = ET.Element("testsuites")
+    for name, outcomes in groups.items():
+        _add_suite(root, printable(name), name, _cases(outcomes))
+    return _encoded(root)
+
+
+def _cases(outcomes: Sequence[CompileOutcome]) -> list[Case]:
+    return [
         Case(
             outcome.model,
             outcome.seconds,
@@ -51,7 +63,6 @@ def junit_xml(outcomes: Sequence[CompileOutcome], suite_class: str) -> bytes:
         )
         for outcome in outcomes
     ]
-    return cases_xml(SUITE, suite_class, cases)
 
 
 def cases_xml(suite_name: str, suite_class: str, cases: Sequence[Case]) -> bytes:
@@ -65,7 +76,14 @@ def cases_xml(suite_name: str, suite_class: str, cases: Sequence[Case]) -> bytes
         suite_class: `classname` of all cases.
         cases: in the order of the report.
     """
-    suite = ET.Element(
+    root = ET.Element("testsuites")
+    _add_suite(root, suite_name, suite_class, cases)
+    return _encoded(root)
+
+
+def _add_suite(root: ET.Element, suite_name: str, suite_class: str, cases: Sequence[Case]) -> None:
+    suite = ET.SubElement(
+        root,
         "testsuite",
         name=suite_name,
         tests=str(len(cases)),
@@ -76,8 +94,9 @@ def cases_xml(suite_name: str, suite_class: str, cases: Sequence[Case]) -> bytes
     )
     for case in cases:
         _add_case(suite, case, printable(suite_class))
-    root = ET.Element("testsuites")
-    root.append(suite)
+
+
+def _encoded(root: ET.Element) -> bytes:
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 

@@ -32,6 +32,7 @@ from mcm_compiler.processes.parent_death_signal import end_with_parent
 
 SUPERVISED_VERBS = frozenset(
     {
+        "build",
         "compile",
         "check",
         "run",

@@ -75,13 +75,13 @@ _TABLES = Rule("tables", lambda value: value)
 _MODEL = (
     Key("files", values.texts(), "patterns, paths, and names of the zoo"),
     Key("exclude", values.texts(), "patterns of files that are left out"),
-    Key("name", values.text(), "of the only model; else the path of its file"),
+    Key("name", values.folder_name(8), "of the only model; else the path of its file"),
     Key("expected_failure", _FAILURE, "a failure that is known: the build fails without it"),
     Key("profiles", _TABLES, "ways in which the model is used, each a cell of its own"),
 )
 
 _PROFILE = (
-    Key("name", values.text(), "of the profile"),
+    Key("name", values.folder_name(1), "of the profile"),
     Key("expected_failure", _FAILURE, "as for a model"),
 )
 

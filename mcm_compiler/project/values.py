@@ -47,6 +47,19 @@ def text() -> Rule:
     return Rule("a text", _text)
 
 
+def folder_name(parts: int) -> Rule:
+    """A name that becomes a folder below the output, of so many parts at most."""
+
+    def read(value: Any) -> str:
+        steps = _text(value).split("/")
+        hidden = any(not step.strip() or step.startswith(".") or "\\" in step for step in steps)
+        if hidden or len(steps) > parts:
+            raise UnfitError(f"{_shown(value)} cannot be the name of a folder")
+        return value
+
+    return Rule("a name without dots in front" + (", or several with /" * (parts > 1)), read)
+
+
 def texts(words: str = "a text, or a list of texts") -> Rule:
     """One text or several, none of them empty or twice."""
 

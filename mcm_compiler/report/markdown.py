@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
+from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -33,8 +33,6 @@ from mcm_compiler.text.units import (
 
 LISTED = 50
 """Clones, relays and sharded operators that are listed; `report.json` has all."""
-
-_ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
 
 
 def render_markdown(report: Mapping[str, Any]) -> str:
@@ -222,11 +220,6 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
         return []
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def escaped(text: str) -> str:
-    """`text` with everything that Markdown or HTML would act on escaped."""
-    return _ACTIVE.sub(r"\\\1", text)
 
 
 def _count(count: int | None) -> str:

@@ -54,4 +54,111 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="dims = { seq = 128 } for the model, and dims = { seq = 1 } in its profile decode",
         remedy="Give the size in the profiles alone, or once for the model.",
     ),
+    CatalogEntry(
+        "MCM-B007",
+        "files without models",
+        "A pattern of the project file matches no file, a file does not exist, or all models of a\n"
+        "section are excluded. Paths are relative to the folder of the project file. Names that\n"
+        "begin with a dot and output folders of the compiler are passed over.",
+        example='files = "modles/**/*.onnx" where the folder is called models',
+        remedy="Correct the pattern, or remove the section.",
+    ),
+    CatalogEntry(
+        "MCM-B008",
+        "cells that would lie in one folder",
+        "Two models of a project have one name, a model is selected by two sections, or two\n"
+        "targets are called alike, so that their output would lie in one folder.",
+        example='files = ["a/net.onnx", "b/net.onnx"]: both would be called net',
+        remedy="Give one of them a section with a 'name', or leave it out with 'exclude'.",
+    ),
+    CatalogEntry(
+        "MCM-B009",
+        "unknown target in the project file",
+        "A target that the project file names does not exist: no target is registered under the\n"
+        "name, there is no such file, or an expected failure names a target that its model is not\n"
+        "compiled for.",
+        example="targets = [\"mcm63\"]: there is no target 'mcm63'",
+        remedy="Take a name that `mcmc targets` lists, or the path of a description.",
+    ),
+    CatalogEntry(
+        "MCM-B010",
+        "missing file of the project file",
+        "Sample inputs, an assignment or a plug-in that the project file names does not exist.\n"
+        "Paths are relative to the folder of the project file.",
+        example='inputs = "data/sample.npz", and there is no folder data',
+        remedy="Correct the path, or add the file.",
+    ),
+    CatalogEntry(
+        "MCM-B011",
+        "expected failure that did not come",
+        "The project file says that a model fails on a target, and it compiles. Probably somebody\n"
+        "has solved the problem; without the key the model is held to from now on.",
+        example="expected_failure of a model that fits since its weights are quantised",
+        remedy="Remove expected_failure.",
+    ),
+    CatalogEntry(
+        "MCM-B012",
+        "other failure than expected",
+        "The project file says with which code a model fails, and it fails with another one. What\n"
+        "is new is told as well.",
+        example="a model that was too large for the package is damaged now",
+        remedy="Correct what is new, or the code in expected_failure.",
+    ),
+    CatalogEntry(
+        "MCM-B013",
+        "failed as expected",
+        "A note: the model fails as the project file says, for the reason that it gives. The cell\n"
+        "counts as passed.",
+        example='expected_failure = { code = "MCM-P016", reason = "needs two packages" }',
+        remedy="Nothing has to be done.",
+    ),
+    CatalogEntry(
+        "MCM-B014",
+        "changed entry of the cache",
+        "A warning: a file in the cache of mcmc build is not the one that was put there. The\n"
+        "entry is removed and the cell compiled anew. Somebody wrote into the cache, or its disk\n"
+        "is damaged.",
+        example="a byte of .mcmc-cache/entries/.../chip_00.onnx was changed",
+        remedy="Leave the cache to mcmc build alone; remove the folder if its disk is damaged.",
+    ),
+    CatalogEntry(
+        "MCM-B015",
+        "throughput below the threshold",
+        "The throughput of a cell is less than min_throughput, or unknown because the pipeline\n"
+        "does not simulate. The output folder is written all the same.",
+        example="min_throughput = 1000, and the throughput is 850 inferences/s",
+        remedy="Search at a higher level, change the model or the target, or the threshold.",
+    ),
+    CatalogEntry(
+        "MCM-B016",
+        "latency above the threshold",
+        "The latency of a cell is more than max_latency, or unknown because the pipeline does not\n"
+        "simulate. The output folder is written all the same.",
+        example='max_latency = "500 us", and the latency is 620 us',
+        remedy="Use fewer chips or a faster target, or change the threshold.",
+    ),
+    CatalogEntry(
+        "MCM-B017",
+        "gap above the threshold",
+        "The period of a cell is further from its lower bound than max_gap allows, or the gap is\n"
+        "unknown. A longer search may find a better partition.",
+        example='max_gap = "10%", and the gap is 14.2 %',
+        remedy="Search at a higher level, or change the threshold.",
+    ),
+    CatalogEntry(
+        "MCM-B018",
+        "no cell to build",
+        "A pattern of --only matches no cell. It is held against the name of the cell as the\n"
+        "summary has it, the name and the path of its model, and its target; * also matches /.",
+        example="`mcmc build --only 'bert*'` where no model is called so",
+        remedy="Correct the pattern; the hint has names of cells.",
+    ),
+    CatalogEntry(
+        "MCM-B019",
+        "foreign folder as cache",
+        "The folder that the project file names as its cache holds something that is no cache.\n"
+        "Entries of a cache are removed when it grows, so that nothing else may lie there.",
+        example='cache = "models"',
+        remedy="Name a new folder, or build with --no-cache.",
+    ),
 )

@@ -1,0 +1,203 @@
+"""`mcmc build` as its user sees it: a line per cell, a summary, and the files for CI services."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcm_compiler.ci.annotations import wanted, workflow_commands
+from mcm_compiler.ci.batch import CompileOutcome
+from mcm_compiler.ci.junit import junit_suites
+from mcm_compiler.ci.sarif import Finding, place_in_file, sarif_log
+from mcm_compiler.cli.compile_options import progress_line
+from mcm_compiler.cli.failures import diagnosed, show_diagnostics
+from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
+from mcm_compiler.cli.output_files import diagnosed_writes
+from mcm_compiler.cli.show import show_json
+from mcm_compiler.contracts import zoo
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.processes.whole_files import appended_file, refuse_irregular, write_whole
+from mcm_compiler.project.build import BuildOptions, build
+from mcm_compiler.project.cell_record import to_data
+from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.summary import counts_text, summary_markdown
+from mcm_compiler.project.verdicts import CellOutcome, exit_code
+from mcm_compiler.report.versions import versions
+from mcm_compiler.text import json_text
+from mcm_compiler.text.printable import printable
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+"""Environment variable with the file that a step of GitHub Actions appends its summary to."""
+
+
+@dataclass(frozen=True)
+class BuildReports:
+    """Where a build reports to, besides the terminal. Paths are absolute.
+
+    Attributes:
+        project: the project file as it was given.
+        junit: the XML file to write, or None.
+        sarif: the SARIF file to write, or None.
+        summary: the Markdown file to write, or None.
+        output_format: `text` or `json`, on standard output.
+        sources: the folder that paths in reports start from.
+    """
+
+    project: Path
+    junit: Path | None
+    sarif: Path | None
+    summary: Path | None
+    output_format: str
+    sources: Path
+
+    def refuse_irregular(self) -> None:
+        """Stops before anything is built.
+
+        Raises:
+            CompileError: MCM-U050 if a file would take the place of something that is no file.
+        """
+        for path in (self.junit, self.sarif, self.summary):
+            if path is not None:
+                refuse_irregular(path)
+
+    def write(self, outcomes: Sequence[CellOutcome]) -> None:
+        """Writes the files, and what GitHub reads.
+
+        Raises:
+            CompileError: MCM-A002 or MCM-U050 if one cannot be written.
+        """
+        if wanted(os.environ):
+            for outcome in outcomes:
+                model = outcome.cell.model
+                for line in workflow_commands(model, outcome.diagnostics, os.environ):
+                    click.echo(line, err=True)
+        if self.junit is not None:
+            _write(self.junit, junit_suites(_suites(outcomes)))
+        if self.sarif is not None:
+            version = versions()["mcm-compiler"] or ""
+            log = sarif_log([f for o in outcomes for f in self._findings(o)], version)
+            _write(self.sarif, json_text.encoded(log))
+        step = os.environ.get(SUMMARY_VARIABLE)
+        if self.summary is None and not step:
+            return
+        text = summary_markdown(outcomes).encode("utf-8", "backslashreplace")
+        if self.summary is not None:
+            _write(self.summary, text)
+        if step:
+            with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
+                stream.write(text)
+
+    def _findings(self, outcome: CellOutcome) -> list[Finding]:
+        named = str(self.project)
+        project = self._from_sources(self.project.name)
+        model = outcome.cell.model
+        found: list[Finding] = []
+        for diagnostic in outcome.diagnostics:
+            in_project = place_in_file(diagnostic.at, {named: project})
+            if in_project is None and model.startswith(zoo.PREFIX):
+                in_project = place_in_file(outcome.cell.place, {named: project}) or (project, 1)
+            # A model has no lines; services that show results at lines take the first.
+            file, line = in_project or (self._from_sources(model), 1)
+            found.append(Finding(diagnostic, file, line, outcome.cell.title))
+        return found
+
+    def _from_sources(self, path: str) -> str:
+        """A path of the project as one from the root of the sources."""
+        return Path(os.path.relpath(path, self.sources)).as_posix()
+
+
+def run_build(
+    project: ProjectFile, cells: Sequence[Cell], options: BuildOptions, reports: BuildReports
+) -> int:
+    """Builds cells, tells the user about each, and gives the exit code.
+
+    The process has to work in the project's folder.
+
+    Raises:
+        CompileError: as `build`, and for files that cannot be written.
+    """
+    start = time.perf_counter()
+    reports.refuse_irregular()
+    width = min(max((len(printable(cell.title)) for cell in cells), default=0), NAME_WIDTH)
+    as_text = reports.output_format != "json"
+    outcomes: list[CellOutcome] = []
+    prepare = partial(prepare_process, options.plugins)
+    with progress_line() as progress:
+        results = build(project, cells, options, diagnosed, prepare)
+        # An interrupt ends the other processes here, not whenever the generator is collected.
+        with closing(results):
+            for outcome in results:
+                outcomes.append(outcome)
+                _tell(outcome, width, as_text)
+                if progress is not None:
+                    progress(f"{len(outcomes)} of {len(cells)} cells")
+    if as_text:
+        click.echo(counts_text(outcomes))
+    else:
+        show_json({"cells": [outcome_data(project, outcome) for outcome in outcomes]})
+    seconds = time.perf_counter() - start
+    click.echo(f"wrote to {printable(project.output)} in {seconds:.1f} s", err=True)
+    reports.write(outcomes)
+    return exit_code(outcomes)
+
+
+def outcome_data(project: ProjectFile, outcome: CellOutcome) -> dict[str, Any]:
+    """The JSON form."""
+    cell, record = outcome.cell, to_data(outcome.record)
+    compiled = outcome.record.figures is not None
+    return {
+        "cell": cell.title,
+        "model": cell.model,
+        "target": cell.target,
+        "folder": (Path(project.output) / cell.folder).as_posix() if compiled else None,
+        "ok": not outcome.failed,
+        "cached": outcome.cached,
+        "expected_failure": cell.expected.code if cell.expected is not None else None,
+        "figures": record["figures"],
+        "check": record["steps"],
+        "comparison": outcome.comparison.to_dict() if outcome.comparison is not None else None,
+        "diagnostics": [d.to_dict() for d in outcome.diagnostics],
+    }
+
+
+def _tell(outcome: CellOutcome, width: int, as_text: bool) -> None:
+    if as_text:
+        line = outcome_line(_as_compile(outcome), width)
+        if outcome.expectedly_failed and outcome.cell.expected is not None:
+            line += f"{outcome.cell.expected.code} as expected"
+        click.echo(f"{line}  cached" if outcome.cached else line)
+    if outcome.diagnostics and not (outcome.cached and not outcome.failed):
+        click.echo(f"in {printable(outcome.cell.title)}:", err=True)
+        show_diagnostics(outcome.diagnostics)
+
+
+def _suites(outcomes: Sequence[CellOutcome]) -> dict[str, list[CompileOutcome]]:
+    suites: dict[str, list[CompileOutcome]] = {}
+    for outcome in outcomes:
+        suites.setdefault(outcome.cell.target, []).append(_as_compile(outcome))
+    return suites
+
+
+def _as_compile(outcome: CellOutcome) -> CompileOutcome:
+    """The outcome in the form that lines and JUnit files are made of."""
+    cell, record = outcome.cell, outcome.record
+    figures: dict[str, Any] | None = to_data(record)["figures"]
+    told: tuple[Diagnostic, ...] = outcome.diagnostics
+    return CompileOutcome(
+        cell.title, Path(cell.folder), figures, None, outcome.comparison, told, record.seconds
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    with diagnosed_writes(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, data)

@@ -1,0 +1,96 @@
+"""`mcmc build`: all models of a project, for all its targets, in one command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import click
+
+from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
+
+
+@click.command(cls=Verb)
+@click.argument("project", type=FILE, default=Path("mcmc.toml"))
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Build the cells whose name, model or target matches; * matches / too. Repeatable.",
+)
+@click.option("--jobs", type=click.IntRange(1), default=None,
+              help="Cells that are worked on at once (as many as cores).")  # fmt: skip
+@click.option("--no-cache", is_flag=True, help="Compile everything, and keep nothing.")
+@click.option("--baseline", type=FILE, default=None,
+              help="Output folder of an earlier build to compare with, instead of the last "
+              "build's.")  # fmt: skip
+@click.option("--strict", is_flag=True,
+              help="Exit with 3 where something was not verified or not proven.")  # fmt: skip
+@click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
+@click.option("--sarif", type=FILE, default=None, help="Write a SARIF 2.1.0 file, too.")
+@click.option("--summary", type=FILE, default=None, help="Write a summary in Markdown, too.")
+@plugin_option
+@format_option()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    project: Path,
+    only: tuple[str, ...],
+    jobs: int | None,
+    no_cache: bool,
+    baseline: Path | None,
+    strict: bool,
+    junit: Path | None,
+    sarif: Path | None,
+    summary: Path | None,
+    plugin: tuple[Path, ...],
+    output_format: str,
+) -> None:
+    """Compile the models that PROJECT names, check them, and compare them with the last build.
+
+    Each model is compiled in each of its profiles for each of its targets. What has not changed
+    comes from the cache.
+    """
+    from mcm_compiler.cli.project_build import BuildReports, run_build
+    from mcm_compiler.project.build import BuildOptions
+    from mcm_compiler.project.cells import cells_of
+    from mcm_compiler.project.cells import only as only_those
+    from mcm_compiler.project.reader import read_project
+    from mcm_compiler.project.targets import TargetNames
+
+    read = read_project(project)
+    given = tuple(path.absolute() for path in plugin)
+    plugins = (*(read.root / path for path in read.plugins), *given)
+    cells = only_those(cells_of(read, TargetNames(plugins)), only)
+    options = BuildOptions(
+        jobs or _cores(),
+        not no_cache,
+        _absolute(baseline),
+        strict,
+        plugins,
+    )
+    reports = BuildReports(
+        project,
+        _absolute(junit),
+        _absolute(sarif),
+        _absolute(summary),
+        output_format,
+        Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()),
+    )
+    with contextlib.chdir(read.root):
+        code = run_build(read, cells, options, reports)
+    if code:
+        ctx.exit(code)
+
+
+def _absolute(path: Path | None) -> Path | None:
+    """A path of the command line, before the working folder becomes that of the project."""
+    return path.absolute() if path is not None else None
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,232 @@
+"""A build: every cell compiled, checked and compared, those that did not change from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.ci.baseline import report_path
+from mcm_compiler.ci.comparison import Comparison
+from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.processes.crash_journal import is_heard
+from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
+from mcm_compiler.project.cell_work import (
+    CellJob,
+    CellResult,
+    Diagnose,
+    baseline_figures,
+    compare_stored,
+    lost,
+    work_on,
+)
+from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.content import Content, file_digest
+from mcm_compiler.project.environment import environment_digest
+from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.verdicts import CellOutcome, judged
+
+DEFAULT_REGRESSION = 0.03
+"""Share by which the throughput may fall where nothing is said."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How a project is built.
+
+    Attributes:
+        jobs: cells that are worked on at once.
+        use_cache: whether results are looked up and kept.
+        baseline: folder of the output folders of an earlier build; None for the last build.
+        strict: whether what is not proven fails a cell.
+        plugins: files that register components; all of the project and the command line.
+    """
+
+    jobs: int
+    use_cache: bool
+    baseline: Path | None
+    strict: bool
+    plugins: tuple[Path, ...]
+
+
+def build(
+    project: ProjectFile,
+    cells: Sequence[Cell],
+    options: BuildOptions,
+    diagnose: Diagnose,
+    prepare: Callable[[], None],
+) -> Generator[CellOutcome]:
+    """Builds cells; one that fails does not stop the others.
+
+    The process has to work in the project's folder.
+
+    Args:
+        project: they belong to.
+        cells: to build.
+        options: how.
+        diagnose: what the user is told about an exception; importable by its name.
+        prepare: run in each other process before its first cell; importable by its name.
+
+    Yields:
+        The outcomes in the order of `cells`, each as soon as those before it are there.
+
+    Raises:
+        CompileError: before the first cell: MCM-U030 for a baseline that is not there, MCM-B019 and
+            MCM-A002 for the cache.
+    """
+    run = _Build(project, options)
+    run.look_up(cells)
+    jobs = [run.job(cell) for cell in cells if cell.folder not in run.hits]
+    try:
+        with closing(_results(jobs, options.jobs, diagnose, prepare)) as results:
+            for cell in cells:
+                hit = run.hits.get(cell.folder)
+                result = hit if hit is not None else next(results)
+                yield judged(
+                    cell,
+                    result.record,
+                    result.comparison,
+                    (*run.distrusted.get(cell.folder, ()), *result.told),
+                    cached=hit is not None,
+                    strict=options.strict,
+                )
+        run.finish()
+    finally:
+        for cell in cells:
+            remove_empty(run.output, cell.folder)
+
+
+def _results(
+    jobs: Sequence[CellJob], at_once: int, diagnose: Diagnose, prepare: Callable[[], None]
+) -> Generator[CellResult]:
+    work = partial(work_on, diagnose)
+    if jobs and (is_heard() or (at_once > 1 and len(jobs) > 1)):
+        yield from run_in_processes(jobs, work, lost, prepare, min(at_once, len(jobs)))
+    else:
+        yield from map(work, jobs)
+
+
+class _Build:
+    """What a build knows of its cells before any is worked on.
+
+    Attributes:
+        output: folder of the output folders.
+        hits: results from the cache by folder of the cell.
+        distrusted: what was wrong with entries of the cache.
+    """
+
+    def __init__(self, project: ProjectFile, options: BuildOptions) -> None:
+        self.output = Path(project.output)
+        self.hits: dict[PurePosixPath, CellResult] = {}
+        self.distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
+        self._options = options
+        self._cache = BuildCache(Path(project.cache), project.cache_limit_bytes)
+        self._keys: dict[PurePosixPath, str] = {}
+
+    def look_up(self, cells: Sequence[Cell]) -> None:
+        """Finds what the cache has, and puts it into the output folders.
+
+        Raises:
+            CompileError: as `build`.
+        """
+        if self._options.baseline is not None:
+            # One that is not there at all is told before anything is compiled.
+            report_path(self._options.baseline, PurePosixPath())
+        if not self._options.use_cache:
+            return
+        self._cache.open()
+        content = Content(Path(), environment_digest(self._options.plugins), self._cache)
+        for cell in cells:
+            try:
+                key = self._keys[cell.folder] = content.key(cell)
+            except OSError:
+                continue  # its compile tells what cannot be read
+            try:
+                entry = self._cache.find(key)
+                if entry is not None:
+                    self.hits[cell.folder] = self._hit(cell, entry)
+            except TamperedError as error:
+                self.distrusted[cell.folder] = (tampered(error, self._cache.root, cell.title),)
+                self._cache.remove(key)
+
+    def job(self, cell: Cell) -> CellJob:
+        """The work on a cell."""
+        folder = self.output / cell.folder
+        baseline = folder / layout.REPORT
+        if self._options.baseline is not None:
+            baseline = report_path(self._options.baseline, cell.folder)
+        elif not baseline.exists():
+            baseline = None
+        asked = cell.thresholds.max_regression
+        allowed = DEFAULT_REGRESSION if asked is None else asked
+        key = self._keys.get(cell.folder)
+        return CellJob(cell, folder, key, self._cache.root, baseline, allowed)
+
+    def finish(self) -> None:
+        """Notes what was used, and keeps the cache within its limit."""
+        if self._options.use_cache:
+            self._cache.touch(self._keys.values())
+            self._cache.trim(set(self._keys.values()))
+
+    def _hit(self, cell: Cell, entry: CacheEntry) -> CellResult:
+        """The result of a cell from the cache; its output is placed.
+
+        Raises:
+            TamperedError: if the entry is not what was put into the cache.
+        """
+        job = self.job(cell)
+        comparison, told = None, []
+        before = None
+        differs = bool(entry.files) and job.baseline is not None and self._differs(job, entry)
+        if differs:
+            # The new output may replace the baseline.
+            before = baseline_figures(job.baseline, told.append)
+        try:
+            self._cache.place(entry, job.folder)
+        except CompileError as error:
+            return CellResult(entry.record, None, (*told, *error.diagnostics))
+        if self._options.baseline is not None and entry.files and not differs:
+            comparison = _unchanged(entry, job.allowed)
+        if differs:
+            compared = compare_stored(job, entry.record, before)
+            comparison, told = compared.comparison, [*told, *compared.told]
+        return CellResult(entry.record, comparison, tuple(told))
+
+    def _differs(self, job: CellJob, entry: CacheEntry) -> bool:
+        """Whether the baseline is another compile than that of the entry."""
+        if self._options.baseline is None and self._cache.is_placed(entry, job.folder):
+            return False
+        try:
+            return job.baseline is None or file_digest(job.baseline) != entry.report_sha256
+        except OSError:
+            return True
+
+
+def _unchanged(entry: CacheEntry, allowed: float) -> Comparison | None:
+    """The comparison of a cell with itself."""
+    figures = entry.record.figures
+    if figures is None or figures.throughput_per_s is None:
+        return None
+    return Comparison(figures.throughput_per_s, figures.throughput_per_s, allowed, ())
+
+
+def remove_empty(output: Path, folder: PurePosixPath) -> None:
+    """Removes a folder below the output, and those around it, as far as they are empty.
+
+    Args:
+        output: of the build; of a relative one those around it go as well.
+        folder: of a cell.
+    """
+    inside = [output / part for part in (folder, *folder.parents)]
+    around = [] if output.is_absolute() else output.parents[:-1]
+    for path in (*inside, *around):
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return

@@ -1,0 +1,243 @@
+"""The work on one cell: compile, check, compare with the baseline, and keep the result.
+
+A process does this for many cells, one after the other. What they need is imported by the first.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler.ci.baseline import read_baseline
+from mcm_compiler.ci.batch import (
+    CompileOutcome,
+    Job,
+    Settings,
+    compile_one,
+    failure,
+    with_baseline,
+)
+from mcm_compiler.ci.batch import lost as lost_compile
+from mcm_compiler.ci.comparison import Comparison
+from mcm_compiler.ci.figures import Figures
+from mcm_compiler.contracts import zoo
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.project.cache import BuildCache
+from mcm_compiler.project.cell_record import (
+    CellFigures,
+    CellRecord,
+    CheckStepRecord,
+    StoredDiagnostic,
+)
+from mcm_compiler.project.cells import Cell
+from mcm_compiler.results.strictness import UNPROVEN_CODE
+
+Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
+
+_OF_THE_MOMENT = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U099", "MCM-X")
+"""Beginnings of the codes of failures that another try may not have: they are not kept."""
+
+
+@dataclass(frozen=True)
+class CellJob:
+    """A cell to work on.
+
+    Attributes:
+        cell: to compile; its paths are relative to the folder that the process works in.
+        folder: the output folder to write.
+        key: of the cell, or None where nothing is kept.
+        cache: folder of the cache.
+        baseline: the earlier report, or None where there is nothing to compare with.
+        allowed: share by which the throughput may fall.
+    """
+
+    cell: Cell
+    folder: Path
+    key: str | None
+    cache: Path
+    baseline: Path | None
+    allowed: float
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What became of it.
+
+    Attributes:
+        record: of compile and check.
+        comparison: with the baseline, or None.
+        told: diagnostics of the comparison and of the cache.
+    """
+
+    record: CellRecord
+    comparison: Comparison | None = None
+    told: tuple[Diagnostic, ...] = ()
+
+
+def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
+    """Compiles a cell, checks and compares it; every failure becomes diagnostics."""
+    start = time.perf_counter()
+    told: list[Diagnostic] = []
+    before = baseline_figures(job.baseline, told.append)
+    outcome = _compiled(diagnose, job, start)
+    steps: tuple[CheckStepRecord, ...] = ()
+    if outcome.report is not None:
+        steps, outcome = _checked(diagnose, job, outcome)
+    record = _record(outcome, steps, time.perf_counter() - start)
+    compared = outcome
+    if job.baseline is not None:
+        compared = with_baseline(outcome, before, job.baseline, job.allowed)
+        told += compared.diagnostics[len(outcome.diagnostics) :]
+    if job.key is not None and is_lasting(record):
+        folder = job.folder if outcome.report is not None else None
+        try:
+            BuildCache(job.cache, 0).store(job.key, folder, record)
+        except CompileError as error:
+            told += error.diagnostics
+    return CellResult(record, compared.comparison, tuple(told))
+
+
+def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
+    """The result of a cell whose process died under it."""
+    outcome = lost_compile(Job(job.cell.model, job.folder), exit_code, journal)
+    return CellResult(_record(outcome, (), 0.0))
+
+
+def compare_stored(
+    job: CellJob, record: CellRecord, before: Figures | Diagnostic | None
+) -> CellResult:
+    """The result of a cell from the cache, compared with a baseline that differs from it.
+
+    Args:
+        job: its folder has the output from the cache.
+        record: of the cell.
+        before: as from `baseline_figures`.
+    """
+    from mcm_compiler.artifact import layout
+    from mcm_compiler.artifact.manifest import read_json
+    from mcm_compiler.ci.figures import stored_op_times
+
+    report = read_json(job.folder / layout.REPORT)
+    program = job.folder / layout.PROGRAM
+    times = stored_op_times(read_json(program)) if program.exists() else None
+    outcome = CompileOutcome(job.cell.model, job.folder, report, times, None, (), record.seconds)
+    compared = with_baseline(outcome, before, job.baseline or Path(), job.allowed)
+    return CellResult(record, compared.comparison, compared.diagnostics)
+
+
+def baseline_figures(
+    path: Path | None, notice: Callable[[Diagnostic], None]
+) -> Figures | Diagnostic | None:
+    """Figures of a baseline, what is wrong with its files, or None where there is none."""
+    if path is None:
+        return None
+    try:
+        return read_baseline(path, notice)
+    except CompileError as error:
+        return error.diagnostics[0]
+
+
+def is_lasting(record: CellRecord) -> bool:
+    """Whether another try would end the same: a failed check is looked at again, too."""
+    codes = [found.code for found in record.found if found.severity == Severity.ERROR]
+    if record.figures is not None:
+        return not codes
+    return not any(code.startswith(_OF_THE_MOMENT) for code in codes)
+
+
+def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
+
+    from mcm_compiler.options import CompileOptions
+
+    cell = job.cell
+    try:
+        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **_supported(cell))
+    except Exception as error:
+        return failure(Job(cell.model, job.folder), diagnose(error), start)
+    settings = Settings(cell.target, options, force=True, diagnose=diagnose, strict=True)
+    return compile_one(settings, Job(cell.model, job.folder))
+
+
+def _supported(cell: Cell) -> Mapping[str, Any]:
+    """The options of a cell.
+
+    Raises:
+        CompileError: MCM-B004 for one that this compiler does not have.
+    """
+    from mcm_compiler.options import CompileOptions
+
+    for name in cell.options:
+        if name not in CompileOptions.__dataclass_fields__:
+            text = f"this compiler has no option '{name}'"
+            raise CompileError(Diagnostic("MCM-B004", text, cell.place, "leave it out"))
+    return cell.options
+
+
+def _dims(cell: Cell) -> dict[str, int]:
+    """The sizes that the model has a dimension for; those asked of it alone stay in any case."""
+    if not cell.lenient or cell.model.startswith(zoo.PREFIX):
+        return dict(cell.dims)
+    known = _symbols(cell.model)
+    return {
+        name: size
+        for name, size in cell.dims.items()
+        if known is None or name in known or name not in cell.lenient
+    }
+
+
+@functools.lru_cache(maxsize=4)
+def _symbols(model: str) -> frozenset[str] | None:
+    """Names of the symbolic dimensions of the inputs of a file; None if it is not ONNX."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load(model, load_external_data=False)
+    except (OSError, DecodeError, ValueError):
+        return None  # the compile tells why
+    return frozenset(
+        dim.dim_param
+        for value in proto.graph.input
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    )
+
+
+def _checked(
+    diagnose: Diagnose, job: CellJob, outcome: CompileOutcome
+) -> tuple[tuple[CheckStepRecord, ...], CompileOutcome]:
+    """The steps of the check, and the outcome with what it found."""
+    from mcm_compiler.checking.check import check_folder
+    from mcm_compiler.checking.comparison.user_data import RunData
+    from mcm_compiler.execution.npz_inputs import read_npz
+
+    try:
+        inputs = job.cell.inputs
+        data = [RunData(inputs, read_npz(Path(inputs)))] if inputs is not None else []
+        found = check_folder(job.folder, data=data)
+    except Exception as error:
+        return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnose(error)))
+    steps = tuple(
+        CheckStepRecord(step.name, step.holds, step.skipped, step.detail) for step in found.steps
+    )
+    told = {(d.code, d.message) for d in outcome.diagnostics}
+    further = [
+        d
+        for d in (*found.diagnostics, *(found.unproven if found.holds else ()))
+        if (d.code, d.message) not in told
+    ]
+    return steps, replace(outcome, diagnostics=(*outcome.diagnostics, *further))
+
+
+def _record(
+    outcome: CompileOutcome, steps: tuple[CheckStepRecord, ...], seconds: float
+) -> CellRecord:
+    found = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code != UNPROVEN_CODE]
+    open_points = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code == UNPROVEN_CODE]
+    figures = CellFigures.of_report(outcome.report) if outcome.report is not None else None
+    return CellRecord(figures, steps, tuple(found), tuple(open_points), seconds)

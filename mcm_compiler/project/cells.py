@@ -1,0 +1,276 @@
+"""The cells of a project: each model in each profile for each target at each level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.project.records import (
+    DEFAULT_TARGETS,
+    ExpectedFailure,
+    Profile,
+    ProjectFile,
+    Settings,
+    Thresholds,
+)
+from mcm_compiler.project.selection import SelectedModel, select_models
+from mcm_compiler.project.table_reader import TableReader
+
+MAX_CELLS = 100_000
+"""More than anybody builds; a pattern that matches a whole disk stops here."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One compile of a build.
+
+    Attributes:
+        model: path relative to the project's folder, or `zoo:NAME`.
+        folder: its output folder below that of the build; its name in summaries as well.
+        target: a name, or a path relative to the project's folder.
+        dims: sizes of symbolic dimensions.
+        lenient: names of `dims` that a model may lack.
+        inputs: path of an `.npz` file relative to the project's folder, or None.
+        options: fields of `CompileOptions` besides `dims` and `input`.
+        thresholds: what is asked of the figures.
+        expected: a failure that is known on this target, or None.
+        place: in the project file.
+    """
+
+    model: str
+    folder: PurePosixPath
+    target: str
+    dims: Mapping[str, int]
+    lenient: frozenset[str]
+    inputs: str | None
+    options: Mapping[str, Any]
+    thresholds: Thresholds
+    expected: ExpectedFailure | None
+    place: str
+
+    @property
+    def title(self) -> str:
+        """How the cell is named."""
+        return str(self.folder)
+
+
+def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple[Cell, ...]:
+    """All cells in the order of the file.
+
+    Args:
+        project: what to look up.
+        known_target: whether a name is that of a target.
+
+    Raises:
+        CompileError: with all of MCM-B007 for patterns without models, MCM-B008 for cells that
+            would lie in one folder, MCM-B009 for targets that do not exist, MCM-B010 for files
+            that do not.
+    """
+    reader = TableReader(project.description)
+    cells: list[Cell] = []
+    for selected in select_models(project, reader):
+        for profile in selected.section.profiles:
+            cells += _cells_of_profile(project, selected, profile)
+            if len(cells) > MAX_CELLS:
+                message = f"the build would have more than {MAX_CELLS} cells"
+                reader.fault("MCM-B004", message, selected.section.path, "select fewer models")
+                reader.finish()
+    _refuse_unknown_targets(project, cells, known_target, reader)
+    _refuse_missing_files(project, reader)
+    _refuse_foreign_expectations(project, reader)
+    reader.finish()
+    _refuse_shared_folders(cells)
+    return tuple(cells)
+
+
+def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]:
+    """The cells that one of the patterns matches, or all where there is none.
+
+    A pattern is held against the cell's name, the model's name and path, and the target; `*` also
+    matches `/`.
+
+    Raises:
+        CompileError: MCM-B018 if a pattern matches no cell.
+    """
+    if not patterns:
+        return tuple(cells)
+    chosen: dict[PurePosixPath, Cell] = {}
+    for pattern in patterns:
+        hits = {cell.folder: cell for cell in cells if _matches(cell, pattern)}
+        if not hits:
+            names = ", ".join(quote(cell.title) for cell in list(cells)[:5])
+            raise CompileError(
+                Diagnostic(
+                    "MCM-B018",
+                    f"no cell of the build matches {quote(pattern)}",
+                    at="option --only",
+                    hint=f"cells are {names}{', ...' if len(cells) > 5 else ''}",
+                )
+            )
+        chosen |= hits
+    return tuple(cell for cell in cells if cell.folder in chosen)
+
+
+def _matches(cell: Cell, pattern: str) -> bool:
+    names = (cell.title, cell.model, cell.target, *map(str, cell.folder.parents))
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _cells_of_profile(
+    project: ProjectFile, selected: SelectedModel, profile: Profile
+) -> list[Cell]:
+    section = selected.section
+    model_settings = section.settings.over(project.defaults)
+    settings = profile.settings.over(model_settings)
+    targets = settings.targets or DEFAULT_TARGETS
+    expected = profile.expected or section.expected
+    asked_of_all = project.defaults.dims.keys() if selected.alone else model_settings.dims.keys()
+    strict = profile.settings.dims.keys() | (section.settings.dims if selected.alone else set())
+    cells: list[Cell] = []
+    for target in targets:
+        for level in settings.levels or (None,):
+            folder = selected.name / profile.name / _folder_name(target)
+            if len(settings.levels) > 1:
+                folder /= f"O{_folder_name(str(level))}"
+            known = expected is not None and (not expected.targets or target in expected.targets)
+            cells.append(
+                Cell(
+                    selected.model,
+                    folder,
+                    target,
+                    settings.dims,
+                    frozenset(asked_of_all - strict),
+                    settings.inputs,
+                    _options(settings, level),
+                    settings.thresholds,
+                    expected if known else None,
+                    project.description.place(profile.path),
+                )
+            )
+    return cells
+
+
+def _options(settings: Settings, level: int | str | None) -> dict[str, Any]:
+    options = dict(settings.options)
+    if level is not None:
+        options["level"] = level
+    if settings.shapes:
+        options["shapes"] = dict(settings.shapes)
+    if settings.state:
+        options["state"] = settings.state
+    return options
+
+
+def _folder_name(text: str) -> str:
+    """The name of a target or level as a folder: of a path the stem."""
+    name = Path(text).stem if is_path(text) else text
+    return name if name.strip(".") else "description"
+
+
+def is_path(target: str) -> bool:
+    """Whether a target or level is a path rather than a name."""
+    return target.endswith(".toml") or len(Path(target).parts) > 1
+
+
+def _refuse_unknown_targets(
+    project: ProjectFile,
+    cells: list[Cell],
+    known_target: Callable[[str], bool],
+    reader: TableReader,
+) -> None:
+    """MCM-B009 for each target that does not exist, at each place that names it."""
+    used = {cell.target for cell in cells}
+    for path, settings in _tables(project):
+        for index, target in enumerate(settings.targets):
+            if target not in used:
+                continue
+            at = (*path, "targets", index)
+            if is_path(target):
+                if not (project.root / target).is_file():
+                    hint = f"paths are relative to {quote(str(project.root))}"
+                    reader.fault("MCM-B009", f"there is no file {quote(target)}", at, hint)
+            elif not known_target(target):
+                hint = "`mcmc targets` lists names; what ends in .toml is a path"
+                reader.fault("MCM-B009", f"there is no target {quote(target)}", at, hint)
+
+
+def _refuse_missing_files(project: ProjectFile, reader: TableReader) -> None:
+    """MCM-B010 for each file that the project names and that is not there."""
+    named = [
+        (
+            ("plugins", index)
+            if "plugins" in project.description.data
+            else ("defaults", "plugins"),
+            p,
+        )
+        for index, p in enumerate(project.plugins)
+    ]
+    for path, settings in _tables(project):
+        named += [((*path, "inputs"), settings.inputs)] if settings.inputs is not None else []
+        assignment = settings.options.get("assignment")
+        named += [((*path, "assignment"), assignment)] if assignment is not None else []
+    for at, name in named:
+        if not (project.root / name).is_file():
+            hint = f"paths are relative to {quote(str(project.root))}"
+            reader.fault("MCM-B010", f"there is no file {quote(name)}", at, hint)
+
+
+def _refuse_foreign_expectations(project: ProjectFile, reader: TableReader) -> None:
+    """MCM-B009 for a target of an expected failure that its model is not compiled for."""
+    for section in project.models:
+        for profile in section.profiles:
+            owner = profile if profile.expected is not None else section
+            merged = profile.settings.over(section.settings.over(project.defaults))
+            for target in owner.expected.targets if owner.expected is not None else ():
+                if target not in (merged.targets or DEFAULT_TARGETS):
+                    at = (*owner.path, "expected_failure", "targets")
+                    message = f"the model is not compiled for {quote(target)}"
+                    reader.fault("MCM-B009", message, at, "name it as 'targets' does")
+
+
+def _tables(project: ProjectFile) -> list[tuple[tuple[str | int, ...], Settings]]:
+    """All tables with settings; those of the defaults may stand in either of two."""
+    inside = "defaults" in project.description.data
+    found: list[tuple[tuple[str | int, ...], Settings]] = [
+        (("defaults",) if inside else (), project.defaults)
+    ]
+    for section in project.models:
+        found.append((section.path, section.settings))
+        found += [(profile.path, profile.settings) for profile in section.profiles if profile.name]
+    return found
+
+
+def _refuse_shared_folders(cells: list[Cell]) -> None:
+    """Raises MCM-B008 if a cell would lie in the folder of another one."""
+    first: dict[str, Cell] = {}
+    faults = [
+        _shared(cell, other)
+        for cell in cells
+        if (other := first.setdefault(_key(cell.folder), cell)) is not cell
+    ]
+    faults += [
+        _shared(cell, other)
+        for cell in cells
+        for parent in cell.folder.parents
+        if (other := first.get(_key(parent)))
+    ]
+    if faults:
+        raise CompileError(faults)
+
+
+def _shared(cell: Cell, other: Cell) -> Diagnostic:
+    return Diagnostic(
+        "MCM-B008",
+        f"{quote(cell.model)} for {quote(cell.target)} and {quote(other.model)} for "
+        f"{quote(other.target)} would both lie in {quote(str(other.folder))}",
+        at=f"{cell.place} and {other.place}",
+        hint="give one of them another 'name', or a description of a target another file name",
+    )
+
+
+def _key(folder: PurePosixPath) -> str:
+    return str(folder).casefold()

@@ -1,0 +1,217 @@
+"""The key of a cell: a hash of everything that its output depends on.
+
+A cell is found again by what it is made of, not by names or times of files: two cells of equal
+content have one key, and a model that was touched and not changed has the key that it had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from mcm_compiler.contracts import zoo
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.project.cells import Cell, is_path
+from mcm_compiler.text.toml_description import parse_description, read_description
+
+KEY_FORMAT = 1
+"""Rises with what a key is made of, or what an entry of the cache holds."""
+
+_EXTERNAL = b"location"
+"""Key of the place of external data in every tensor that has such; without it there is none."""
+
+_DATA_SETS = "test_data_set_*"
+_TOKEN = re.compile(r"[^{}=,;\"'\s]+")
+
+
+class NameMemory(Protocol):
+    """Remembers which files hold the external data of a model."""
+
+    def recall(self, digest: str) -> list[str] | None:
+        """The names for a model of this hash; None if it is not known."""
+        ...
+
+    def remember(self, digest: str, names: list[str]) -> None:
+        """Keeps the names for a model of this hash."""
+        ...
+
+
+class Content:
+    """Hashes of the files of a project, each read once.
+
+    Args:
+        root: the folder that paths are relative to.
+        environment: see `environment_digest`.
+        memory: remembers the names of external data by the hash of a model; None parses anew.
+    """
+
+    def __init__(self, root: Path, environment: str, memory: NameMemory | None = None) -> None:
+        self.root = root
+        self._memory = memory
+        self._environment = environment
+        self._files: dict[Path, str] = {}
+        self._models: dict[str, dict[str, Any]] = {}
+
+    def key(self, cell: Cell) -> str:
+        """The key of a cell, 64 hexadecimal digits.
+
+        Raises:
+            OSError: if a file that it is made of cannot be read.
+        """
+        made_of = {
+            "format": KEY_FORMAT,
+            "environment": self._environment,
+            "model": self._model(cell),
+            "target": self._description(cell.target),
+            "level": self._description(str(cell.options.get("level", ""))),
+            "dims": dict(cell.dims),
+            "lenient": sorted(cell.lenient),
+            "inputs": self._file(self.root / cell.inputs) if cell.inputs else None,
+            "options": dict(cell.options),
+            "files": self._named_files(self.root, cell.options.values()),
+        }
+        text = json.dumps(made_of, sort_keys=True, default=list)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _model(self, cell: Cell) -> dict[str, Any]:
+        # The path stands in the report.
+        found: dict[str, Any] = {"path": cell.model}
+        if cell.model.startswith(zoo.PREFIX):
+            return found
+        if cell.model not in self._models:
+            path = self.root / cell.model
+            digest = self._file(path)
+            names = self._external(path, digest)
+            data = {name: self._file(path.parent / name) for name in names}
+            self._models[cell.model] = {"sha256": digest, "data": data}
+        tests = cell.options.get("test_data", True)
+        return {
+            **found,
+            **self._models[cell.model],
+            "test_data": self._test_data(self.root / cell.model) if tests else None,
+        }
+
+    def _external(self, model: Path, digest: str) -> list[str]:
+        names = self._memory.recall(digest) if self._memory is not None else None
+        if names is None:
+            names = external_data(model)
+            if self._memory is not None:
+                self._memory.remember(digest, names)
+        return [name for name in names if _is_file(model.parent / name)]
+
+    def _test_data(self, model: Path) -> dict[str, Any] | None:
+        """What lies beside a model and is compared with it; None where nothing does."""
+        folders = sorted(path for path in model.parent.glob(_DATA_SETS) if path.is_dir())
+        if not folders:
+            return None
+        files = [path for folder in folders for path in sorted(folder.iterdir())]
+        models = sum(1 for path in model.parent.iterdir() if path.suffix == model.suffix)
+        return {
+            "models": models,
+            "files": {
+                f"{path.parent.name}/{path.name}": self._file(path)
+                for path in files
+                if path.is_file()
+            },
+        }
+
+    def _description(self, name: str) -> dict[str, Any]:
+        """A target or level: its name, and of a file its text and the files that it names."""
+        if not is_path(name):
+            return {"name": name}
+        path = self.root / name
+        try:
+            data = parse_description(name, read_description(str(path))).data
+        except CompileError:
+            # The compile tells what is wrong with it.
+            return {"name": name, "sha256": self._file(path) if path.is_file() else None}
+        named = self._named_files(path.parent, data.values())
+        return {"name": name, "sha256": self._file(path), "files": named}
+
+    def _named_files(self, folder: Path, values: Any) -> dict[str, str]:
+        """Hashes of the files that texts name, such as `table{file=times.csv}`.
+
+        Whatever is the name of a file counts: one too many costs a compile, one too few would
+        serve an old result.
+        """
+        names: set[str] = set()
+        for text in _texts(values):
+            names |= {text, *_TOKEN.findall(text)}
+        found: dict[str, str] = {}
+        for name in sorted(names):
+            path = folder / name
+            try:
+                if path.is_file():
+                    found[name] = self._file(path)
+            except (OSError, ValueError):
+                continue  # a text that can be no name of a file
+        return found
+
+    def _file(self, path: Path) -> str:
+        if path not in self._files:
+            self._files[path] = file_digest(path)
+        return self._files[path]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def external_data(model: Path) -> list[str]:
+    """Names of the files that hold the model's external data, whether they exist or not.
+
+    Only a model that can have such is parsed. What is no ONNX file has none: its compile tells.
+    """
+    if not _mentions_external(model):
+        return []
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
+    from mcm_compiler.ir.reading.external_data import external_files
+
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(model.read_bytes())
+    except DecodeError:
+        return []
+    return external_files(proto)
+
+
+def _mentions_external(model: Path) -> bool:
+    with model.open("rb") as stream:
+        try:
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return data.find(_EXTERNAL) >= 0
+        except ValueError:
+            return False  # empty
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _texts(values: Any) -> Iterator[str]:
+    """All texts in tables and lists."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            waiting += cast("Mapping[str, Any]", value).values()
+        elif isinstance(value, (list, tuple)):
+            waiting += cast("list[Any]", value)

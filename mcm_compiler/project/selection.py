@@ -1,0 +1,187 @@
+"""The models that the patterns of a project file stand for, and what each is called."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.ci.model_list import SUFFIX
+from mcm_compiler.contracts import zoo
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.project.records import ModelSection, ProjectFile
+from mcm_compiler.project.table_reader import TableReader
+
+ANY_DEPTH = "**"
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class SelectedModel:
+    """One model of a project.
+
+    Attributes:
+        model: path relative to the project's folder, or `zoo:NAME`.
+        name: of its output folder; parts of a path.
+        section: that selects it.
+        alone: whether the section names it, rather than a pattern that may match many.
+    """
+
+    model: str
+    name: PurePosixPath
+    section: ModelSection
+    alone: bool
+
+
+def select_models(project: ProjectFile, reader: TableReader) -> list[SelectedModel]:
+    """The models of all sections in order; of a pattern sorted by path.
+
+    Args:
+        project: what to look up.
+        reader: told of MCM-B007 for patterns without models, and of MCM-B008 for a model that two
+            sections select or a name that two models have.
+    """
+    skipped = [project.root / project.output, project.root / project.cache]
+    found: list[SelectedModel] = []
+    for section in project.models:
+        mine = _of_section(project, section, skipped, reader)
+        if section.name is not None and len(mine) > 1:
+            reader.fault(
+                "MCM-B008",
+                f"{len(mine)} models would be called {quote(section.name)}",
+                (*section.path, "name"),
+                "leave 'name' out, or select one model",
+            )
+        found += mine
+    _refuse_twice(found, reader)
+    return found
+
+
+def _of_section(
+    project: ProjectFile, section: ModelSection, skipped: list[Path], reader: TableReader
+) -> list[SelectedModel]:
+    models: dict[str, SelectedModel] = {}
+    excluded = [pattern_of(text) for text in section.exclude]
+    for index, given in enumerate(section.files):
+        hit = False
+        for model, name, alone in _matches(project.root, given, skipped):
+            hit = True
+            if not any(pattern.fullmatch(model) for pattern in excluded):
+                called = PurePosixPath(section.name) if section.name else name
+                models.setdefault(model, SelectedModel(model, called, section, alone))
+        if not hit:
+            at = (*section.path, "files")
+            listed = isinstance(_raw_files(project, section), list)
+            reader.fault(
+                "MCM-B007",
+                f"{quote(given)} stands for no model",
+                (*at, index) if listed else at,
+                f"paths are relative to {quote(str(project.root))}; names that begin with a dot "
+                "and output folders are passed over",
+            )
+    if not models and section.files and section.exclude:
+        hint = "select files that are not excluded, or remove the section"
+        message = "all models of the section are excluded"
+        reader.fault("MCM-B007", message, (*section.path, "exclude"), hint)
+    return list(models.values())
+
+
+def _raw_files(project: ProjectFile, section: ModelSection) -> object:
+    models, index = section.path
+    return project.description.data[str(models)][index].get("files")
+
+
+def _matches(root: Path, given: str, skipped: list[Path]) -> list[tuple[str, PurePosixPath, bool]]:
+    """Path, name, and whether it is named itself, of each model that a pattern stands for."""
+    if given.startswith(zoo.PREFIX):
+        stem = given.removeprefix(zoo.PREFIX).partition("{")[0].strip()
+        return [(given, PurePosixPath(_plain(stem)), True)]
+    parts = PurePosixPath(given).parts
+    wild = next((i for i, part in enumerate(parts) if _WILD.search(part)), None)
+    if wild is None:
+        path = root / given
+        if not path.is_dir():
+            named = PurePosixPath(_plain(PurePosixPath(given).stem))
+            return [(str(PurePosixPath(given)), named, True)] if path.is_file() else []
+        parts, wild = (*parts, ANY_DEPTH, f"*{SUFFIX}"), len(parts)
+    base = PurePosixPath(*parts[:wild])
+    pattern = pattern_of("/".join(parts[wild:]))
+    found: list[tuple[str, PurePosixPath, bool]] = []
+    for below in _files_below(root / base, skipped):
+        if pattern.fullmatch(str(below)):
+            name = below.with_name(_plain(below.stem))
+            found.append((str(base / below), name, False))
+    return found
+
+
+def _files_below(top: Path, skipped: Sequence[Path]) -> list[PurePosixPath]:
+    """Files at any depth, relative to `top` and sorted."""
+    ignored = {os.path.realpath(path) for path in skipped}
+    found: list[PurePosixPath] = []
+    for here, folders, files in os.walk(top):
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and os.path.realpath(os.path.join(here, name)) not in ignored
+            and not os.path.isfile(os.path.join(here, name, layout.MANIFEST))
+        ]
+        inside = PurePosixPath(Path(here).relative_to(top))
+        found += [inside / name for name in files if not name.startswith(".")]
+    return sorted(found, key=lambda path: path.parts)
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """What a pattern matches: `*` and `?` within a name, `[...]` one character, `**` any depth."""
+    parts = PurePosixPath(text).parts
+    expression = ""
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == ANY_DEPTH:
+            expression += ".*" if last else "(?:.*/)?"
+        else:
+            expression += _part(part) + ("" if last else "/")
+    return re.compile(expression, re.DOTALL)
+
+
+def _part(part: str) -> str:
+    """The expression for one name of a pattern."""
+    expression, rest = "", part
+    while rest:
+        charset = re.match(r"\[(!?)(\]?[^\]]*)\]", rest)
+        if charset is not None and charset[2]:
+            inside = re.sub(r"([\\\[\]^&~|])", r"\\\1", charset[2])
+            expression += f"[{'^/' if charset[1] else ''}{inside}]"
+            rest = rest[charset.end() :]
+            continue
+        expression += {"*": "[^/]*", "?": "[^/]"}.get(rest[0], re.escape(rest[0]))
+        rest = rest[1:]
+    return expression
+
+
+def _plain(stem: str) -> str:
+    """A stem as the name of a folder: never empty, and never a step up or to where one is."""
+    return stem if stem.strip(".") and "/" not in stem else "model"
+
+
+def _refuse_twice(found: list[SelectedModel], reader: TableReader) -> None:
+    by_model: dict[str, SelectedModel] = {}
+    by_name: dict[str, SelectedModel] = {}
+    for selected in found:
+        at = (*selected.section.path, "files")
+        other = by_model.setdefault(os.path.normpath(selected.model), selected)
+        if other is not selected:
+            where = reader.description.place((*other.section.path, "files"))
+            message = f"the model {quote(selected.model)} is selected twice, also by {where}"
+            reader.fault("MCM-B008", message, at, "leave it out of one with 'exclude'")
+            continue
+        other = by_name.setdefault(str(selected.name).casefold(), selected)
+        if other is not selected:
+            message = (
+                f"{quote(selected.model)} and {quote(other.model)} would both be called "
+                f"{quote(str(selected.name))}"
+            )
+            reader.fault("MCM-B008", message, at, "give one of them a section with a 'name'")

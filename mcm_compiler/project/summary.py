@@ -1,0 +1,114 @@
+"""A build as Markdown: what failed and why, and every figure beside that of the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcm_compiler.ci.comparison import change_text
+from mcm_compiler.diagnostics import Severity
+from mcm_compiler.project.verdicts import CellOutcome
+from mcm_compiler.text.markdown_escapes import escaped
+from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import UNKNOWN, count_text, percent_text, rate_text, seconds_text
+
+MAX_BYTES = 900_000
+"""GitHub takes a mebibyte from all commands of a step together."""
+
+MAX_TOLD = 50
+"""Cells whose diagnostics are written out."""
+
+_HEAD = (
+    "| cell | result | throughput | change | period | gap | latency | chips |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|\n"
+)
+
+
+def counts_text(outcomes: Sequence[CellOutcome]) -> str:
+    """Such as `300 cells: 299 ok, 1 failed, 297 from the cache`."""
+    failed = sum(outcome.failed for outcome in outcomes)
+    known = sum(outcome.expectedly_failed for outcome in outcomes)
+    slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
+    cached = sum(outcome.cached for outcome in outcomes)
+    text = f"{count_text(len(outcomes), 'cell')}: {len(outcomes) - failed} ok, {failed} failed"
+    for number, words in (
+        (slower, "slower than the baseline"),
+        (known, "failed as expected"),
+        (cached, "from the cache"),
+    ):
+        text += f", {number} {words}" if number else ""
+    return text
+
+
+def summary_markdown(outcomes: Sequence[CellOutcome]) -> str:
+    """The summary: failures first, then cells whose throughput changed, then the rest folded."""
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    changed = [
+        outcome
+        for outcome in outcomes
+        if not outcome.failed and outcome.comparison is not None and outcome.comparison.change != 0
+    ]
+    shown = {outcome.cell.folder for outcome in (*failed, *changed)}
+    rest = [outcome for outcome in outcomes if outcome.cell.folder not in shown]
+    parts = [f"## mcmc build\n\n{counts_text(outcomes)}\n"]
+    if failed:
+        parts.append(f"### Failed\n\n{_table(failed)}")
+        parts += [_told(outcome) for outcome in failed[:MAX_TOLD]]
+        if len(failed) > MAX_TOLD:
+            parts.append(f"The diagnostics of {len(failed) - MAX_TOLD} more are in the log.\n")
+    if changed:
+        parts.append(f"### Changed\n\n{_table(changed)}")
+    if rest:
+        head = f"<details><summary>{count_text(len(rest), 'further cell')}</summary>"
+        parts.append(f"{head}\n\n{_table(rest)}\n</details>\n")
+    return _cut("\n".join(parts))
+
+
+def _table(outcomes: Sequence[CellOutcome]) -> str:
+    return _HEAD + "".join(map(_row, outcomes))
+
+
+def _row(outcome: CellOutcome) -> str:
+    figures = outcome.record.figures
+    if outcome.failed:
+        verdict = f"**failed**: {', '.join(dict.fromkeys(outcome.error_codes))}"
+    elif outcome.cell.expected is not None:
+        verdict = f"{outcome.cell.expected.code}, as expected"
+    else:
+        verdict = "ok, cached" if outcome.cached else "ok"
+    change = change_text(outcome.comparison) if outcome.comparison is not None else UNKNOWN
+    cells = [_code(outcome.cell.title), verdict]
+    if figures is None:
+        cells += [UNKNOWN] * 6
+    else:
+        cells += [
+            rate_text(figures.throughput_per_s),
+            change,
+            seconds_text(figures.period_s),
+            percent_text(figures.gap),
+            seconds_text(figures.latency_s),
+            UNKNOWN if figures.chips_used is None else str(figures.chips_used),
+        ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _told(outcome: CellOutcome) -> str:
+    lines = [f"{_code(outcome.cell.title)}\n"]
+    for diagnostic in outcome.diagnostics:
+        if diagnostic.severity is Severity.NOTE and outcome.comparison is None:
+            continue
+        head, *rest = diagnostic.lines()
+        lines.append("- " + "<br>".join(escaped(printable(line.strip())) for line in (head, *rest)))
+    return "\n".join(lines) + "\n"
+
+
+def _code(name: str) -> str:
+    """A name that reads as code, whatever stands in it."""
+    return f"<code>{escaped(printable(name))}</code>"
+
+
+def _cut(text: str) -> str:
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= MAX_BYTES:
+        return text
+    lines = data[:MAX_BYTES].decode("utf-8", "ignore").rpartition("\n")[0]
+    return f"{lines}\n\nThe summary was cut here.\n"

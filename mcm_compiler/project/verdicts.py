@@ -1,0 +1,140 @@
+"""The verdict on a cell: what it found, what was asked of it, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcm_compiler.ci.comparison import Comparison
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.project.cell_record import CellFigures, CellRecord
+from mcm_compiler.project.cells import Cell
+from mcm_compiler.results.strictness import UNPROVEN_EXIT, only_unproven
+from mcm_compiler.text.units import percent_text, rate_text, seconds_text
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """What became of a cell of a build.
+
+    Attributes:
+        cell: the cell.
+        record: of compile and check.
+        comparison: with the baseline, or None.
+        diagnostics: all of them.
+        cached: whether its result was there already.
+    """
+
+    cell: Cell
+    record: CellRecord
+    comparison: Comparison | None
+    diagnostics: tuple[Diagnostic, ...]
+    cached: bool
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error among the diagnostics."""
+        return bool(self.error_codes)
+
+    @property
+    def error_codes(self) -> list[str]:
+        """Codes of all errors."""
+        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
+
+    @property
+    def expectedly_failed(self) -> bool:
+        """Whether it failed, and that was known."""
+        return self.cell.expected is not None and not self.failed
+
+
+def judged(
+    cell: Cell,
+    record: CellRecord,
+    comparison: Comparison | None,
+    told: Sequence[Diagnostic],
+    *,
+    cached: bool,
+    strict: bool,
+) -> CellOutcome:
+    """The outcome of a cell.
+
+    Args:
+        cell: the cell.
+        record: of compile and check.
+        comparison: with the baseline, or None.
+        told: what was said of the baseline and of the cache.
+        cached: whether the record was there already.
+        strict: whether what is not proven is an error.
+    """
+    found = record.diagnostics
+    if cell.expected is not None:
+        found = _as_expected(cell, record)
+    elif record.figures is not None:
+        found = (*found, *missed(cell, record.figures), *(record.unproven if strict else ()))
+    return CellOutcome(cell, record, comparison, (*found, *told), cached)
+
+
+def exit_code(outcomes: Sequence[CellOutcome]) -> int:
+    """0 if no cell failed, 3 if all that is wrong is not being proven, else 1."""
+    codes = [code for outcome in outcomes for code in outcome.error_codes]
+    if not codes:
+        return 0
+    return UNPROVEN_EXIT if only_unproven(codes) else 1
+
+
+def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
+    """An error for each threshold that the figures do not reach, or cannot be held against."""
+    asked = cell.thresholds
+    faults: list[Diagnostic] = []
+    for code, name, limit, found, text, least in (
+        (
+            "MCM-B015",
+            "min_throughput",
+            asked.min_throughput_per_s,
+            figures.throughput_per_s,
+            rate_text,
+            True,
+        ),
+        ("MCM-B016", "max_latency", asked.max_latency_s, figures.latency_s, seconds_text, False),
+        ("MCM-B017", "max_gap", asked.max_gap, figures.gap, percent_text, False),
+    ):
+        if limit is None:
+            continue
+        words = name.removeprefix("min_").removeprefix("max_")
+        wanted = f"{'at least' if least else 'at most'} {text(limit)}"
+        if found is None:
+            message = f"the {words} is unknown, and {wanted} is asked for"
+            hint = "add 'simulate' to the passes"
+        elif found < limit if least else found > limit:
+            message = f"the {words} is {text(found)}, and {wanted} is asked for"
+            hint = f"change the model or the target, search at a higher level, or change {name}"
+        else:
+            continue
+        faults.append(Diagnostic(code, message, f"{cell.title}, {cell.place}", hint))
+    return faults
+
+
+def _as_expected(cell: Cell, record: CellRecord) -> tuple[Diagnostic, ...]:
+    """What is told where a failure is expected."""
+    expected = cell.expected
+    if expected is None:
+        return record.diagnostics
+    at = f"{cell.title}, {expected.place}"
+    errors = [d for d in record.diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        message = (
+            f"the model compiles, and was expected to fail with {expected.code}: "
+            f"{quote(expected.reason)}"
+        )
+        hint = "remove expected_failure"
+        return (*record.diagnostics, Diagnostic("MCM-B011", message, at, hint))
+    if expected.code not in [d.code for d in errors]:
+        message = (
+            f"the model fails with {errors[0].code}, and was expected to fail with "
+            f"{expected.code}: {quote(expected.reason)}"
+        )
+        hint = "correct what is new, or the code in expected_failure"
+        return (*record.diagnostics, Diagnostic("MCM-B012", message, at, hint))
+    message = f"failed with {expected.code}, as expected: {quote(expected.reason)}"
+    note = Diagnostic("MCM-B013", message, at, severity=Severity.NOTE)
+    return (note, *(replace(d, severity=Severity.NOTE) for d in record.diagnostics))

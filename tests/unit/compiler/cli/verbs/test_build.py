@@ -1,0 +1,253 @@
+"""`mcmc build`: what is built, what comes from the cache, and what fails a build."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli.main import cli
+from tests.generators.mlp_files import write_network
+
+HEAD = 'targets = "mcm4"\nlevel = 0\nreplicas = 1\ndims = { batch = 1 }\n'
+PROJECT = HEAD + '[[models]]\nfiles = "models/**/*.onnx"\n'
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+def write(text: str) -> None:
+    Path("mcmc.toml").write_text(text, encoding="utf-8")
+
+
+def build(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(cli, ["build", "--jobs", "1", *arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def cells(*arguments: str, code: int = 0):
+    return json.loads(build(*arguments, "--format", "json", code=code).stdout)["cells"]
+
+
+def contents(folder: str | Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def codes(cell) -> list[str]:
+    return [d["code"] for d in cell["diagnostics"]]
+
+
+def test_a_build_compiles_checks_and_keeps_every_cell() -> None:
+    write_network(Path("models/a.onnx"))
+    write_network(Path("models/deep/b.onnx"), seed=1)
+    write(PROJECT)
+    first = build()
+    assert [line.split()[:2] for line in first.stdout.splitlines()] == [
+        ["ok", "a/mcm4"],
+        ["ok", "deep/b/mcm4"],
+        ["2", "cells:"],
+    ]
+    assert "wrote to build/mcmc" in first.stderr
+    made = contents("build/mcmc")
+    assert "deep/b/mcm4/report.json" in made
+    again = cells("--junit", "out/junit.xml", "--summary", "out/summary.md")
+    assert [(cell["cell"], cell["ok"], cell["cached"]) for cell in again] == [
+        ("a/mcm4", True, True),
+        ("deep/b/mcm4", True, True),
+    ]
+    assert {step["name"] for step in again[0]["check"]} >= {"files", "memory", "equality"}
+    assert again[0]["figures"]["throughput_per_s"] > 0
+    assert contents("build/mcmc") == made
+    (suite,) = ET.parse("out/junit.xml").getroot()
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("mcm4", "2", "0")
+    assert "2 cells: 2 ok, 0 failed, 2 from the cache" in Path("out/summary.md").read_text()
+
+    # What was removed comes back from the cache, to the byte; what changed is compiled anew.
+    shutil.rmtree("build")
+    write_network(Path("models/a.onnx"), seed=7)
+    third = cells()
+    assert [cell["cached"] for cell in third] == [False, True]
+    now = contents("build/mcmc")
+    assert now["deep/b/mcm4/report.json"] == made["deep/b/mcm4/report.json"]
+    assert now["a/mcm4/chip_00.onnx"] != made["a/mcm4/chip_00.onnx"]
+
+
+def test_a_changed_cache_and_a_changed_output_are_noticed() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    build()
+    made = contents("build/mcmc")
+    # Somebody writes into the output folder: it is put right, silently.
+    Path("build/mcmc/a/mcm4/report.md").write_text("mine")
+    assert cells()[0]["cached"]
+    assert contents("build/mcmc") == made
+    # Somebody writes into the cache: the cell is compiled anew, and told.
+    (kept,) = Path(".mcmc-cache/entries").glob("*/*/output/chip_00.onnx")
+    kept.write_bytes(kept.read_bytes()[:-1] + b"x")
+    (cell,) = cells()
+    assert (cell["cached"], cell["ok"], codes(cell)) == (False, True, ["MCM-B014"])
+    assert "chip_00.onnx" in cell["diagnostics"][0]["message"]
+    (entry,) = Path(".mcmc-cache/entries").glob("*/*/entry.json")
+    entry.write_text(entry.read_text().replace('"gap": ', '"gap": 0.00'))
+    (cell,) = cells()
+    assert (cell["cached"], codes(cell)) == (False, ["MCM-B014"])
+    (cell,) = cells()
+    assert (cell["cached"], codes(cell)) == (True, [])
+    assert contents("build/mcmc") == made
+
+
+def test_thresholds_fail_with_numbers_and_without_a_new_compile() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    build()
+    asked = 'min_throughput = 1e12\nmax_latency = "1 ns"\nmax_gap = "0%"\n'
+    write(PROJECT + asked)
+    (cell,) = cells("--sarif", "s.sarif", code=1)
+    assert cell["cached"]
+    assert codes(cell)[:2] == ["MCM-B015", "MCM-B016"]
+    told = cell["diagnostics"][0]
+    assert "and at least 1,000,000,000,000 inferences/s is asked for" in told["message"]
+    assert told["at"] == "a/mcm4, mcmc.toml:5: 'models'"
+    results = json.loads(Path("s.sarif").read_text())["runs"][0]["results"]
+    place = results[0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "mcmc.toml"
+    assert place["region"]["startLine"] == 5
+
+
+def test_expected_failures() -> None:
+    Path("models").mkdir()
+    Path("models/a.onnx").write_bytes(b"no model")
+    expected = 'expected_failure = { code = "MCM-I003", reason = "to come" }\n'
+    write(PROJECT + expected)
+    (cell,) = cells()
+    assert (cell["ok"], cell["folder"], cell["figures"]) == (True, None, None)
+    assert codes(cell) == ["MCM-B013", "MCM-I003"]
+    assert {d["severity"] for d in cell["diagnostics"]} == {"note"}
+    assert not Path("build").exists()
+    (cell,) = cells()
+    assert cell["cached"]
+    write(PROJECT + expected.replace("I003", "P016"))
+    (cell,) = cells(code=1)
+    assert codes(cell) == ["MCM-I003", "MCM-B012"]
+    write_network(Path("models/a.onnx"))
+    write(PROJECT + expected)
+    (cell,) = cells(code=1)
+    assert (codes(cell), cell["folder"]) == (["MCM-B011"], "build/mcmc/a/mcm4")
+
+
+def test_a_slower_build_is_told_and_its_cause_named() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    build()
+    shutil.copytree("build/mcmc", "before")
+    write_network(Path("models/a.onnx"), layers=6, width=64)
+    (cell,) = cells(code=1)
+    assert codes(cell)[0] == "MCM-U031"
+    assert cell["comparison"]["change"] < -0.03
+    assert "the baseline has no op of that name" in cell["comparison"]["reasons"][0]
+    # The last build is that one now; the earlier one still is the baseline of whoever names it.
+    assert cells()[0]["comparison"] is None
+    (cell,) = cells("--baseline", "before", "--summary", "s.md", code=1)
+    assert (cell["cached"], codes(cell)[0]) == (True, "MCM-U031")
+    assert "### Failed" in Path("s.md").read_text()
+    write(PROJECT + 'max_regression = "99%"\n')
+    (cell,) = cells("--baseline", "before", "--summary", "s.md")
+    assert "### Changed" in Path("s.md").read_text()
+    # The same as the baseline is no change; a cell that it lacks is told.
+    shutil.rmtree("before")
+    shutil.copytree("build/mcmc", "before")
+    assert cells("--baseline", "before")[0]["comparison"]["change"] == 0.0
+    shutil.rmtree("before/a")
+    assert codes(cells("--baseline", "before")[0]) == ["MCM-U035"]
+    assert "MCM-U030" in build("--baseline", "gone", code=1).stderr
+
+
+def test_profiles_levels_and_only() -> None:
+    write_network(Path("models/a.onnx"))
+    write(
+        HEAD.replace("level = 0", "levels = [0, 1]").replace("dims = { batch = 1 }\n", "")
+        + '[[models]]\nfiles = "models/a.onnx"\nname = "net"\n'
+        '[[models.profiles]]\nname = "one"\ndims = { batch = 1 }\n'
+        '[[models.profiles]]\nname = "two"\ndims = { batch = 2 }\n'
+    )
+    found = cells("--only", "net/two/*", "--only", "*/O1")
+    assert [cell["cell"] for cell in found] == [
+        "net/one/mcm4/O1",
+        "net/two/mcm4/O0",
+        "net/two/mcm4/O1",
+    ]
+    report = json.loads(Path("build/mcmc/net/two/mcm4/O0/report.json").read_text())
+    assert report["model"]["dims"] == {"batch": 2}
+    assert "MCM-B018" in build("--only", "x*", code=1).stderr
+
+
+def test_the_project_may_lie_elsewhere_and_the_cache_may_be_left_out(tmp_path) -> None:
+    write_network(Path("sub/models/a.onnx"))
+    Path("sub/mcmc.toml").write_text(PROJECT)
+    (cell,) = cells("sub/mcmc.toml", "--no-cache", "--junit", "junit.xml")
+    assert not cell["cached"]
+    assert Path(os.getcwd()) == tmp_path
+    assert Path("sub/build/mcmc/a/mcm4/report.json").is_file()
+    assert Path("junit.xml").is_file()
+    assert not Path("sub/.mcmc-cache").exists()
+
+
+def test_a_dimension_that_only_some_models_have(tmp_path) -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT + "dims = { batch = 1, seq = 3 }\n")
+    assert codes(cells()[0]) == []
+    write(HEAD + '[[models]]\nfiles = "models/a.onnx"\ndims = { seq = 3 }\n')
+    assert codes(cells(code=1)[0]) == ["MCM-U005"]
+
+
+def test_github_gets_a_summary_and_annotations(monkeypatch) -> None:
+    Path("models").mkdir()
+    Path("models/a.onnx").write_bytes(b"no model")
+    write(PROJECT)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", os.getcwd())
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step.md")
+    Path("step.md").write_text("before\n")
+    result = build("--sarif", "s.sarif", code=1)
+    assert "::error file=models/a.onnx,title=MCM-I003 models/a.onnx::" in result.stderr
+    assert Path("step.md").read_text().startswith("before\n## mcmc build\n")
+    found = json.loads(Path("s.sarif").read_text())["runs"][0]["results"][0]
+    place = found["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert (found["ruleId"], place["uri"]) == ("MCM-I003", "models/a.onnx")
+
+
+def test_what_is_not_proven_fails_a_strict_build() -> None:
+    write_network(Path("models/a.onnx"))
+    stages = "simplify,fuse,annotate_cost,partition,legalize,split,lower,simulate,emit"
+    write(HEAD + f'passes = "{stages}"\n[[models]]\nfiles = "models/*.onnx"\n')
+    assert codes(cells()[0]) == []
+    (cell,) = cells("--strict", code=3)
+    assert cell["cached"]
+    assert set(codes(cell)) == {"MCM-U051"}
+
+
+def test_faults_of_the_project_stop_a_build() -> None:
+    write(PROJECT)
+    assert "MCM-B007" in build(code=1).stderr
+    write_network(Path("models/a.onnx"))
+    write(PROJECT + 'cache = "models"')
+    assert "MCM-B002" in build(code=1).stderr
+    write('cache = "models"\n' + PROJECT)
+    assert "MCM-B019" in build(code=1).stderr
+    assert sorted(os.listdir()) == ["mcmc.toml", "models"]
+    assert "MCM-B001" in build("none.toml", code=1).stderr
