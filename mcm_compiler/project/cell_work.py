@@ -180,7 +180,7 @@ def _supported(cell: Cell) -> Mapping[str, Any]:
 
 def _dims(cell: Cell) -> dict[str, int]:
     """The sizes that the model has a dimension for; those asked of it alone stay in any case."""
-    if not cell.lenient or cell.model.startswith(zoo.PREFIX):
+    if not cell.lenient:
         return dict(cell.dims)
     known = _symbols(cell.model)
     return {
@@ -190,16 +190,34 @@ def _dims(cell: Cell) -> dict[str, int]:
     }
 
 
-@functools.lru_cache(maxsize=4)
 def _symbols(model: str) -> frozenset[str] | None:
-    """Names of the symbolic dimensions of the inputs of a file; None if it is not ONNX."""
+    """Names of the symbolic dimensions of a model's inputs; None if it cannot be read."""
+    if model.startswith(zoo.PREFIX):
+        import onnx_ir as ir
+
+        try:
+            inputs = zoo.build_zoo_model(model.removeprefix(zoo.PREFIX)).graph.inputs
+        except CompileError:
+            return None  # the compile tells why
+        dims = (dim for value in inputs for dim in value.shape or ())
+        return frozenset(str(dim.value) for dim in dims if isinstance(dim, ir.SymbolicDim))
+    try:
+        told = Path(model).stat()
+        return _symbols_of_file(model, told.st_mtime_ns, told.st_size)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=4)
+def _symbols_of_file(model: str, _modified_ns: int, _size: int) -> frozenset[str] | None:
+    """The same of a file, which the targets of a model need one after the other."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
         proto = onnx.load(model, load_external_data=False)
-    except (OSError, DecodeError, ValueError):
-        return None  # the compile tells why
+    except (DecodeError, ValueError):
+        return None
     return frozenset(
         dim.dim_param
         for value in proto.graph.input

@@ -55,7 +55,8 @@ def select_models(project: ProjectFile, reader: TableReader) -> list[SelectedMod
                 (*section.path, "name"),
                 "leave 'name' out, or select one model",
             )
-        found += mine
+        else:
+            found += mine
     _refuse_twice(found, reader)
     return found
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from mcm_compiler.ci.comparison import Comparison
-from mcm_compiler.ci.junit import junit_xml
+from mcm_compiler.ci.junit import junit_suites, junit_xml
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from tests.generators.example_outcome import failed, succeeded
 
@@ -81,3 +81,36 @@ def test_hostile_names(name: str, shown: str) -> None:
     failure = case.find("failure")
     assert failure.get("message") == shown
     assert failure.text == f"error[MCM-I001]: {shown}\n  at: {shown}\n  hint: {shown}"
+
+
+FORM = {
+    "testsuites": (set(), {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time"},
+        {"testcase"},
+    ),
+    "testcase": ({"classname", "name", "time"}, {"failure", "system-out"}),
+    "failure": ({"type", "message"}, set()),
+    "system-out": (set(), set()),
+}
+"""Attributes that an element has to have, and elements that it may hold."""
+
+
+def test_groups_are_suites_of_the_form_that_services_read() -> None:
+    root = ET.fromstring(
+        junit_suites(
+            {
+                "mcm4": [succeeded("a"), failed("b\x01", ERROR)],
+                "targets/\x02.toml": [succeeded("a", WARNING)],
+            }
+        )
+    )
+    for element in root.iter():
+        attributes, inside = FORM[element.tag]
+        assert set(element.attrib) == attributes
+        assert {child.tag for child in element} <= inside
+        if element.tag == "testsuite":
+            assert int(element.get("tests")) == len(element)
+            assert int(element.get("failures")) == len(element.findall("testcase/failure"))
+            assert {case.get("classname") for case in element} == {element.get("name")}
+    assert [suite.get("name") for suite in root] == ["mcm4", "targets/\\x02.toml"]

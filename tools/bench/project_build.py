@@ -1,0 +1,124 @@
+"""How long `mcmc build` takes for a project of a hundred models, and again after one changed.
+
+The models are the exports in `tests/data/exports`, and small models of the zoo. They are compiled
+for three targets, checked, and kept in the cache; then the weights of one model change, and the
+project is built again. `second_share` is the share of the first build's time that the second one
+takes, `unchanged_share` that of a build in which nothing changed. `failed_cells` and `cells` say
+what was built. With `--quick` it is a tenth of the models.
+
+`write_project` makes the project; a test builds a tenth of it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.bars import Bar, median_bar
+from harness.children import MCMC, Child, run_child
+from harness.command_line import Settings, run_script
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPORTS = ROOT / "tests" / "data" / "exports"
+
+TARGETS = ("mcm4", "mcm16", "mcm36")
+
+ZOO = (
+    "plain-cnn{image_size=16,stages=2,blocks=2,width=16}",
+    "plain-cnn{image_size=16,stages=2,blocks=3,width=16}",
+    "residual-cnn{image_size=16,stages=2,blocks=2,width=16}",
+    "residual-cnn{image_size=16,stages=2,blocks=3,width=8}",
+    "dense-cnn{image_size=16,stages=2,blocks=2,growth=8}",
+    "branched-cnn{image_size=16,stages=2,blocks=2,width=8}",
+    "separable-cnn{image_size=16,stages=2,blocks=2,width=8}",
+    "separable-cnn{image_size=16,stages=2,blocks=3,width=8}",
+    "unet-cnn{image_size=16,stages=2,blocks=1,width=8}",
+    "ensemble-cnn{image_size=16,stages=2,blocks=1,width=8}",
+    "bert-tiny",
+    "gpt2-tiny",
+    "stacked-rnn{steps=4,layers=2,hidden=16}",
+    "bidirectional-rnn{steps=4,layers=1,hidden=16}",
+    "encoder-decoder-rnn{steps=4,layers=1,hidden=16}",
+)
+"""Small models of the zoo, which make the hundred full."""
+
+MODELS = 100
+CHANGED = "zoo_00"
+"""Name of the model that changes."""
+
+
+def measure(settings: Settings) -> list[Bar]:
+    """Builds the project, changes a model, and builds again."""
+    with tempfile.TemporaryDirectory(prefix="mcm-bench-") as name:
+        folder = Path(name)
+        names = write_project(folder, 10 if settings.quick else 1)
+        first = _build(folder)
+        unchanged = _build(folder)
+        change(folder)
+        second = _build(folder)
+        cells = json.loads(second.stdout)["cells"]
+        anew = [cell["cell"] for cell in cells if not cell["cached"]]
+        if anew != [f"{CHANGED}/{target}" for target in TARGETS]:
+            raise SystemExit(f"the second build compiled {anew}")
+        failed = [cell["cell"] for cell in cells if not cell["ok"]]
+        return [
+            median_bar("cells", [len(cells)], len(names) * len(TARGETS) - 0.5, "above"),
+            median_bar("failed_cells", [len(failed)], 0.5),
+            median_bar("first_build_s", [first.seconds], 3600.0),
+            median_bar("unchanged_share", [unchanged.seconds / first.seconds], 0.05),
+            median_bar("second_share", [second.seconds / first.seconds], 0.10),
+        ]
+
+
+def write_project(folder: Path, step: int) -> list[str]:
+    """Writes `models/` and `mcmc.toml` into a folder.
+
+    Args:
+        folder: that is there.
+        step: take each so-manieth model; 1 for all.
+
+    Returns:
+        The names of the models.
+    """
+    models = folder / "models"
+    models.mkdir()
+    listed = json.loads((EXPORTS / "manifest.json").read_text(encoding="utf-8"))["models"]
+    sections: list[str] = []
+    for entry in listed[::step]:
+        for name in (entry["file"], *entry["external_data"]):
+            shutil.copyfile(EXPORTS / name, models / name)
+        sections.append(_section(entry["file"], entry["dims"], entry["shapes"]))
+    for number, spec in enumerate(ZOO[: MODELS - len(listed)][::step]):
+        name = f"zoo_{number:02}.onnx"
+        run_child([MCMC, "zoo", spec, "-o", models / name])
+        sections.append(_section(name, {}, {}))
+    head = f"targets = {json.dumps(list(TARGETS))}\nlevel = 0\n"
+    (folder / "mcmc.toml").write_text(head + "".join(sections), encoding="utf-8")
+    return sorted(path.stem for path in models.glob("*.onnx"))
+
+
+def change(folder: Path) -> None:
+    """Gives a model of the project other weights."""
+    model = folder / "models" / f"{CHANGED}.onnx"
+    spec = f"{ZOO[0].removesuffix('}')},seed=7}}"
+    run_child([MCMC, "zoo", spec, "-o", model, "--force"])
+
+
+def _section(file: str, dims: dict[str, int], shapes: dict[str, list[int]]) -> str:
+    lines = ["", "[[models]]", f'files = "models/{file}"']
+    for key, table in (("dims", dims), ("shapes", shapes)):
+        if table:
+            items = (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items())
+            lines.append(f"{key} = {{ {', '.join(items)} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _build(folder: Path) -> Child:
+    return run_child([MCMC, "build", folder / "mcmc.toml", "--format", "json"])
+
+
+if __name__ == "__main__":
+    sys.exit(run_script(__doc__, measure))
