@@ -10,6 +10,8 @@ from mcm_compiler.ci.figures import Figures, OpTime
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
+REGRESSION_CODE = "MCM-U031"
+
 LISTED_OPS = 3
 """Ops that took longer, of which the reasons name so many."""
 
@@ -73,7 +75,7 @@ class Comparison:
             text = f"throughput rose by {change}, {span}: {self.reasons[0]}"
             return (Diagnostic("MCM-U033", text, at=at, severity=Severity.NOTE),)
         error = Diagnostic(
-            "MCM-U031",
+            REGRESSION_CODE,
             f"throughput fell by {change}, {span}, where {percent_text(self.allowed)} is allowed: "
             f"{self.reasons[0]}",
             at=at,

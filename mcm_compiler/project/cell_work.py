@@ -22,7 +22,7 @@ from mcm_compiler.ci.batch import (
     with_baseline,
 )
 from mcm_compiler.ci.batch import lost as lost_compile
-from mcm_compiler.ci.comparison import Comparison
+from mcm_compiler.ci.comparison import REGRESSION_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -92,7 +92,7 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     compared = outcome
     if job.baseline is not None:
         compared = with_baseline(outcome, before, job.baseline, job.allowed)
-        told += compared.diagnostics[len(outcome.diagnostics) :]
+        told += map(_of_the_project, compared.diagnostics[len(outcome.diagnostics) :])
     if job.key is not None and is_lasting(record):
         folder = job.folder if outcome.report is not None else None
         try:
@@ -127,7 +127,16 @@ def compare_stored(
     times = stored_op_times(read_json(program)) if program.exists() else None
     outcome = CompileOutcome(job.cell.model, job.folder, report, times, None, (), record.seconds)
     compared = with_baseline(outcome, before, job.baseline or Path(), job.allowed)
-    return CellResult(record, compared.comparison, compared.diagnostics)
+    told = tuple(map(_of_the_project, compared.diagnostics))
+    return CellResult(record, compared.comparison, told)
+
+
+def _of_the_project(found: Diagnostic) -> Diagnostic:
+    """A diagnostic of the comparison with the hint that a project needs."""
+    if found.code != REGRESSION_CODE:
+        return found
+    hint = "undo the change, allow it with max_regression, or make this build the baseline"
+    return replace(found, hint=hint)
 
 
 def baseline_figures(
