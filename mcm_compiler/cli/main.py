@@ -34,6 +34,7 @@ INTERRUPTED_EXIT = 130
 VERBS = {
     "compile": "Compile an ONNX model for a package of chips.",
     "build": "Compile the models of a project for all its targets.",
+    "init": "Write a first project file for a folder of models.",
     "check": "Prove a compiled folder again, from its files alone.",
     "run": "Run a compiled folder on inputs from an .npz file.",
     "simulate": "Simulate a compiled folder.",

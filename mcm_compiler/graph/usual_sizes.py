@@ -13,7 +13,7 @@ MEL_FRAMES = 100
 ITEMS = 16
 
 _USUAL: tuple[tuple[str, int], ...] = (
-    (r"past.*(sequence|seq|len)|(sequence|seq|len).*past|cache", TOKENS),
+    (r"past|cache", TOKENS),
     (r"(^|_)total", 2 * TOKENS),
     (r"batch|^(n|b|bs|s\d+_batch)$|(^|_)bs($|_)", BATCH),
     (r"height|width|^(h|w|rows|cols)$|image.*size|resolution", PIXELS),
@@ -34,6 +34,8 @@ def usual_size(name: str, axis: int = 0, rank: int = 1) -> int:
         axis: where it stands in an input.
         rank: of that input.
     """
+    if name.endswith(f"_{axis}"):
+        name = ""  # made of the input's name, which says nothing of this axis
     lower = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     for pattern, size in _USUAL:
         if re.search(pattern, lower):

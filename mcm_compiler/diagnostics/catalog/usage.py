@@ -198,6 +198,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Leave verify out of --passes, or compile the model without that op.",
     ),
     CatalogEntry(
+        "MCM-U041",
+        "no folder of models",
+        "mcmc init looks at the models in a folder, and writes the project file there.",
+        example="`mcmc init models/net.onnx`",
+        remedy="Name the folder that holds the models.",
+    ),
+    CatalogEntry(
         "MCM-U050",
         "output is no file",
         "The name of an output stands for a link, a device, a pipe, a socket or a folder. Nothing\n"

@@ -70,10 +70,37 @@ def import_onnx(
         CompileError: with all faults of the first stage that found any (MCM-I###).
     """
     proto = parse_file(path)
+    model, notes = _model_of(proto, path)
+    digest = _hash_files(path, external_files(proto))
+    del proto
+    model, more = _prepare(
+        model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
+    )
+    return model, [*notes, *more]
+
+
+@collector_paused()
+def read_open_model(path: Path) -> ir.Model:
+    """Reads an ONNX file and leaves its symbolic dimensions open; shapes are not inferred.
+
+    Nodes are sorted and named, and functions inlined, as in `import_onnx`.
+
+    Raises:
+        CompileError: as `import_onnx`, for what it refuses before dimensions get a size.
+    """
+    model, _ = _model_of(parse_file(path), path)
+    _sort(model)
+    name_outputs(model)
+    inline_functions(model)
+    name_nodes(model)
+    return model
+
+
+def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagnostic]]:
+    """The checked model of a file, and notes; sparse weights of `proto` are expanded in place."""
     notes = _check_proto(proto)
     _raise_errors(check_tensors(proto, path.absolute().parent))
     _raise_errors(expand_sparse_weights(proto))
-    digest = _hash_files(path, external_files(proto))
     try:
         model = model_from_proto(proto)
     except Exception as error:  # deserialisation raises many types on malformed fields
@@ -85,12 +112,8 @@ def import_onnx(
                 hint="the file is damaged; export it again",
             )
         ) from error
-    del proto
     ir.external_data.set_base_dir(model.graph, path.absolute().parent)
-    model, more = _prepare(
-        model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
-    )
-    return model, [*notes, *more]
+    return model, notes
 
 
 @collector_paused()

@@ -174,6 +174,18 @@ def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, lis
         return None, notes
 
 
+def proto_for_inference(model: ir.Model) -> onnx.ModelProto:
+    """A model in which large weights have a type and a shape alone."""
+    return proto_with_references(
+        model,
+        lambda tensor: (
+            DataLocation("weights", 0, tensor.nbytes)
+            if tensor.nbytes > MAX_PROPAGATED_BYTES
+            else None
+        ),
+    )
+
+
 def _infer_with_onnx(model: ir.Model) -> list[Diagnostic]:
     """Onnx's inference with data propagation; large weights take part by type and shape alone.
 
@@ -182,14 +194,7 @@ def _infer_with_onnx(model: ir.Model) -> list[Diagnostic]:
     Returns:
         MCM-I044 for declared shapes that were dropped.
     """
-    proto = proto_with_references(
-        model,
-        lambda tensor: (
-            DataLocation("weights", 0, tensor.nbytes)
-            if tensor.nbytes > MAX_PROPAGATED_BYTES
-            else None
-        ),
-    )
+    proto = proto_for_inference(model)
     inferred, notes = _inferred(proto)
     if inferred is None:
         return notes

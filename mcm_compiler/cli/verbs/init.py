@@ -1,0 +1,76 @@
+"""`mcmc init`: a first project file from a folder of models."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import click
+
+from mcm_compiler.cli.compile_options import progress_line
+from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.parameters import FILE, force_option, format_option
+from mcm_compiler.cli.show import show_json
+from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import count_text
+
+
+@click.command(cls=Verb)
+@click.argument("folder", type=FILE, default=".")
+@click.option("--target", "targets", multiple=True, default=("mcm36",), show_default=True,
+              help="Name, or a TOML file. Repeatable.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True,
+              help="Models that are looked at at once.")  # fmt: skip
+@force_option
+@format_option()
+def command(
+    folder: Path, targets: tuple[str, ...], jobs: int, force: bool, output_format: str
+) -> None:
+    """Write FOLDER/mcmc.toml, which names all models in FOLDER and sizes for them.
+
+    Sizes come from test data beside a model, from its weights, and from runs in onnxruntime; each
+    has a comment that says so. What nothing determines is a guess by its name. Look at those, and
+    let `mcmc build` compile all models.
+    """
+    from mcm_compiler.cli.many_models import prepare_process
+    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.drafting.draft import PROJECT_FILE, draft_all, draft_text, list_folder
+    from mcm_compiler.processes.whole_files import write_whole
+
+    listing = list_folder(folder)
+    path = folder / PROJECT_FILE
+    refuse_existing(path, force)
+    with progress_line() as progress:
+        found = draft_all(folder, listing.models, jobs, partial(prepare_process, ()), progress)
+        with closing(found):
+            drafts = list(found)
+    text = draft_text(path, targets, drafts, listing)
+    write_whole(path, text.encode())
+    for draft in drafts:
+        if draft.faults:
+            click.echo(f"in {printable(draft.model)}:", err=True)
+            show_diagnostics(draft.faults)
+    unreadable = sum(bool(draft.faults) for draft in drafts)
+    guesses = sum(draft.guesses for draft in drafts)
+    if output_format == "json":
+        show_json(
+            {
+                "file": str(path),
+                "models": len(drafts) - unreadable,
+                "guesses": guesses,
+                "unreadable": [
+                    {"model": draft.model, "diagnostics": [d.to_dict() for d in draft.faults]}
+                    for draft in drafts
+                    if draft.faults
+                ],
+                "skipped": [{"model": name, "reason": reason} for name, reason in listing.skipped],
+            }
+        )
+        return
+    line = f"wrote {printable(str(path))}: {count_text(len(drafts) - unreadable, 'model')}"
+    if guesses:
+        line += f", {count_text(guesses, 'size')} guessed"
+    if unreadable:
+        line += f", {count_text(unreadable, 'model')} left out that cannot be read"
+    click.echo(line)

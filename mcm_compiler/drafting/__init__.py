@@ -1,0 +1,1 @@
+"""A first project file: the models of a folder, and sizes for their open dimensions."""

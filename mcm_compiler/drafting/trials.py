@@ -1,0 +1,137 @@
+"""Sizes that nothing determines: guessed by name, and tried in onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.drafting.solution import Found, Solution
+from mcm_compiler.drafting.symbols import OpenModel, Symbol, contradiction
+from mcm_compiler.graph.usual_sizes import BATCH, TOKENS, usual_size
+from mcm_compiler.ir.reading.importer import import_onnx
+from mcm_compiler.ir.shapes.shapes_by_run import observe
+
+OTHERS = (32, 64, 16, 8, 28, 128, 224, 256, 299, 4, 20, 24, 12, 10, 96, 48, 512, 6, 5, 3, 2, 1)
+"""Sizes that are tried one after the other where a guess does not run."""
+
+NOT_SEEN = "not seen to run"
+"""What is said of guesses with which no run succeeded."""
+
+MAX_RUNS = 6
+"""Runs of a model in onnxruntime, at most."""
+
+MAX_SCANNED = 130
+"""All sizes below are tried where none of the usual ones fits: onnx's inference says no quickly."""
+
+
+def guessed(opened: OpenModel, solution: Solution) -> dict[str, Found]:
+    """A size for each symbol: found ones, and guesses by name where nothing is found."""
+    sizes: dict[str, Found] = {}
+    for key, symbol in opened.symbols.items():
+        first = solution.first(key)
+        if first in solution.found:
+            sizes[key] = solution.found[first]
+            continue
+        if first in sizes:
+            sizes[key] = sizes[first]
+            continue
+        size = usual_size(symbol.name, symbol.axis, symbol.rank)
+        if symbol.whole and symbol.rank == 1 and size > BATCH and not symbol.name:
+            size = TOKENS
+        least = solution.least.get(first)
+        if least is not None and least.size > size:
+            sizes[key] = Found(least.size, f"at least so many are {least.reason}", guessed=True)
+        else:
+            sizes[key] = Found(size, "a guess", guessed=True)
+    return sizes
+
+
+def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]:
+    """Sizes of all symbols with which the model runs, if some are found; else the guesses.
+
+    Args:
+        path: the file.
+        opened: of it.
+        solution: what follows from the model.
+    """
+    sizes = guessed(opened, solution)
+    open_keys = [key for key, found in sizes.items() if found.guessed]
+    if not open_keys:
+        return sizes
+    first_reason: str | None = None
+    runs = 0
+    for candidate in _candidates(opened, solution, sizes, open_keys):
+        numbers = {key: found.size for key, found in candidate.items()}
+        reason = contradiction(opened, numbers)
+        if reason is None and runs < MAX_RUNS:
+            runs += 1
+            reason = run_fault(path, opened, numbers)
+            if reason is None:
+                return candidate
+        first_reason = first_reason or reason
+        if runs >= MAX_RUNS:
+            break
+    told = f"a guess, {NOT_SEEN}: {first_reason}"
+    return {
+        key: Found(found.size, told, guessed=True) if found.guessed else found
+        for key, found in sizes.items()
+    }
+
+
+def run_fault(path: Path, opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
+    """Why a model does not run with sizes of all its symbols; None where it does."""
+    dims, shapes = arguments(opened, sizes)
+    try:
+        model, _ = import_onnx(path, dims, shapes)
+    except CompileError as error:
+        return error.diagnostics[0].message
+    return observe(model, list(model.graph.outputs)).reason
+
+
+def arguments(
+    opened: OpenModel, sizes: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Sizes as a compile takes them: of names, and whole shapes where a dimension has none."""
+    shapes = {
+        name: tuple(sizes[size] if isinstance(size, str) else size or 0 for size in shape)
+        for name, shape in opened.shapes.items()
+        if shape is not None and any(_nameless(opened, size) for size in shape)
+    }
+    dims = {
+        symbol.name: sizes[key]
+        for key, symbol in opened.symbols.items()
+        if symbol.name and any(name not in shapes for name, _ in symbol.places)
+    }
+    return dims, shapes
+
+
+def _nameless(opened: OpenModel, size: int | str | None) -> bool:
+    return isinstance(size, str) and not opened.symbols[size].name
+
+
+def _candidates(
+    opened: OpenModel, solution: Solution, sizes: Mapping[str, Found], open_keys: list[str]
+) -> Iterator[dict[str, Found]]:
+    """The guesses, then others: all sizes but batches alike, then each by itself."""
+    yield dict(sizes)
+    free = [key for key in open_keys if not _is_batch(opened.symbols[key])] or open_keys
+    groups = [(free, (*OTHERS, *(n for n in range(1, MAX_SCANNED) if n not in OTHERS)))]
+    alone = list(dict.fromkeys(solution.first(key) for key in free))
+    if len(alone) > 1:
+        groups += [
+            ([key for key in free if solution.first(key) == first], OTHERS) for first in alone
+        ]
+    for group, others in groups:
+        least = max((s.size for key in group if (s := solution.least.get(key))), default=1)
+        for size in others:
+            if size >= least:
+                yield {**sizes, **{key: _other(size, sizes[key]) for key in group}}
+
+
+def _other(size: int, guess: Found) -> Found:
+    return Found(size, f"onnxruntime runs with it, and not with {guess.size}", tried=True)
+
+
+def _is_batch(symbol: Symbol) -> bool:
+    return usual_size(symbol.name, symbol.axis, symbol.rank) == BATCH
