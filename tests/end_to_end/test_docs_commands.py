@@ -86,8 +86,9 @@ def test_the_workflow_does_what_it_says(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(NET), tmp_path / variables["MODELS"] / "net.onnx")
     printed = "".join(_output(step, tmp_path, variables) for step in steps)
     assert "1 model: 1 ok, 0 failed" in printed
-    assert "compiled/net holds" in printed
+    assert "1 folder: 1 ok, 0 failed" in printed
     assert (tmp_path / "junit.xml").is_file()
+    assert (tmp_path / "check.xml").is_file()
 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
