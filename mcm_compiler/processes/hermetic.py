@@ -13,6 +13,8 @@ import os
 import stat
 import sys
 
+from mcm_compiler.processes.shipped_kernels import use_shipped_kernels
+
 TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
 """Read by onnxruntime when it is loaded; what a user has set stays."""
 
@@ -24,8 +26,12 @@ KERNELS_PREFIX = ".mcmc-kernels-"
 
 
 def keep_to_itself() -> None:
-    """Forbids telemetry, and finds a place for kernels; changes only what no user has set."""
+    """Forbids telemetry, and finds kernels and a place for new ones.
+
+    Changes only what no user has set.
+    """
     _without_telemetry()
+    use_shipped_kernels()
     _place_kernels(os.path.dirname(__file__))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
+from mcm_compiler.processes.kernel_header import versions_differ
+from mcm_compiler.processes.shipped_kernels import kernel_state
+
 DISTRIBUTIONS = ("mcm-compiler", "onnx", "onnx-ir", "onnxruntime", "numpy", "numba")
 """Distributions whose code decides what the compiler writes."""
 
@@ -22,3 +25,16 @@ def versions() -> dict[str, str | None]:
             found[name] = None
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     return found
+
+
+def compiled_kernels() -> str:
+    """Whether the compiled kernels of the installation are in use here, or why not."""
+    state = kernel_state()
+    if state.header is None:
+        return f"compiled when first called: {state.reason}"
+    # numba itself takes a while to load; its version is in its metadata.
+    header = state.header
+    here = {name: importlib.metadata.version(name) for name in ("numba", "llvmlite")}
+    if reason := versions_differ(header, **here):
+        return f"compiled when first called: {reason}"
+    return f"{header.kernels} that came compiled for {header.cpu_name}"

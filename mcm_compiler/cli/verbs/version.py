@@ -1,4 +1,4 @@
-"""`mcmc version`: what a result depends on."""
+"""`mcmc version`: what a result depends on, and whether kernels came compiled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from mcm_compiler.cli.show import show_json, show_table
 @format_option()
 def command(output_format: str) -> None:
     """Show the versions of the compiler and of what it runs on."""
-    from mcm_compiler.report.versions import versions
+    from mcm_compiler.report.versions import compiled_kernels, versions
 
+    kernels = compiled_kernels()
     if output_format == "json":
-        show_json(versions())
-    else:
-        show_table([(name, version or "not installed") for name, version in versions().items()])
+        show_json({**versions(), "kernels": kernels})
+        return
+    rows = [(name, version or "not installed") for name, version in versions().items()]
+    show_table([*rows, ("kernels", kernels)])

@@ -1,0 +1,72 @@
+"""Runs what has numba compile the kernels that most compiles need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MODEL = "zoo:bert-tiny"
+
+STRATEGIES = (
+    "greedy",
+    "dp",
+    "ideals",
+    "cpsat",
+    "local_search",
+    "multilevel",
+    "reorder",
+    "lns",
+    "annealing",
+    "random",
+    "corrected",
+    "judge_search",
+    "rl-zeroshot",
+)
+"""Each has kernels of its own; those that learn need an extra, and call the same ones."""
+
+OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
+"""Variables of the caller that would have kernels lie elsewhere."""
+
+
+def commands() -> list[tuple[str, ...]]:
+    """What is run, by the words after `mcmc`; `out` is a folder for results."""
+    compiled = ("-o", "out", "--force")
+    found: list[tuple[str, ...]] = [
+        ("compile", "zoo:mobilenet-v2", "--target", "mcm36", *compiled),
+        ("check", "out"),
+        ("simulate", "out"),
+        ("compile", MODEL, "--target", "mcm36-stream", *compiled),
+    ]
+    for name in STRATEGIES:
+        search = ("--replicas", "1", "--partitioner", name, "--samples", "200")
+        found.append(("compile", MODEL, "--target", "mcm36", *search, *compiled))
+    found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
+    return found
+
+
+def fill(packages: Path) -> None:
+    """Has kernels compiled beside the sources of an unpacked wheel.
+
+    Args:
+        packages: the folder that holds the import packages and the wheel's metadata.
+
+    Raises:
+        subprocess.CalledProcessError: if a command fails.
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in OWN_FOLDERS}
+    environment["PYTHONPATH"] = str(packages)
+    python = (sys.executable, "-P", "-m")
+    with tempfile.TemporaryDirectory(prefix="mcm-fill-") as folder:
+
+        def run(*words: str) -> None:
+            subprocess.run(
+                [*python, *words], cwd=folder, env=environment, check=True, capture_output=True
+            )
+
+        # What the components name first: it needs no model.
+        run("mcm_compiler.processes.warm_up", str(os.getpid()))
+        for words in commands():
+            run("mcm_compiler", *words)

@@ -1,0 +1,81 @@
+"""Gathers what numba has compiled beside the sources of packages."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler.processes.kernel_archive import FunctionKernels
+
+SUFFIX = f".py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}.nbi"
+"""Of numba's index files of this Python."""
+
+
+def made_here() -> dict[str, str]:
+    """What kernels are for that are compiled in this process.
+
+    Raises:
+        RuntimeError: if they were for this one processor, or need a library that others lack.
+    """
+    # After mcm_compiler, which settles the processor before numba is loaded.
+    import llvmlite
+    import numba
+    from numba.core import config as settings
+
+    config: Any = settings
+
+    if config.CPU_NAME is None or config.CPU_FEATURES is None:
+        raise RuntimeError("this processor is of no common level: its kernels would fit few others")
+    if getattr(config, "USING_SVML", False):
+        raise RuntimeError("numba uses SVML here, which other machines do not have")
+    return {
+        "python": sys.implementation.cache_tag or "",
+        "system": sys.platform,
+        "machine": platform.machine(),
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "cpu_name": config.CPU_NAME,
+        "cpu_features": config.CPU_FEATURES,
+    }
+
+
+def harvested(packages: Iterable[Path], made_for: Mapping[str, str]) -> dict[str, FunctionKernels]:
+    """Kernels of packages by the place of their function; stale ones and others' are left out.
+
+    Args:
+        packages: folders of import packages.
+        made_for: as `made_here`.
+    """
+    found: dict[str, FunctionKernels] = {}
+    for package in packages:
+        for index in sorted(package.rglob(f"__pycache__/*{SUFFIX}")):
+            folder = index.parent.parent
+            kernels = _kernels(index, made_for)
+            if kernels is not None:
+                relative = folder.relative_to(package.parent).as_posix()
+                found[f"{relative}/{index.name.removesuffix('.nbi')}"] = kernels
+    return found
+
+
+def _kernels(index: Path, made_for: Mapping[str, str]) -> FunctionKernels | None:
+    source = index.parent.parent / f"{index.name.partition('.')[0]}.py"
+    if not source.is_file():
+        return None
+    with index.open("rb") as file:
+        if pickle.load(file) != made_for["numba"]:  # noqa: S301 - of the tree that is built
+            return None
+        stamp, overloads = pickle.load(file)  # noqa: S301
+    if stamp != hashlib.sha256(source.read_bytes()).digest():
+        return None
+    kernels: dict[Any, bytes] = {}
+    for key, name in overloads.items():
+        _, processor, features = key[1]
+        data = index.with_name(name)
+        if (processor, features) == (made_for["cpu_name"], made_for["cpu_features"]):
+            kernels[key] = data.read_bytes()
+    return FunctionKernels(stamp.hex(), kernels) if kernels else None
