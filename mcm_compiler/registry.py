@@ -148,7 +148,7 @@ class Registry(Generic[T]):
         if self._scanned:
             return
         for entry in importlib.metadata.entry_points(group=self.group):
-            origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+            origin = _origin(entry.dist) if entry.dist else entry.value
             load = cast("Callable[[], T]", entry.load)
             self._insert(Registration(entry.name, origin, load, entry.module))
         for registration in self._collected():
@@ -187,6 +187,17 @@ SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "shardin
 PROOF_CHECKERS: Registry[Any] = Registry("mcm_compiler.proof_checkers", "proof checker")
 PROBLEM_MODELS: Registry[Any] = Registry("mcm_compiler.problem_models", "problem model")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
+
+_origins: dict[Any, str] = {}
+
+
+def _origin(distribution: importlib.metadata.Distribution) -> str:
+    """Name and version; a distribution's metadata are long and are parsed once."""
+    place = getattr(distribution, "_path", distribution)
+    if place not in _origins:
+        _origins[place] = f"{distribution.name} {distribution.version}"
+    return _origins[place]
+
 
 _current_plugin: str | None = None
 
