@@ -3,7 +3,9 @@
 The plain wheel is built first and unpacked. Commands that reach the kernels of most compiles run
 from there, and what numba has compiled for them goes into one file of a second wheel, which is
 tagged for this platform and pins the numba that compiled it. `--kernels-from` takes them from a
-tree that has compiled them already, such as a checkout in which tests have run.
+tree that has compiled them already, such as a checkout in which tests have run. It is for checks:
+numba does not see that a kernel was changed which another one calls, so a tree that was worked in
+may hold stale ones.
 
     python tools/build_wheel.py --outdir dist
 """

@@ -1,9 +1,10 @@
 """Builds the wheel, installs it away from the checkout, and compiles a model with it.
 
 An editable install stays green when the wheel forgets a package, a data file or a dependency.
-This check sees such a fault: it builds the source distribution and from that the wheel, installs
-the wheel with its declared dependencies alone (in the versions of `requirements.lock`) into a
-fresh virtual environment, and works from an empty folder outside the checkout. The plug-in of
+This check sees such a fault: it builds the source distribution and from that the wheel, adds the
+kernels that this checkout has compiled (or has them compiled, where it has none), installs the
+wheel with its declared dependencies alone (in the versions of `requirements.lock`) into a fresh
+virtual environment, and works from an empty folder outside the checkout. The plug-in of
 `tests/acme_passes` is built, installed beside it, and used through the command line.
 
 Run with the interpreter of `.venv`; exits 1 at the first step that fails.
@@ -18,6 +19,9 @@ import sys
 import tempfile
 import venv
 from pathlib import Path
+
+from build_wheel import with_kernels
+from wheel_kernels.repacking import platform_tag
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
@@ -64,6 +68,25 @@ def built_wheel(source: Path, dist: Path) -> Path:
     return wheel
 
 
+def platform_wheel(plain: Path, folder: Path) -> tuple[Path, int]:
+    """The wheel with kernels, and how many; those of the checkout, if it has compiled any."""
+    wheel, count = with_kernels(plain, folder, ROOT, platform_tag())
+    if not count:
+        wheel, count = with_kernels(plain, folder, None, platform_tag())
+    return wheel, count
+
+
+def check_kernels(mcmc: Path, folder: Path, shipped: int) -> None:
+    """The kernels of the wheel are in use, and the compiles before needed few others."""
+    told = json.loads(run(mcmc, "version", "--format", "json", cwd=folder))["kernels"]
+    if not told.startswith(f"{shipped} that came compiled"):
+        raise CheckFailedError(f"the wheel has {shipped} kernels, and mcmc version says: {told}")
+    added = sum(1 for _ in mcmc.parent.parent.rglob("*.nbc"))
+    print(f"  {told}; compiled in addition: {added}")
+    if added > shipped // 4:
+        raise CheckFailedError(f"{added} kernels were compiled beside the {shipped} of the wheel")
+
+
 def check_packages(python: Path, folder: Path) -> None:
     """All four packages come from the fresh environment and carry their type marker."""
     site = python.parent.parent.resolve()
@@ -80,7 +103,7 @@ def check_compile(mcmc: Path, folder: Path) -> None:
     run(mcmc, "targets", cwd=folder)
     run(mcmc, "passes", cwd=folder)
     run(mcmc, "zoo", "resnet50", "-o", "model.onnx", cwd=folder)
-    # With little search: in a fresh environment nothing is compiled yet.
+    # With little search: it runs beside the tests.
     compiled = ("compile", "model.onnx", "--target", "mcm36", "-O1", "-o", "compiled")
     report = json.loads(run(mcmc, *compiled, "--format", "json", cwd=folder))
     print(f"  {report['throughput_per_s']:.1f} inferences/s, gap {report['gap']:.2%}")
@@ -108,7 +131,8 @@ def main() -> int:
         for part in ("dist", "acme", "empty"):
             (folder / part).mkdir()
         try:
-            wheel = built_wheel(ROOT, folder / "dist")
+            plain = built_wheel(ROOT, folder / "dist")
+            wheel, shipped = platform_wheel(plain, folder)
             plugin = built_wheel(ROOT / "tests" / "acme_passes", folder / "acme")
             venv.create(folder / "venv", with_pip=True)
             python = folder / "venv" / SCRIPTS / "python"
@@ -116,6 +140,7 @@ def main() -> int:
             run(*install, wheel, "--constraint", ROOT / "requirements.lock", cwd=folder)
             check_packages(python, folder / "empty")
             check_compile(python.with_name("mcmc"), folder / "empty")
+            check_kernels(python.with_name("mcmc"), folder / "empty", shipped)
             run(*install, "--no-deps", plugin, cwd=folder)
             check_plugin(python.with_name("mcmc"), folder / "empty")
         except CheckFailedError as failure:

@@ -76,6 +76,9 @@ def _kernels(index: Path, made_for: Mapping[str, str]) -> FunctionKernels | None
     for key, name in overloads.items():
         _, processor, features = key[1]
         data = index.with_name(name)
-        if (processor, features) == (made_for["cpu_name"], made_for["cpu_features"]):
+        if (processor, features) != (made_for["cpu_name"], made_for["cpu_features"]):
+            continue
+        # Where something compiles at the same time, the index is written before the data.
+        if data.is_file():
             kernels[key] = data.read_bytes()
     return FunctionKernels(stamp.hex(), kernels) if kernels else None
