@@ -22,6 +22,8 @@ from mcm_compiler.contracts.chips import (
     GROUP_PROPERTY,
     ORIGIN_PROPERTY,
     PLANNED_PROPERTY,
+    RUNS_ON_HOST,
+    RUNS_ON_PROPERTY,
 )
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.partition import CHIP
@@ -30,10 +32,12 @@ from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.contracts.sharding.specs import shard_value
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SourceModel
+from mcm_compiler.ir.rewriting.device_stages import (
+    MULTI_DEVICE_IR_VERSION,
+    free_name,
+    stage_on_host,
+)
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
-
-MULTI_DEVICE_IR_VERSION = 11
-"""The IR version that introduced the multi-device fields."""
 
 COST_PROPERTY = "mcm.cost_s"
 REMOVED_PROPERTY = "mcm.removed"
@@ -46,6 +50,7 @@ class _Placement:
     chips: set[int] = field(default_factory=set[int])
     group: str | None = None
     seconds: float | None = None
+    on_host: bool = False
 
 
 def write_annotated(
@@ -70,11 +75,12 @@ def write_annotated(
     model = source.original.clone()
     model.ir_version = max(model.ir_version, MULTI_DEVICE_IR_VERSION)
     configuration = model.add_device_configuration(
-        _free_name("mcm", [c.name for c in model.device_configurations]),
+        free_name("mcm", [c.name for c in model.device_configurations]),
         device_names=[f"chip_{chip}" for chip in range(num_chips)],
     )
     placeable = {node.name for node in placeable_nodes(model.graph)}
     for node in model.graph:
+        node.metadata_props.pop(RUNS_ON_PROPERTY, None)  # of an earlier compile
         placement = placements.get(node.name or "")
         if placement is None or not placement.chips:
             if node.name in placeable:
@@ -87,6 +93,9 @@ def write_annotated(
         if placement.seconds is not None:
             node.metadata_props[COST_PROPERTY] = repr(placement.seconds)
         node.set_pipeline_stage(configuration, min(placement.chips))
+        if placement.on_host:
+            node.metadata_props[RUNS_ON_PROPERTY] = RUNS_ON_HOST
+    stage_on_host(model)
     if replication.replicas > 1:
         model.metadata_props[REPLICAS_PROPERTY] = str(replication.replicas)
         model.metadata_props[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
@@ -153,17 +162,10 @@ def _placements(compiled: ir.Model) -> dict[str, _Placement]:
         placement.chips.add(chip)
         group = node.metadata_props.get(GROUP_PROPERTY)
         placement.group = placement.group or group
+        placement.on_host |= node.metadata_props.get(RUNS_ON_PROPERTY) == RUNS_ON_HOST
         if (cost := NODE_COST.find(node)) is not None:
             placement.seconds = (placement.seconds or 0.0) + cost.seconds
     return placements
-
-
-def _free_name(base: str, taken: list[str]) -> str:
-    name, suffix = base, 1
-    while name in taken:
-        suffix += 1
-        name = f"{base}_{suffix}"
-    return name
 
 
 def _read_back(path: Path, configuration: str) -> None:

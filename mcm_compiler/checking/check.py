@@ -24,6 +24,7 @@ from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.entry.host_marks import check_host_marks
 from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
@@ -215,7 +216,7 @@ class _Run:
             "files": lambda: check_files(folder, manifest),
             "structure": lambda: check_structure(folder, manifest),
             "source": self._source,
-            "constraints": lambda: check_constraints(manifest, opened.chips, opened.target),
+            "constraints": lambda: _check_constraints(opened),
             "memory": lambda: _check_memory(opened),
             "simulation": lambda: _check_simulation(opened),
             "certificate": self._certificate,
@@ -275,6 +276,12 @@ class _Run:
             changed = changed_op(self.opened.chips, self.opened.source)
             raise CompileError(differences(found, changed))
         return _describe(found)
+
+
+def _check_constraints(opened: OpenedFolder) -> str:
+    rules = check_constraints(opened.manifest, opened.chips, opened.target)
+    marks = check_host_marks(opened.chips, opened.source, opened.target)
+    return f"{rules}, {marks}" if marks else rules
 
 
 def _check_memory(opened: OpenedFolder) -> str:

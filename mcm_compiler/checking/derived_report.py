@@ -22,6 +22,7 @@ from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.records.report import CoverageFacts
 from mcm_compiler.report.report_data import (
     count_facts,
@@ -125,6 +126,9 @@ def derive_report(sources: Sources) -> Derived:
         sram = sources.target.limits.sram_bytes
         found["chips"] = chip_rows(simulation, sources.program, ops_of, sram)
         found["bottleneck"] = _bottleneck(sources, sources.graphs)
+        hosted = host_facts(sources.target, sources.graphs, simulation, replicas)
+        if hosted is not None:
+            found[HOST_SECTION] = hosted
     return found
 
 

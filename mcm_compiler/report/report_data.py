@@ -37,6 +37,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.records.activity import Bottleneck
 from mcm_compiler.report.records.report import (
     ChosenCosts,
@@ -113,6 +114,9 @@ def build_report(result: CompileResult) -> Report:
     }
     if (chosen := _chosen_costs(result, legalization)) is not None:
         report[COST_SECTION] = chosen
+    graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
+    if (hosted := host_facts(result.target, graphs, simulation, replicas)) is not None:
+        report[HOST_SECTION] = hosted
     return report
 
 

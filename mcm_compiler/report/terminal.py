@@ -21,6 +21,7 @@ from mcm_compiler.report.chip_bars import (
     shared_channels_line,
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -178,6 +179,8 @@ def _facts(report: Mapping[str, Any], width: int) -> RenderableType:
         rows.append(("learned search", Text(learned)))
     if (costs := cost_model_phrase(report)) is not None:
         rows.append(("cost model", Text(costs)))
+    if hosted := host_sentences(report):
+        rows.append(("on the host", Text("; ".join(hosted))))
     rows += [
         ("verified", _verdict(report["verification"])),
         ("added", Text(changes_sentence(report))),

@@ -152,6 +152,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Compile again.",
     ),
     CatalogEntry(
+        "MCM-V051",
+        "op is not marked as the target wants it",
+        """\
+An op that the target's chips cannot run lacks the mark that it runs on the host
+(`metadata_props["mcm.runs_on"]`, and stage 0 of the configuration mcm_host), or an op that they can
+run has it. Whoever runs the folder would start the op in the wrong place. A chip's model or the
+target's description was changed, or the folder was made by another release.""",
+        example="the mark of a Softmax that was deleted from chip_00.onnx",
+        remedy="Compile the model again.",
+    ),
+    CatalogEntry(
         "MCM-V060",
         "op is not the model's",
         "The proof by structure numbers every value of the model and every value of the\n"

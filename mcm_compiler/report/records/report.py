@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
+from mcm_compiler.report.records.host import HostFacts
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
 
@@ -287,6 +288,7 @@ _Parts = TypedDict(
         "diagnostics": list[DiagnosticRow],
         "versions": dict[str, str | None],
         "chosen_cost_model": NotRequired[ChosenCosts],
+        "host_fallback": NotRequired[HostFacts],
     },
 )
 
@@ -349,4 +351,5 @@ class Report(_Inputs, _Figures, _Parts):
             not installed.
         chosen_cost_model: the cost model that was chosen by name; missing where the target's own
             holds.
+        host_fallback: what the host runs because chips lack it; missing where they run everything.
     """

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.ir.rewriting.device_stages import stage_on_host
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
@@ -30,6 +31,8 @@ class Split(Pass):
         """
         del context
         chips, wires = split(model, CHIP)
+        for chip in chips:
+            stage_on_host(chip.model)
         CHIP_MODELS.set(model, chips)
         WIRES.set(model, wires)
         return False

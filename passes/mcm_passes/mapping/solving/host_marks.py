@@ -16,6 +16,8 @@ def mark_host_ops(graph: ir.Graph, cost_model: CostModel) -> None:
         graph: with the fusion groups of its ops in their metadata.
         cost_model: of the target; where it knows of no host, nothing is marked.
     """
+    for node in graph:
+        node.metadata_props.pop(RUNS_ON_PROPERTY, None)  # of an earlier compile
     if not isinstance(cost_model, KnowsHostOps):
         return
     kernels: dict[str, list[ir.Node]] = {}
