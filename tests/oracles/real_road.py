@@ -38,6 +38,7 @@ sram_mib = {sram_mib}
 sram_bandwidth_gb_per_s = 256
 buffer_alignment_bytes = 64
 launch_overhead_ns = 150
+{chip}
 [chip.mac_array]
 rows = 64
 cols = 64
@@ -72,6 +73,7 @@ class PackageOptions:
     switching: str = ""
     root_gb_per_s: float | None = None
     forwarding: str = ""
+    chip: str = ""
     more: str = ""
 
     def target(self) -> RingTarget:
@@ -81,6 +83,7 @@ class PackageOptions:
             slots=self.slots,
             sram_mib=self.sram_mib,
             spill=self.spill,
+            chip=self.chip,
             forwarding=f'forwarding = "{self.forwarding}"' if self.forwarding else "",
             root=f"total_bandwidth_gb_per_s = {self.root_gb_per_s}" if self.root_gb_per_s else "",
             switching=f'switching = "{self.switching}"' if self.switching else "",

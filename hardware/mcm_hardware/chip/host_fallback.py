@@ -13,7 +13,7 @@ intermediate results stay there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,7 +29,7 @@ from mcm_compiler.contracts.cost import (
     NodeCost,
 )
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.graph.constants import consumed_values
+from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork, is_constant
@@ -164,7 +164,7 @@ class HostFallbackCosts:
         Whether a tensor goes up is the same in the whole graph and in a chip's part of it: what
         the host itself sent, or another chip, is on the chip by then.
         """
-        members = set(nodes)
+        members = {*nodes, *(inner for node in nodes for inner in _inside(node))}
         made = {value: None for node in nodes for value in node.outputs}
         read = {
             value: None
@@ -196,6 +196,14 @@ def with_host(
     measured = measured_costs(chips) is not None
     kind = MeasuredHostFallbackCosts if measured else HostFallbackCosts
     return kind(chips, support, link, launch_s, speed)
+
+
+def _inside(node: ir.Node) -> Iterator[ir.Node]:
+    """All ops in the subgraphs of `node`, at any depth."""
+    for graph in subgraphs(node) if node.attributes else ():
+        for inner in graph:
+            yield inner
+            yield from _inside(inner)
 
 
 def _leaves(value: ir.Value, members: set[ir.Node]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
@@ -74,7 +75,12 @@ def kernel_times(
         times.options.append(options)
         if not options:
             times.option_begin.append(-1)
-            times.seconds.append(_kernel_seconds(model, nodes, leaving))
+            # What the host runs is no clone, and may hold subgraphs, whose reads are no uses here.
+            times.seconds.append(
+                model.group_cost(nodes).seconds
+                if runs_on_host(model, nodes)
+                else _kernel_seconds(model, nodes, leaving)
+            )
             continue
         if len(options) > MAX_OPTIONS:
             raise ValueError(f"clones have at most {MAX_OPTIONS} results, and not {len(options)}")

@@ -294,3 +294,20 @@ def test_partitions_of_another_problem_are_refused(make_road):
     road = make_road(MODELS["tied"])
     with pytest.raises(ValueError, match="partitions are"):
         road.evaluator.evaluate(road.random_partitions(2)[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "ops"),
+    [
+        ("views", '"Exp", "Sigmoid", "Add"'),
+        ("bodies", '"Exp", "Tanh"'),
+        ("bodies", '"Relu", "Exp", "Mul"'),
+        ("branches", '"Add"'),
+    ],
+)
+def test_equals_the_passes_where_the_host_runs_ops(make_road, name, ops):
+    more = "[[override]]\nchips = [1]\nspeed = 2.0\n"
+    road = make_road(MODELS[name], chip=f"unsupported_ops = [{ops}]", more=more)
+    runs, _, overflows = road.check(road.random_partitions(14))
+    assert runs >= 3
+    assert overflows == 0
