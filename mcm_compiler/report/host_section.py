@@ -158,8 +158,8 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
     why = ", ".join(_lacking_phrase(row) for row in found["lacking"])
     trips = count_text(found["trips"], "round trip")
     cost = (
-        f"{trips} per inference take {seconds_text(found['seconds'])}, "
-        f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down; chips "
+        f"{trips} per inference: {seconds_text(found['seconds'])}, "
+        f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down, where chips "
         f"that could run it would take {seconds_text(found['on_chips_s'])}"
     )
     if (share := found["share_of_period"]) is not None:
