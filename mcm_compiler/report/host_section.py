@@ -159,8 +159,8 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
     trips = count_text(found["trips"], "round trip")
     cost = (
         f"{trips} per inference: {seconds_text(found['seconds'])}, "
-        f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down, where chips "
-        f"that could run it would take {seconds_text(found['on_chips_s'])}"
+        f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down, where "
+        f"chips that could run it would take {seconds_text(found['on_chips_s'])}"
     )
     if (share := found["share_of_period"]) is not None:
         cost += f"; chip {found['chip']} waits {percent_text(share)} of its period for it"
