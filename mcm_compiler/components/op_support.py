@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
-from mcm_compiler.contracts.target import Fallback, SupportsOps, Target, Unsupported
+from mcm_compiler.contracts.described import Described
+from mcm_compiler.contracts.target import Fallback, SupportsOps, Unsupported
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.units import count_text
@@ -25,7 +26,7 @@ def runs_on_host(model: CostModel, nodes: Sequence[ir.Node]) -> bool:
     return isinstance(model, KnowsHostOps) and any(model.on_host(node) for node in nodes)
 
 
-def unsupported_ops(target: Target, nodes: Sequence[ir.Node]) -> dict[ir.Node, Unsupported]:
+def unsupported_ops(target: Described, nodes: Sequence[ir.Node]) -> dict[ir.Node, Unsupported]:
     """The ops that the chips of `target` cannot run, and why."""
     if not isinstance(target, SupportsOps):
         return {}
@@ -33,7 +34,7 @@ def unsupported_ops(target: Target, nodes: Sequence[ir.Node]) -> dict[ir.Node, U
     return {node: why for node, why in found if why is not None}
 
 
-def fallback_of(target: Target, options: CompileOptions) -> Fallback:
+def fallback_of(target: Described, options: CompileOptions) -> Fallback:
     """What becomes of ops that chips cannot run; where the user leaves it open, the target says."""
     if options.fallback is not None:
         return options.fallback
@@ -41,7 +42,7 @@ def fallback_of(target: Target, options: CompileOptions) -> Fallback:
 
 
 def host_ops(
-    target: Target, nodes: Sequence[ir.Node], options: CompileOptions
+    target: Described, nodes: Sequence[ir.Node], options: CompileOptions
 ) -> tuple[dict[ir.Node, Unsupported], list[Diagnostic]]:
     """The ops of a model that the host will run, and a warning for each kind of them.
 
@@ -64,25 +65,27 @@ def host_ops(
     model = target.cost_model()
     if not isinstance(model, KnowsHostOps):
         hint = "each chip needs a link of its own to the host; see docs/how-to/unsupported-ops.md"
-        faults = _by_reason(target, found, "MCM-T031", "have no way to the host for", hint)
+        faults = _by_reason(target, found, "MCM-T031", "has no way to the host for", hint)
         raise CompileError(faults)
     left = [node for node in nodes if node not in found and model.node_cost(node).seconds > 0]
     if not left:
         raise CompileError(
             Diagnostic(
                 "MCM-T032",
-                f"the chips of {quote(target.name)} run none of the "
+                f"target {quote(target.name)} runs none of the "
                 f"{count_text(len(found), 'op')} of this model",
                 at=f"target {quote(target.name)}",
-                hint="correct the lists of ops and types in its table [chip]",
+                hint="correct the lists of ops and types in its description",
             )
         )
     hint = "the report tells what it costs; `--fallback error` refuses such models"
-    return found, _by_reason(target, found, "MCM-T033", "leave to the host", hint, Severity.WARNING)
+    return found, _by_reason(
+        target, found, "MCM-T033", "leaves to the host", hint, Severity.WARNING
+    )
 
 
 def _by_reason(
-    target: Target,
+    target: Described,
     found: Found,
     code: str,
     what: str,
@@ -96,7 +99,7 @@ def _by_reason(
     return [
         Diagnostic(
             code,
-            f"the chips of {quote(target.name)} {what} "
+            f"target {quote(target.name)} {what} "
             f"{quote(name) if because == 'op' else f'tensors of type {name}'}: "
             f"{_ops(because, name, nodes, found)}",
             at=_places(nodes),

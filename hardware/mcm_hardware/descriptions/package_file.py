@@ -12,7 +12,7 @@ from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_overrides import read_overrides
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
-from mcm_hardware.descriptions.support_keys import CHIP_TABLE, read_support
+from mcm_hardware.descriptions.support_keys import read_support
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 
@@ -64,7 +64,7 @@ class PackageFile:
         if all_on:
             self._check_all_on(listed)
         self._check_spill()
-        support = read_support(self.reader, self.values, CHIP_TABLE)
+        support = read_support(self.reader, self.values, "chip")
         if faults := self.reader.faults:
             raise CompileError(faults)
         if num_chips is None:

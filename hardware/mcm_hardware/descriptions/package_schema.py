@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
     Choice,
     DescriptionForm,
     Flag,
     Key,
-    Names,
     Number,
     Places,
     Text,
@@ -99,43 +99,6 @@ PORT_KEYS: Mapping[str, Key] = {
 }
 """Keys of what lies outside the package: `[host]` and `[off_package_memory]`."""
 
-SUPPORT_KEYS: Mapping[str, Key] = {
-    "chip.unsupported_ops": Key(
-        Names("ops"),
-        'ops that chips cannot run, such as `"Softmax"` or `"com.microsoft::Gelu"`',
-        otherwise="chips run every op",
-    ),
-    "chip.supported_ops": Key(
-        Names("ops"), "the only ops that chips run", otherwise="chips run every op"
-    ),
-    "chip.unsupported_types": Key(
-        Names("element types"),
-        'element types that no tensor of a chip may have, such as `"float16"`',
-        otherwise="chips know every type",
-    ),
-    "chip.supported_types": Key(
-        Names("element types"), "the only ones that it may have", otherwise="chips know every type"
-    ),
-    "host.fallback": Key(
-        Choice(("host", "error")),
-        "what becomes of what chips cannot run: the host does, or the model is refused; "
-        "`--fallback` wins",
-        otherwise='`"host"`',
-    ),
-    "host.peak_tflop_per_s": Key(
-        Number(1e-6, 1e6),
-        "arithmetic rate of the host for what one chip leaves to it",
-        otherwise="0.1",
-    ),
-    "host.memory_bandwidth_gb_per_s": Key(
-        BANDWIDTH, "between the host and its memory, likewise for each chip", otherwise="20"
-    ),
-    "host.launch_overhead_us": Key(
-        LATENCY_US, "cost of starting one op on the host", otherwise="5"
-    ),
-}
-"""Keys of what chips cannot run, and of the host that does."""
-
 OVERRIDE_KEYS: Mapping[str, Key] = {
     "chips": Key(Places(), "places of the chips that this is about, counted from 0"),
     "sram_mib": Key(_SRAM_MIB, "their memory", otherwise="`chip.sram_mib`"),
@@ -182,7 +145,7 @@ def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageFo
         **links,
         **PORT_KEYS,
         **ports,
-        **SUPPORT_KEYS,
+        **support_keys("chip", "chips"),
         **COST_KEYS,
     }
     form = DescriptionForm(

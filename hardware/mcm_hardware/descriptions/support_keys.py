@@ -11,13 +11,59 @@ from typing import TYPE_CHECKING, Any, cast
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
-from mcm_hardware.descriptions.description_reader import DescriptionReader
+from mcm_hardware.descriptions.target_schema import Choice, Key, Names, Number
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
+    from mcm_hardware.descriptions.description_reader import DescriptionReader
 
-CHIP_TABLE = "chip"
-"""The table whose keys list what chips of a package run."""
+
+def support_keys(table: str, who: str) -> dict[str, Key]:
+    """Keys of what chips or devices cannot run, and of the host that does.
+
+    Args:
+        table: of the lists.
+        who: they are about, such as `chips`.
+    """
+    every_op, every_type = f"{who} run every op", f"{who} know every type"
+    return {
+        f"{table}.unsupported_ops": Key(
+            Names("ops"),
+            f'ops that {who} cannot run, such as `"Softmax"` or `"com.microsoft::Gelu"`',
+            otherwise=every_op,
+        ),
+        f"{table}.supported_ops": Key(
+            Names("ops"), f"the only ops that {who} run", otherwise=every_op
+        ),
+        f"{table}.unsupported_types": Key(
+            Names("element types"),
+            f'element types that no tensor of {who} may have, such as `"float16"`',
+            otherwise=every_type,
+        ),
+        f"{table}.supported_types": Key(
+            Names("element types"), "the only ones that they may have", otherwise=every_type
+        ),
+        "host.fallback": Key(
+            Choice(("host", "error")),
+            f"what becomes of what {who} cannot run: the host does, or the model is refused; "
+            "`--fallback` wins",
+            otherwise='`"host"`',
+        ),
+        "host.peak_tflop_per_s": Key(
+            Number(1e-6, 1e6),
+            "arithmetic rate of the host for what one of them leaves to it",
+            otherwise="0.1",
+        ),
+        "host.memory_bandwidth_gb_per_s": Key(
+            Number(1e-6, 1e6),
+            "between the host and its memory, likewise for each of them",
+            otherwise="20",
+        ),
+        "host.launch_overhead_us": Key(
+            Number(0.0, 1e6), "cost of starting one op on the host", otherwise="5"
+        ),
+    }
+
 
 HOST_KEYS = {
     "peak_tflop_per_s": ("ops_per_s", 1e12),
@@ -34,7 +80,7 @@ _TYPES = {kind.name: kind for kind in ir.DataType if kind is not ir.DataType.UND
 
 
 def read_support(
-    reader: DescriptionReader, values: Mapping[str, Any], table: str
+    reader: DescriptionReader, values: Mapping[str, Any], table: str, more: Iterable[str] = ()
 ) -> OpSupport | None:
     """What chips can run; None where a description lists nothing. Faults are noted by `reader`.
 
@@ -42,16 +88,17 @@ def read_support(
         reader: of the description.
         values: by dotted path, as it read them.
         table: the table of the lists.
+        more: keys of `[host]` that mean nothing where nothing is listed, besides those of it here.
     """
     from mcm_hardware.chip.op_support import HostNumbers, OpSupport
 
     ops = _listed(reader, values, table, "ops")
     types = _listed(reader, values, table, "types")
-    given = [key for key in ("fallback", *HOST_KEYS) if f"host.{key}" in values]
+    given = [key for key in ("fallback", *HOST_KEYS, *more) if f"host.{key}" in values]
     if ops is None and types is None:
         for key in given:
-            message = "chips run every op, so that nothing is left to the host"
-            hint = f"list what they cannot run as unsupported_ops in [{table}], or leave this out"
+            message = "every op runs here, so that nothing is left to the host"
+            hint = f"list what does not run as unsupported_ops in [{table}], or leave this out"
             reader.fault("MCM-T008", message, ("host", key), hint)
         return None
     named, only_ops = _ops(reader, table, *ops) if ops else (frozenset[str](), False)

@@ -33,17 +33,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
-
-import onnx_ir as ir
+from typing import TYPE_CHECKING, ClassVar
 
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import (
     ChipModel,
-    Fallback,
     PackageLimits,
-    Unsupported,
     Wire,
     machine_limits,
 )
@@ -52,6 +48,9 @@ from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.chip.chosen_costs import CostPair
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.package.described_target import DescribedTarget
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,9 @@ class ChipsPackage(DescribedTarget):
         return package_details(self.name, self.source_text, self.spec, self.form)
 
     @property
-    def fallback(self) -> Fallback:
-        """What becomes of ops that chips cannot run, where a compile does not say."""
-        support = self.spec.support
-        return "host" if support is None else support.fallback
-
-    def unsupported(self, node: ir.Node) -> Unsupported | None:
-        """Why chips cannot run `node`; None if they can."""
-        support = self.spec.support
-        return None if support is None else support.unsupported(node)
+    def op_support(self) -> OpSupport | None:
+        """What chips can run; None where they run everything."""
+        return self.spec.support
 
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 

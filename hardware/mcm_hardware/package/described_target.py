@@ -6,12 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import CostChoice
 from mcm_compiler.components.cost_files import with_cost_model_text
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.target import Fallback, Unsupported
 from mcm_hardware.chip.chosen_costs import CostPair, chosen_pair
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,20 @@ class DescribedTarget(ABC):
     def costs(self) -> CostPair:
         """The cost models of a chip of speed 1, for search and for what is played."""
         return self.beside_host(chosen_pair(self.own_costs(), self))
+
+    @property
+    def op_support(self) -> OpSupport | None:
+        """What its chips or devices can run; None where they run everything."""
+        return None
+
+    @property
+    def fallback(self) -> Fallback:
+        """What becomes of ops that it cannot run, where a compile does not say."""
+        return "host" if self.op_support is None else self.op_support.fallback
+
+    def unsupported(self, node: ir.Node) -> Unsupported | None:
+        """Why it cannot run `node`; None if it can."""
+        return None if self.op_support is None else self.op_support.unsupported(node)
 
     def beside_host(self, pair: CostPair) -> CostPair:
         """The cost models with those of what the host runs for chips, where it does."""

@@ -116,6 +116,13 @@ LISTED = 40
     help="Shape of an input; wins over --dim. Repeatable.",
 )
 @COST_MODEL
+@click.option(
+    "--fallback",
+    type=click.Choice(["host", "error"]),
+    default=None,
+    help="What becomes of ops that devices cannot run: the host runs them, or the model is "
+    "refused (as the target says, or host).",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
 @force_option
 @plugin_option
@@ -142,6 +149,7 @@ def command(
     dims: tuple[tuple[str, int], ...],
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     cost_model: str | None,
+    fallback: Any,
     seed: int,
     force: bool,
     plugin: tuple[Path, ...],
@@ -161,9 +169,12 @@ def command(
     from mcm_compiler.cli.parameters import once_each
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
+    from mcm_compiler.components.op_support import host_ops
     from mcm_compiler.components.target_loading import load_package
     from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
+    from mcm_compiler.graph.constants import placeable_nodes
+    from mcm_compiler.options import CompileOptions
 
     load_plugins(plugin)
     if output is not None:
@@ -180,6 +191,8 @@ def command(
     if cost_model is not None:
         package = with_cost_model(package, cost_model, user_files(Path()))
     imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
+    options_of_ops = CompileOptions(fallback=fallback)
+    notes += host_ops(package, placeable_nodes(imported.graph), options_of_ops)[1]
     made.prepare(imported)
     plan = None
     if given is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mcm_compiler.contracts.cluster import Cluster
 from mcm_compiler.text.toml_description import parse_description
@@ -12,6 +13,9 @@ from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.families.cluster.cluster_file import ClusterSpec, parse_cluster
 from mcm_hardware.families.cluster.cluster_schema import CLUSTER_FORM, CLUSTER_KEYS
 from mcm_hardware.package.described_target import DescribedTarget
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class ClusterPackage(DescribedTarget):
         for path, value in values.items():
             table, _, key = path.rpartition(".")
             if table:
-                sections.setdefault(table, {})[key] = value
+                shown = ", ".join(value) if isinstance(value, list) else value
+                sections.setdefault(table, {})[key] = shown
         cluster = self.cluster
         sections["derived"] = {
             "num_devices": cluster.num_devices,
@@ -60,6 +65,25 @@ class ClusterPackage(DescribedTarget):
             "flops_per_memory_byte": cluster.flops_per_s / cluster.memory_bytes_per_s,
         }
         return sections
+
+    @property
+    def op_support(self) -> OpSupport | None:
+        """What devices can run; None where they run everything."""
+        return self.spec.support
+
+    def beside_host(self, pair: CostPair) -> CostPair:
+        """The cost models with round trips between a device and its host."""
+        spec = self.spec
+        if spec.support is None:
+            return pair
+        from mcm_hardware.chip.host_fallback import HostLink, with_host
+
+        link = HostLink(spec.host_bytes_per_s, spec.host_latency_s)
+        beside = [
+            with_host(costs, spec.support, link, spec.launch_s, 1.0)
+            for costs in (pair.searched, pair.played)
+        ]
+        return CostPair(*beside)
 
     def own_costs(self) -> CostPair:
         """The roofline of one device, for search and for what is played."""

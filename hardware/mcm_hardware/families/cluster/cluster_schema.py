@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
     Choice,
@@ -41,6 +42,11 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         _RATE, "rate between a server and the network, each way, shared by its devices"
     ),
     "inter_server.latency_us": Key(_LATENCY_US, "delay of a message between servers", default=0.0),
+    "host.bandwidth_gb_per_s": Key(
+        _RATE, "rate between the host and each device, each way", otherwise="16"
+    ),
+    "host.latency_us": Key(_LATENCY_US, "delay of one way", otherwise="5"),
+    **support_keys("device", "devices"),
     **COST_KEYS,
 }
 """Every key of the file by its dotted path; units stand in the names."""

@@ -5,10 +5,13 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.chip.op_support import HostNumbers, OpSupport
+from mcm_hardware.families.cluster.builtin_clusters import config_c
+from mcm_hardware.families.cluster.cluster_package import ClusterPackage
 from mcm_hardware.families.ring.builtin_targets import mcm4
 from mcm_hardware.families.ring.ring_target import RingTarget
 
 GOOD = mcm4().source_text
+FLOAT = ir.TensorType(ir.DataType.FLOAT)
 
 
 def described(chip: str = "", host: str = "") -> RingTarget:
@@ -102,3 +105,22 @@ def test_a_fallback_that_there_is_not():
 def test_all_faults_come_together():
     found = faults('unsupported_ops = ["SoftMax", "Reluu"]\nunsupported_types = ["flaot16"]')
     assert [code for code, _ in found] == ["MCM-T016", "MCM-T016", "MCM-T006"]
+
+
+def test_clusters_have_the_same_keys():
+    text = config_c().source_text
+    lists = 'unsupported_ops = ["Softmax"]\nlaunch_overhead_us'
+    host = "\n[host]\nbandwidth_gb_per_s = 8\nlatency_us = 2\n"
+    found = ClusterPackage.from_text("mine", text.replace("launch_overhead_us", lists) + host)
+    softmax = ir.Node("", "Softmax", [ir.Value(name="x", type=FLOAT, shape=ir.Shape([1000]))])
+    softmax.outputs[0].name, softmax.outputs[0].type = "y", FLOAT
+    softmax.outputs[0].shape = ir.Shape([1000])
+    trip = found.cost_model().node_cost(softmax).trip
+    assert trip is not None
+    assert (trip.up_bytes, trip.down_bytes) == (4000, 4000)
+    assert trip.transfer_s == pytest.approx(8000 / 8e9 + 4e-6)
+    assert found.details()["device"]["unsupported_ops"] == "Softmax"
+    assert config_c().unsupported(softmax) is None
+    with pytest.raises(CompileError) as caught:
+        ClusterPackage.from_text("mine", text + host)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-T008", "MCM-T008"]
