@@ -12,6 +12,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from mcm_compiler.graph.device_configurations import with_device_configurations
+
 _DATA_TYPES = {int(dtype): dtype for dtype in ir.DataType}
 
 
@@ -59,7 +61,7 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
             copy.CopyFrom(kind)
             kept.append((info, copy))
             info.ClearField("type")
-        model = ir.from_proto(proto)
+        model = with_device_configurations(proto, ir.from_proto)
     finally:
         for info, kind in kept:
             info.type.CopyFrom(kind)
