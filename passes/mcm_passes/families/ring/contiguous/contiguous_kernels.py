@@ -11,6 +11,9 @@ from mcm_compiler.arrays.lean_kernels import inlined_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
 
+SLACK_OF_SUMS = 1e-6
+"""Relative room for sums of as many units as a graph may have."""
+
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba
 # compiles by itself is optimized once more in whatever calls it.
 
@@ -270,6 +273,16 @@ def _fits(w: Windows, chip: _Chip, sums: _Sums, peak: int, j: int, i: int) -> bo
     return needed <= room + _may_stream(w.streaming, j, i, chip.streamed)
 
 
+@inlined_njit
+def _too_much_passes(w: Windows, chip: _Chip, sums: _Sums, i: int) -> bool:
+    """Whether no later start of a window to cut i can fit either, for what passes it by.
+
+    The later a window starts, the more passes by, and the unit before the cut is always in it.
+    What rounding may come to is left as room.
+    """
+    return sums.relay_s + w.work_s[i - 1] > chip.longest_s * (1.0 + SLACK_OF_SUMS)
+
+
 @njit(cache=True)
 def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     """For each cut the earliest start of a window that the largest and fastest chip takes.
@@ -283,6 +296,9 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     for i in range(1, w.work_s.size + 1):
         at, sums, peak = int(starts.start[i]), _sums_at(starts, i), int(starts.peak[i])
         while at <= latest[i] and not _fits(w, best, sums, peak, at, i):
+            if _too_much_passes(w, best, sums, i):
+                at = int(latest[i]) + 1
+                break
             sums = _without_first(w, sums, at, i)
             at += 1
         _keep(starts, i, at if at <= latest[i] else i, sums, peak)
@@ -364,6 +380,8 @@ def _earliest_fitting(
             at += 1
         if _fits(w, chip, sums, peak, start, i):
             return start
+        if _too_much_passes(w, chip, sums, i):
+            return -1
         start = int(following[start + 1])
     return -1
 
