@@ -15,6 +15,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.reading.opset_conversion import lower_opset
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 
 
@@ -54,12 +55,17 @@ def read_user_model(name: str, manifest: Manifest) -> UserModel:
 def read_raw(path: Path) -> ir.Model:
     """A file as it is, but for sparse weights, which become dense, and the order of its nodes.
 
+    An opset that is newer than onnxruntime loads is converted, as in an import of the file.
+
+
     Raises:
-        CompileError: MCM-I003 for a file that is no model.
+        CompileError: MCM-I003 for a file that is no model, MCM-I005 for an opset that cannot be
+            converted.
     """
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
+        lower_opset(proto)
         expand_sparse_weights(proto)
         model = model_from_proto(proto)
         for graph in model.graphs():

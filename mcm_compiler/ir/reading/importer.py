@@ -26,6 +26,7 @@ from mcm_compiler.ir.reading.declared_types import check_declared_types
 from mcm_compiler.ir.reading.external_data import check_tensors, external_files
 from mcm_compiler.ir.reading.function_calls import check_functions
 from mcm_compiler.ir.reading.op_schemas import check_ops
+from mcm_compiler.ir.reading.opset_conversion import lower_opset
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions
@@ -133,9 +134,8 @@ def import_model(
     name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
-    notes = _check_proto(proto)
-    for entry in proto.opset_import:
-        model.graph.opset_imports.setdefault(entry.domain, entry.version)
+    notes = _check_proto(proto, renumber_only=True)
+    _take_opsets(model, proto)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
     for value in initializers_of(model):
         if value.const_value is not None:
@@ -147,8 +147,20 @@ def import_model(
     return model, [*notes, *more]
 
 
-def _check_proto(proto: onnx.ModelProto) -> list[Diagnostic]:
+def _take_opsets(model: ir.Model, proto: onnx.ModelProto) -> None:
+    """Has a model import the opsets of its proto, which has been checked and completed."""
+    model.graph.opset_imports.update({e.domain: e.version for e in proto.opset_import})
+    for function in proto.functions:
+        own = model.functions[function.domain, function.name, function.overload]
+        own.opset_imports.update({e.domain: e.version for e in function.opset_import})
+
+
+def _check_proto(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[Diagnostic]:
     """All checks that need the file's own text; drops what says nothing, see each of them.
+
+    Args:
+        proto: checked, and brought to versions that onnxruntime loads.
+        renumber_only: as `lower_opset` has it.
 
     Returns:
         Notes.
@@ -160,6 +172,7 @@ def _check_proto(proto: onnx.ModelProto) -> list[Diagnostic]:
     found = check_versions(proto)
     _raise_errors([*found, *check_structure(proto.graph), *check_functions(proto)])
     _raise_errors(check_ops(proto) + check_declared_types(proto))
+    found += lower_opset(proto, renumber_only=renumber_only)
     # Where a source model was to run is not where it will run.
     del proto.configuration[:]
     for body in (proto.graph, *proto.functions):

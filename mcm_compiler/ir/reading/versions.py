@@ -58,7 +58,8 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
     could keep up; they are taken off that list, where they are constants either way.
 
     Returns:
-        MCM-I005 for an opset outside what runs, MCM-I007 for a missing or repeated one, the notes
+        MCM-I005 for an opset that onnx does not know (`lower_opset` sees to those that it does and
+        onnxruntime does not), MCM-I007 for a missing or repeated one, the notes
         MCM-I043 for a lowered IR version and MCM-I045 for added imports.
     """
     found: list[Diagnostic] = []
@@ -83,14 +84,16 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
             _not_imported(domain, f"function {quote(function.name)}")
             for domain in sorted(_domains_of(function) - own)
         ]
-    if opset is not None and (opset < 1 or (opset > 20 and opset > newest_opset())):
+    known = onnx.defs.onnx_opset_version()
+    if opset is not None and (opset < 1 or opset > max(known, 20)):
         found.append(
             Diagnostic(
                 "MCM-I005",
                 f"the model needs opset {opset}; the installed onnxruntime guarantees "
-                f"{MIN_OPSET} to {newest_opset()}",
+                f"{MIN_OPSET} to {newest_opset()}, and newer ones are converted up to {known}, the "
+                "newest of the installed onnx",
                 at="opset_import",
-                hint="export with another opset_version, or convert with onnx.version_converter",
+                hint="export with another opset_version, or install a newer onnx",
             )
         )
     if proto.ir_version < MIN_IR_VERSION:
