@@ -101,7 +101,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "a data set cannot be read",
         "A data set is mcm87, which is built in, or a JSON file with the two lists train and\n"
         "validation. Each entry is what mcmc compile takes: the path of an ONNX file, or zoo: and\n"
-        "the name of a builder.",
+        "the name of a builder. Behind a file may stand sizes, such as a.onnx{batch=1;8,seq=64}.",
         example="`--set data_set=models.json` of a file without the list validation",
         remedy="Take 'mcm87', or a JSON file with the lists train and validation.",
     ),

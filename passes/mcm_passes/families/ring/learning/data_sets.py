@@ -13,6 +13,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.text.json_records import record_of
 from mcm_models.policy.dataset import split
+from mcm_passes.families.ring.learning.sized_models import each_size
 
 DEFAULT_DATA_SET = "mcm87"
 """The zoo's 87 convolutional and recurrent models."""
@@ -22,7 +23,7 @@ MAX_FILE_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class DataSet:
-    """Models by what the compiler's driver takes: `zoo:` and a builder, or a path.
+    """Models by what `sized_model` takes: `zoo:` and a builder, or a path, with or without sizes.
 
     Attributes:
         name: as the user gave it.
@@ -79,4 +80,8 @@ def _from_json(name: str, data: Any) -> DataSet:
     found = record_of(data, _DataSetFile)
     if not found.train or not found.validation:
         raise UnreadableError("it lists no models to learn from, or none to choose by")
-    return DataSet(name, found.train, found.validation)
+    train, validation = (
+        tuple(entry for text in part for entry in each_size(text))
+        for part in (found.train, found.validation)
+    )
+    return DataSet(name, train, validation)

@@ -18,6 +18,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.learning.rewards import FastRewards
+from mcm_passes.families.ring.learning.sized_models import sized_model
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
 _PASSES = "simplify,fuse,annotate_cost,shard_oversized"
@@ -46,14 +47,15 @@ class TrainingProblem:
 
 def model_to_partition(model: str, target: Target) -> ir.Model:
     """The model after all passes before `partition`; arguments as of `partition_problem`."""
-    return run_passes(model, target, CompileOptions(passes=_PASSES))[0]
+    sized = sized_model(model)
+    return run_passes(sized.model, target, CompileOptions(passes=_PASSES, dims=sized.dims))[0]
 
 
 def partition_problem(model: str, target: Target) -> PartitionProblem:
     """The problem that `mcmc compile` would hand to a strategy, under the relay rule.
 
     Args:
-        model: path of an ONNX file, or `zoo:` and a builder.
+        model: as `sized_model` takes it: path of an ONNX file, or `zoo:` and a builder.
         target: the package.
     """
     lowered = model_to_partition(model, target)
