@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -34,12 +34,16 @@ class TrainingProgress:
         done: steps of the phase.
         total: steps of the phase.
         note: the latest figures, for people.
+        unit: what is counted, such as `samples`; empty where a rate says nothing.
+        figures: numbers after this step by name, for curves; they have no units.
     """
 
     phase: str
     done: int
     total: int
     note: str = ""
+    unit: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,13 +19,10 @@ from mcm_compiler.cli.parameters import (
     parse_setting,
     plugin_option,
 )
-from mcm_compiler.text.printable import printable
+from mcm_compiler.cli.training_progress import training_progress
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.training import Trainer, TrainingProgress, TrainingResult
-
-LINES_PER_PHASE = 20
-"""Lines of progress where stderr is no terminal."""
+    from mcm_compiler.contracts.training import Trainer, TrainingResult
 
 OLD_OPTIONS = (
     "target", "data_set", "recipe", "samples", "checkpoints", "workers", "scheduler",
@@ -59,6 +54,12 @@ def _flag(name: str) -> str:
     help="An option of the trainer. Repeatable.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@click.option(
+    "--tensorboard",
+    type=FILE,
+    default=None,
+    help="Folder for event files with the training's curves, for TensorBoard.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the training that the folder holds.")
 @_old_options
 @plugin_option
@@ -68,6 +69,7 @@ def command(
     output: Path | None,
     settings: tuple[tuple[str, str], ...],
     seed: int,
+    tensorboard: Path | None,
     resume: bool,
     plugin: tuple[Path, ...],
     output_format: str,
@@ -95,7 +97,13 @@ def command(
     made = _trainer(trainer, (*given.items(), *settings))
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    with no_empty_folders(output), _progress() as tell:
+    if tensorboard is not None and tensorboard.resolve().is_relative_to(output.resolve()):
+        # Files there follow from the options and the seed alone; event files have times.
+        raise click.BadParameter(
+            "the folder of the training holds no other files; name another",
+            param_hint="'--tensorboard'",
+        )
+    with no_empty_folders(output), training_progress(tensorboard) as tell:
         found = made.train(TrainingRequest(output, seed, resume), tell)
     _show(found, output_format)
     show_diagnostics(
@@ -142,37 +150,3 @@ def _list(output_format: str) -> None:
         return {"summary": component.summary, "options": option_rows(component)}
 
     show_components("trainers", component_rows(TRAINERS, describe), output_format)
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[TrainingProgress], None]]:
-    """Bars on a terminal, some lines elsewhere; on stderr."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        ids: dict[str, TaskID] = {}
-
-        def tell(at: TrainingProgress) -> None:
-            if at.phase not in ids:
-                ids[at.phase] = bars.add_task(at.phase)
-            text = f"{at.phase} {printable(at.note)}".strip()
-            bars.update(ids[at.phase], completed=at.done, total=at.total, description=text)
-
-        yield tell
-
-
-def _lines() -> Callable[[TrainingProgress], None]:
-    told: dict[str, int] = {}
-
-    def tell(at: TrainingProgress) -> None:
-        part = at.done * LINES_PER_PHASE // max(at.total, 1)
-        if told.get(at.phase) != part or at.done == at.total:
-            told[at.phase] = part
-            note = f": {printable(at.note)}" if at.note else ""
-            click.echo(f"{at.phase} {at.done}/{at.total}{note}", err=True)
-
-    return tell

@@ -112,10 +112,11 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         'pip install "mcm-compiler[learn]". That is the strategies rl and rl-finetune, and\n'
         "`mcmc train policy`. rl-zeroshot, which draws from a trained policy, does without.\n"
         "Work on several machines goes through dask.distributed, which the extra `cluster`\n"
-        'installs: pip install "mcm-compiler[cluster]". On one machine it is not needed.',
+        'installs: pip install "mcm-compiler[cluster]". On one machine it is not needed. Curves\n'
+        "for TensorBoard are written by tensorboardX, of the extra `tensorboard`.",
         example="`mcmc compile model.onnx --partitioner rl` without JAX",
-        remedy='pip install "mcm-compiler[learn]", or "mcm-compiler[cluster]" for a scheduler; or\n'
-        "choose what does without.",
+        remedy='pip install "mcm-compiler[learn]", or the extra `cluster` for a scheduler,\n'
+        "`tensorboard` for curves; or choose what does without.",
     ),
     CatalogEntry(
         "MCM-L013",

@@ -125,7 +125,13 @@ def train_pipeline_policy(
         if score < best.score:
             best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
         note = f"length over the look-ahead's {score:.6f}"
-        tell(TrainingProgress("training", min(learner.iterations, iterations), iterations, note))
+        # Each lane plays an episode for as many updates.
+        done, total = (
+            count * settings.lanes // settings.updates
+            for count in (min(learner.iterations, iterations), iterations)
+        )
+        figures = {"length_over_look_ahead": score}
+        tell(TrainingProgress("training", done, total, note, "episodes", figures))
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
 
 

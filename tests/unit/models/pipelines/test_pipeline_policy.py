@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.training import TrainingRequest
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import initial_weights
@@ -180,7 +180,13 @@ def test_the_trainer_writes_a_policy_with_its_card(tmp_path, monkeypatch) -> Non
     flat = dataclasses.replace(trainer, recipe="published")
     path = flat.train(elsewhere, lambda progress: None).checkpoint
     assert load_pipeline_policy(path)[0].layout == FLAT_LAYOUT
-    result = trainer.train(request, lambda progress: None)
+    told: list[TrainingProgress] = []
+    result = trainer.train(request, told.append)
+    assert [(each.done, each.total, each.unit) for each in told][-1] == (64, 64, "episodes")
+    assert (
+        min(each.figures["length_over_look_ahead"] for each in told)
+        == (result.scores["length_over_look_ahead"])
+    )
     _, card = load_pipeline_policy(result.checkpoint)
     assert card.trained_on["samples"] == 64
     assert (folder / "pipeline-policy.json").read_text() == card.to_json()

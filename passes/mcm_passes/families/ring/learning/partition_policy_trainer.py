@@ -10,7 +10,7 @@ import dataclasses
 import importlib.metadata
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -169,7 +169,9 @@ def _problems(
     total = len(models.train) + len(models.validation)
 
     def told(before: int) -> Callable[[int], None]:
-        return lambda done: tell(TrainingProgress("reading models", before + done, total))
+        return lambda done: tell(
+            TrainingProgress("reading models", before + done, total, unit="models")
+        )
 
     train, train_out = training_problems(models.train, target, told(0))
     validation, validation_out = training_problems(
@@ -271,14 +273,18 @@ def _pretrain_and_score(
     waiting: list[tuple[int, int, int]] = []
     best = ""
 
-    def train_told(iterations: int) -> None:
+    def train_told(iterations: int, figures: Mapping[str, float]) -> None:
         samples = iterations * recipe.rollouts
-        tell(TrainingProgress("training", samples, plan.iterations * recipe.rollouts, best))
+        in_all = plan.iterations * recipe.rollouts
+        tell(TrainingProgress("training", samples, in_all, best, "samples", figures))
 
     def take_first() -> str:
         number, samples, ticket = waiting.pop(0)
         scored.append(_Scored(number, samples, "zero-shot", jobs.result(ticket)))
         _append_line(log, scored[-1].line())
+        score = {"score": scored[-1].score.overall}
+        # The policy before any learning is scored, too.
+        tell(TrainingProgress("validation", number + 1, total + 1, best, "checkpoints", score))
         top = max(scored, key=lambda each: each.score.overall)
         return f"best {top.score.overall:.4f} after {top.samples} samples"
 
@@ -292,7 +298,6 @@ def _pretrain_and_score(
             best = take_first()
     while waiting:
         best = take_first()
-        tell(TrainingProgress("validation", len(scored) - 1, total, best))
     return scored
 
 
@@ -329,7 +334,9 @@ def _choose(
     for each, row in zip((untrained, *candidates), tickets, strict=True):
         score = Score.of(dict(jobs.result(ticket) for ticket in row))
         tuned.append(_Scored(each.checkpoint, each.samples, "fine-tuned", score))
-        tell(TrainingProgress("fine-tuning", len(tuned), len(tickets), f"{score.overall:.4f}"))
+        note, figures = f"{score.overall:.4f}", {"score": score.overall}
+        done = len(tuned)
+        tell(TrainingProgress("fine-tuning", done, len(tickets), note, "checkpoints", figures))
     best = max(tuned[1:], key=lambda each: each.score.overall)
     as_it_is = next(each for each in trained if each.checkpoint == best.checkpoint)
     metrics = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def pretrain(
     plan: PretrainingPlan,
     problems: Sequence[TrainingProblem],
     folder: Path,
-    tell: Callable[[int], None],
+    tell: Callable[[int, Mapping[str, float]], None],
 ) -> Generator[WrittenCheckpoint]:
     """Trains, and hands over each checkpoint once it and the state after it are on the disk.
 
@@ -93,7 +93,7 @@ def pretrain(
         plan: how long.
         problems: what to learn on; every pass over them is in another order.
         folder: where state, metrics and checkpoints are.
-        tell: hears of each finished iteration.
+        tell: hears of each finished iteration, with its row of metrics as far as it is numbers.
 
     Raises:
         CompileError: MCM-L004 for rewards that are no numbers, MCM-L006 where the policy diverges,
@@ -116,7 +116,7 @@ def pretrain(
             done += 1
             rows.append(_row(done, recipe, problems[k].model, found))
             _check_finite(found, rows[-1], folder)
-            tell(done)
+            tell(done, _figures(rows[-1]))
         weights = learner.weights
         save_checkpoint(checkpoint_path(folder, number), weights, _card(plan, done))
         log_bytes = log.add(rows)
@@ -156,6 +156,11 @@ def _row(done: int, recipe: Recipe, model: str, found: Iteration) -> dict[str, N
         "valid_share": float((rewards > 0).mean()),
         **{name: float(found.metrics[name]) for name in COLUMNS[6:]},
     }
+
+
+def _figures(row: Mapping[str, Number]) -> dict[str, float]:
+    """Numbers of a row, without those that count it."""
+    return {name: value for name in COLUMNS[3:] if isinstance(value := row[name], float)}
 
 
 def _check_finite(found: Iteration, row: dict[str, Number], folder: Path) -> None:

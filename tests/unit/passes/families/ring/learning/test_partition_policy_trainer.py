@@ -67,8 +67,17 @@ def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
     noted = (tmp_path / "run" / "policy.json").read_text()
     assert json.loads(noted) == json.loads(card.to_json())
     phases = [each.phase for each in told]
-    assert list(dict.fromkeys(phases)) == ["reading models", "training", "fine-tuning"]
+    assert set(phases) == {"reading models", "training", "validation", "fine-tuning"}
     assert all(0 < each.done <= each.total for each in told)
+    assert {each.unit for each in told} == {"models", "samples", "checkpoints"}
+    rows = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    learned = [each for each in told if each.phase == "training"]
+    assert [each.done for each in learned] == [row["samples"] for row in rows]
+    for each, row in zip(learned, rows, strict=True):
+        assert each.figures == {name: row[name] for name in COLUMNS[3:]}
+    scored = [each.figures["score"] for each in told if each.phase == "validation"]
+    log = [json.loads(x) for x in (tmp_path / "run" / "validation.jsonl").read_text().splitlines()]
+    assert scored == [line["score"] for line in log if line["kind"] == "zero-shot"]
 
 
 def test_the_policy_learns(request_for, tmp_path):

@@ -1,0 +1,149 @@
+"""What a training tells: bars with rates on a terminal, lines elsewhere, curves for TensorBoard."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text.printable import printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.contracts.training import TrainingProgress
+
+Tell = Callable[["TrainingProgress"], None]
+
+LINES_PER_PHASE = 20
+"""Lines of progress where stderr is no terminal."""
+
+LEAST_S = 0.5
+"""Seconds of a phase before which a rate says nothing."""
+
+
+@dataclass
+class Rates:
+    """Rates of phases since each was first heard of, and what is left at that rate.
+
+    Attributes:
+        clock: seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _began: dict[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
+
+    def text(self, at: TrainingProgress) -> str:
+        """Such as `35.2 samples/s, 4:05 left`; empty where it is too early to say."""
+        now = self.clock()
+        began_s, began = self._began.setdefault(at.phase, (now, at.done))
+        passed_s, done = now - began_s, at.done - began
+        if not at.unit or passed_s < LEAST_S or done <= 0:
+            return ""
+        rate = done / passed_s
+        # One a minute is more telling than 0.02 a second.
+        shown = f"{rate:,.1f} {at.unit}/s" if rate >= 0.1 else f"{rate * 60:,.1f} {at.unit}/min"
+        left = at.total - at.done
+        return f"{shown}, {clock_text(left / rate)} left" if left > 0 else shown
+
+
+def clock_text(seconds: float) -> str:
+    """Such as `4:05` or `1:04:05`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def training_progress(tensorboard: Path | None) -> Generator[Tell]:
+    """Bars on a terminal, some lines elsewhere, on stderr; and curves in `tensorboard`.
+
+    Raises:
+        CompileError: MCM-L012 without the library that writes them, MCM-A002 if the folder cannot
+            be written.
+    """
+    with _curves(tensorboard) as draw, _shown() as show:
+
+        def tell(at: TrainingProgress) -> None:
+            show(at)
+            draw(at)
+
+        yield tell
+
+
+@contextmanager
+def _shown() -> Generator[Tell]:
+    rates = Rates()
+    if not sys.stderr.isatty():
+        yield _lines(rates)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        ids: dict[str, TaskID] = {}
+
+        def tell(at: TrainingProgress) -> None:
+            if at.phase not in ids:
+                ids[at.phase] = bars.add_task(at.phase)
+            text = " ".join(filter(None, (at.phase, rates.text(at), printable(at.note))))
+            bars.update(ids[at.phase], completed=at.done, total=at.total, description=text)
+
+        yield tell
+
+
+def _lines(rates: Rates) -> Tell:
+    told: dict[str, int] = {}
+
+    def tell(at: TrainingProgress) -> None:
+        rate = rates.text(at)
+        part = at.done * LINES_PER_PHASE // max(at.total, 1)
+        if told.get(at.phase) != part or at.done == at.total:
+            told[at.phase] = part
+            note = ", ".join(filter(None, (rate, printable(at.note))))
+            click.echo(f"{at.phase} {at.done}/{at.total}{f': {note}' if note else ''}", err=True)
+
+    return tell
+
+
+@contextmanager
+def _curves(folder: Path | None) -> Generator[Tell]:
+    """Writes the figures of each step as scalars, by phase and name."""
+    if folder is None:
+        yield lambda _at: None
+        return
+    writer = _writer(folder)
+
+    def tell(at: TrainingProgress) -> None:
+        for name, value in at.figures.items():
+            writer.add_scalar(f"{at.phase}/{name}", value, at.done)
+
+    try:
+        yield tell
+    finally:
+        writer.close()
+
+
+def _writer(folder: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-L012",
+                f"curves for TensorBoard need tensorboardX, which cannot be imported: {error}",
+                at="--tensorboard",
+                hint="pip install 'mcm-compiler[tensorboard]', or leave --tensorboard out",
+            )
+        ) from error
+    from mcm_compiler.processes.staging import cannot_write
+
+    try:
+        return SummaryWriter(str(folder))
+    except OSError as error:
+        raise cannot_write(error, folder) from error
