@@ -96,7 +96,7 @@ def terminal_width(indent: int = 0) -> int | None:
     """Columns of the terminal behind an indent; None where stdout is none."""
     if not sys.stdout.isatty():
         return None
-    return max(shutil.get_terminal_size().columns - indent, LEAST_WIDTH)
+    return max(shutil.get_terminal_size().columns, LEAST_WIDTH) - indent
 
 
 def _printable(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -169,10 +169,10 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _show_details(target: Package) -> None:
-    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.cli.show import beside, show_table
     from mcm_compiler.text.printable import printable
 
-    click.echo(printable(f"{target.name}: {target.summary}"))
+    click.echo("\n".join(beside("", 0, printable(f"{target.name}: {target.summary}"))))
     for section, values in target.details().items():
         click.echo(f"\n{printable(section)}")
         show_table([(key, _value_text(value)) for key, value in values.items()], indent=2)

@@ -18,7 +18,7 @@ from mcm_compiler.cli.parameters import (
     load_plugins,
     plugin_option,
 )
-from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.cli.show import beside, show_json, show_table
 from mcm_compiler.text.printable import printable
 
 
@@ -73,7 +73,7 @@ def _describe(text: str, output_format: str) -> None:
     if output_format == "json":
         show_json({"name": name, "summary": cls.summary, "options": options})
         return
-    click.echo(f"{name}: {cls.summary}")
+    click.echo("\n".join(beside("", 0, f"{name}: {cls.summary}")))
     show_table([(o["name"], o["default"] or "(required)", o["type"]) for o in options], indent=2)
 
 
