@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.new_plugin import KINDS
 from mcm_compiler.cli.verbs.new import KINDS as WORDS
+from mcm_compiler.registry import COST_MODELS, PASSES, STRATEGIES, load_plugin
 
 
 def _write(word: str, folder: Path, name: str) -> None:
@@ -63,18 +63,23 @@ def test_their_own_tests_pass_where_they_are_installed(tmp_path: Path) -> None:
 
 
 def test_files_work_without_an_installation(tmp_path: Path) -> None:
-    _write("strategy", tmp_path, "acme_alone")
-    plugin = tmp_path / "strategy" / "acme_alone" / "strategy.py"
-    listed = _run(["-m", "mcm_compiler", "strategies", "--plugin", str(plugin)], tmp_path, tmp_path)
-    assert "acme_alone" in listed
-    assert "max_chips=0" in listed
+    for word, file, found in (
+        ("pass", "graph_pass.py", PASSES),
+        ("strategy", "strategy.py", STRATEGIES),
+        ("cost-model", "cost_model.py", COST_MODELS),
+    ):
+        name = f"acme_alone_{word.replace('-', '_')}"
+        _write(word, tmp_path, name)
+        load_plugin(tmp_path / word / name / file)
+        assert found.get(name).name == name
+        found.remove(name)
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_the_text_is_ours_to_lint(word: str, tmp_path: Path) -> None:
+def test_the_text_is_ours_to_lint(tmp_path: Path) -> None:
     assert set(WORDS) == set(KINDS)
-    _write(word, tmp_path, "acme_x")
-    ruff = ["-m", "ruff", "check", "--isolated", "--line-length", "100", "--no-cache", "."]
-    _run([*ruff, "--select", "E,F,W,I,B,UP"], tmp_path, tmp_path / word)
-    _run(["-m", "ruff", "format", "--isolated", "--line-length", "100", "--no-cache", "--check",
-          "."], tmp_path, tmp_path)  # fmt: skip
+    for word in WORDS:
+        _write(word, tmp_path, f"acme-lint-{word}")
+        ruff = ["-m", "ruff", "check", "--isolated", "--line-length", "100", "--no-cache", "."]
+        _run([*ruff, "--select", "E,F,W,I,B,UP"], tmp_path, tmp_path / word)
+        _run(["-m", "ruff", "format", "--isolated", "--line-length", "100", "--no-cache", "--check",
+              "."], tmp_path, tmp_path)  # fmt: skip
