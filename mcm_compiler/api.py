@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -24,9 +25,10 @@ from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
 from mcm_compiler.contracts.zoo import build_zoo_model
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.graph.states import STATES, States, find_states
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
@@ -183,6 +185,7 @@ def _run(
     show("import")
     with doing("import"):
         compiled, found = _import(model, options)
+        found += _with_states(compiled, options)
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show)
     try:
@@ -191,6 +194,20 @@ def _run(
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__
     return compiled, found, [imported, *manager.timings]
+
+
+def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
+    """Sets `STATES` where the model has any; returns notes.
+
+    Raises:
+        CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
+    """
+    pairs, told = find_states(model.graph, options.state)
+    if any(one.severity is Severity.ERROR for one in told):
+        raise CompileError(told)
+    if pairs:
+        STATES.set(model, States(pairs, options.sequences or 1))
+    return told
 
 
 def _package(target: str | Target, options: CompileOptions) -> Target:
@@ -228,6 +245,9 @@ def _import(
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> None:
+    chips, program = result.chips or (), result.program
+    if program is not None and program.sequences:
+        chips = tuple(replace(chip, sequences=program.sequences) for chip in chips)
     if (certificate := result.certificate) is not None:
         write_certificate(stage.path, certificate)
     report = build_report(result)
@@ -237,7 +257,7 @@ def _finish(stage: StagingFolder, result: CompileResult) -> None:
     finish_folder(
         stage.path,
         result.source,
-        result.chips or (),
+        chips,
         result.wires or (),
         result.target,
         result.options,

@@ -8,6 +8,7 @@ from typing import cast, get_args
 
 from mcm_compiler.contracts.target import Fallback, Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.graph.states import MOST_SEQUENCES
 
 DEFAULT_PIPELINE = (
     "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit,verify"
@@ -55,6 +56,11 @@ class CompileOptions:
             the model; None for what the target says, which is `host` where it says nothing.
         test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
             with the outputs that they expect.
+        state: graph inputs and the outputs that the next inference of a sequence takes for them,
+            such as the keys and values of a cache; None to go by the customary names, empty for
+            none. They stay on their chips where that is possible.
+        sequences: whose states every chip must have room for; None for one at least, and as many
+            as the pipeline needs where they fit.
 
     Raises:
         CompileError: MCM-U004 with one diagnostic per value out of range.
@@ -81,11 +87,13 @@ class CompileOptions:
     input: str | None = None
     test_data: bool = True
     fallback: Fallback | None = None
+    state: tuple[tuple[str, str], ...] | None = None
+    sequences: int | None = None
 
     def __post_init__(self) -> None:
         faults = [
             f"{name} is {value}, not at least 1"
-            for name in ("samples", "replicas", "inferences", "verify_seeds")
+            for name in ("samples", "replicas", "inferences", "verify_seeds", "sequences")
             if (value := cast("int | None", getattr(self, name))) is not None and value < 1
         ]
         if isinstance(self.level, int) and self.level < 0:
@@ -111,7 +119,9 @@ class CompileOptions:
             faults.append(f"inferences is {self.inferences}, more than 100000")
         if self.budget_s is not None and not 0 < self.budget_s < float("inf"):
             faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
-        faults += [f"dim '{k}' is {v}, not at least 1" for k, v in self.dims.items() if v < 1]
+        if self.sequences is not None and self.sequences > MOST_SEQUENCES:
+            faults.append(f"sequences is {self.sequences}, more than {MOST_SEQUENCES}")
+        faults += [f"dim '{k}' is {v}, not at least 0" for k, v in self.dims.items() if v < 0]
         faults += [
             f"shape of '{name}' is {','.join(map(str, shape))}; each dim must be at least 0"
             for name, shape in self.shapes.items()

@@ -9,9 +9,10 @@ from typing import Any
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.host_joins import put_together
 from mcm_compiler.contracts.chips import dataflow_order
-from mcm_compiler.contracts.target import HOST, Wire
+from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import run_batches
+from mcm_compiler.execution.steps import run_steps
 
 
 def run_chain(
@@ -22,6 +23,7 @@ def run_chain(
     batches: Sequence[Mapping[str, Any]],
     *,
     stock: bool = False,
+    states: Sequence[ChipState] = (),
 ) -> list[dict[str, Any]]:
     """Runs each chip's model for each batch of inputs, handing tensors on by the wires alone.
 
@@ -35,6 +37,8 @@ def run_chain(
         outputs: graph outputs to return.
         batches: graph inputs by name, one mapping per inference.
         stock: whether onnxruntime's own session options are taken.
+        states: with which the batches are successive steps of one sequence. A chip takes its pasts
+            from the first batch, and then from what it made in the step before; see `fed_back`.
 
     Returns:
         Graph outputs by name, one mapping per inference.
@@ -46,11 +50,18 @@ def run_chain(
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
         _deliver(HOST, feeds, wires, inbox)
+    for state in states if batches else ():
+        inboxes[0].setdefault(state.chip, {})[state.past] = batches[0][state.past]
     for chip in dataflow_order(chips, wires):
         received = [inbox.pop(chip, {}) for inbox in inboxes]
-        made = run_batches(folder / layout.chip_file(chip), received, stock=stock)
+        own = [state for state in states if state.chip == chip]
+        if own:
+            made = run_steps(folder / layout.chip_file(chip), received, own, stock=stock)
+        else:
+            made = run_batches(folder / layout.chip_file(chip), received, stock=stock)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
+            inbox[HOST].update((state.present, tensors[state.present]) for state in own)
     results: list[dict[str, Any]] = []
     for inbox in inboxes:
         put_together(inbox[HOST], wires)

@@ -12,6 +12,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.annotated import write_annotated
 from mcm_compiler.artifact.manifest import (
     ChipEntry,
+    FolderStates,
     Manifest,
     TensorEntry,
     WeightEntry,
@@ -19,6 +20,7 @@ from mcm_compiler.artifact.manifest import (
     write_manifest,
 )
 from mcm_compiler.components.cost_choice import choice_of
+from mcm_compiler.contracts.chips import states_of
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
@@ -88,8 +90,16 @@ def finish_folder(
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},
+        states=_folder_states(chips, options),
     )
     write_manifest(manifest, folder)
+
+
+def _folder_states(chips: tuple[ChipModel, ...], options: CompileOptions) -> FolderStates:
+    held = states_of(chips)
+    if not held:
+        return FolderStates()
+    return FolderStates(held, max(chip.sequences for chip in chips), options.sequences or 1)
 
 
 def input_entries(source: SourceModel) -> tuple[TensorEntry, ...]:
@@ -104,6 +114,9 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
     for wire in wires:
         if wire.source == chip.chip:
             leaving.setdefault(wire.tensor, []).extend(wire.destinations)
+    for pair in chip.states:
+        arriving[pair.past] = chip.chip
+        leaving.setdefault(pair.present, []).append(chip.chip)
     graph = chip.model.graph
     return ChipEntry(
         chip=chip.chip,

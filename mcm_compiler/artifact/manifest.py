@@ -6,15 +6,19 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
-from mcm_compiler.contracts.target import Routing, Wire
+from mcm_compiler.contracts.target import ChipState, Routing, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.states import MOST_SEQUENCES, StatePair
 from mcm_compiler.text import json_text
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.bounded_numbers import Count, Extent, Index, Place, Seed, Size
+from mcm_compiler.text.bounded_numbers import Count, Index, Place, Seed, Size
 from mcm_compiler.text.json_records import record_of
 
 T = TypeVar("T")
@@ -62,8 +66,9 @@ class ChipEntry:
         file: its ONNX file.
         inputs: graph inputs of the file.
         outputs: graph outputs of the file.
-        receives: `(tensor, sending chip or -1)` for each input.
-        sends: `(tensor, receiving chip or -1)` for each output and receiver.
+        receives: `(tensor, sending chip or -1)` for each input; the chip itself for a past that
+            stays.
+        sends: `(tensor, receiving chip or -1)` for each output and receiver; likewise.
         weights: its initializers, then those in bodies of control flow.
         order: names of its nodes in execution order.
     """
@@ -76,6 +81,25 @@ class ChipEntry:
     sends: tuple[tuple[str, Place], ...]
     weights: tuple[WeightEntry, ...]
     order: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FolderStates:
+    """What stays on the chips from one inference of a sequence to the next.
+
+    Attributes:
+        held: each state with its chip. No wire brings its past, or takes its present to the host.
+        sequences: in flight, whose states the chips hold at once.
+        reserved: sequences that the placement had to leave room for.
+    """
+
+    held: tuple[ChipState, ...] = ()
+    sequences: Annotated[int, Meta(ge=1, le=MOST_SEQUENCES)] = 1
+    reserved: Annotated[int, Meta(ge=1, le=MOST_SEQUENCES)] = 1
+
+    def of_chip(self, chip: int) -> tuple[StatePair, ...]:
+        """The states of one chip."""
+        return tuple(StatePair(s.past, s.present) for s in self.held if s.chip == chip)
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,7 @@ class Manifest:
         unfollowed_passes: those of them whose changes no rule of the proof by structure covers.
         dims: sizes of symbolic dimensions that the user gave.
         shapes: shapes of inputs that the user gave.
+        states: what stays on the chips.
     """
 
     model: str
@@ -120,8 +145,14 @@ class Manifest:
     chips_each: Count = 0
     pipeline: str = ""
     unfollowed_passes: tuple[str, ...] = ()
-    dims: Mapping[str, Extent] = field(default_factory=dict[str, int])
+    dims: Mapping[str, Size] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    states: FolderStates = FolderStates()
+
+    @property
+    def run_wires(self) -> tuple[Wire, ...]:
+        """The wires of one inference, with states that come and go; see `with_state_wires`."""
+        return with_state_wires(self.wires, self.states.held)
 
     @property
     def placement(self) -> Iterator[ChipRole]:

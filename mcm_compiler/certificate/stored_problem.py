@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.routes import Routes
@@ -243,6 +243,10 @@ def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kin
         raise MalformedError(str(error)) from None
 
 
+_LEAST = {"problem.tensor_alias": IN_A_WEIGHT}
+"""Least entries of arrays that may hold less than others of their kind."""
+
+
 def vector(arrays: Mapping[str, Array], name: str, dtype: Any) -> Array:
     """An array of one dimension.
 
@@ -260,7 +264,7 @@ def vector(arrays: Mapping[str, Array], name: str, dtype: Any) -> Array:
         )
     if found.dtype == np.float64 and not np.isfinite(found).all():
         raise MalformedError(f"the array {name} holds a number that is not finite")
-    least = -1 if found.dtype == np.int32 else 0
+    least = _LEAST.get(name, -1 if found.dtype == np.int32 else 0)
     if found.dtype != np.bool_ and found.size and found.min() < least:
         raise MalformedError(f"the array {name} holds {found.min()}, less than {least}")
     return found

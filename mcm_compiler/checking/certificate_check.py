@@ -17,6 +17,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.proofs import ProblemModel
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine import Machine, same_machine
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text, seconds_text
@@ -38,7 +39,10 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     manifest, target = folder.manifest, folder.target
     model = _problem_model(certificate)
     _check_scope(folder, certificate)
-    joined = join(folder.chips, manifest.wires, folder.source, certificate)
+    joined = join(folder.chips, manifest.run_wires, folder.source, certificate)
+    pairs = tuple(pair for chip in folder.chips for pair in chip.states)
+    if pairs:
+        STATES.set(joined.model, States(pairs, manifest.states.reserved))
     derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
     limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
     _compare(certificate.problem, dataclasses.replace(derived, limits=limits))

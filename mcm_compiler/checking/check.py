@@ -267,7 +267,14 @@ class _Run:
         if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
             raise CompileError(faults)
         found = verify_folder(
-            folder, chips, manifest.wires, self.seeds, manifest.shape_only, users, stock=True
+            folder,
+            chips,
+            manifest.wires,
+            self.seeds,
+            manifest.shape_only,
+            users,
+            stock=True,
+            states=manifest.states.held,
         )
         self.verification = found = replace(found, structure=self.structure)
         if (skipped := not_compared(found)) is not None:
@@ -326,6 +333,8 @@ def _describe(verification: Verification) -> str:
     if verification.data_sets:
         compared.append(count_text(len(verification.data_sets), "data set"))
     text = f"{count_text(len(verification.outputs), 'output')} {how} for {' and '.join(compared)}"
+    if verification.steps:
+        text += f"; {count_text(verification.steps, 'step')} with the states on the chips"
     if verification.expected:
         text += "; as the data expect"
     if verification.random_outputs:

@@ -16,6 +16,7 @@ from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
@@ -24,6 +25,7 @@ from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.records.report import CoverageFacts
+from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.report_data import (
     count_facts,
     finite,
@@ -31,6 +33,7 @@ from mcm_compiler.report.report_data import (
     graph_facts,
     target_facts,
 )
+from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
@@ -118,6 +121,8 @@ def derive_report(sources: Sources) -> Derived:
     chosen = cost_choice_facts(sources.target)
     if chosen is not None:
         found[COST_SECTION] = chosen
+    if (states := _states(sources)) is not None:
+        found[STATE_SECTION] = states
     if sources.graphs is not None:
         if chosen is not None:
             coverage = _coverage(sources, sources.graphs)
@@ -130,6 +135,20 @@ def derive_report(sources: Sources) -> Derived:
         if hosted is not None:
             found[HOST_SECTION] = hosted
     return found
+
+
+def _states(sources: Sources) -> StateFacts | None:
+    manifest = sources.manifest
+    if sources.program is None:
+        return None
+    return state_facts(
+        manifest.states.held,
+        (manifest.inputs, manifest.outputs),
+        sources.program,
+        sources.simulation,
+        sources.target,
+        Replication(manifest.replicas, manifest.chips_each),
+    )
 
 
 def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> CoverageFacts | None:

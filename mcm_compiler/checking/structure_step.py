@@ -51,7 +51,7 @@ def prove_folder(
     proof = prove_chips(
         source,
         load_chips(folder, manifest),
-        manifest.wires,
+        manifest.run_wires,
         placeholders=manifest.shape_only,
         unfollowed_passes=manifest.unfollowed_passes,
         contents=contents,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 SUITE = "mcmc compile"
 
@@ -125,7 +126,7 @@ def _add_case(suite: ET.Element, of: Case, suite_class: str) -> None:
 def _summary(outcome: CompileOutcome) -> str:
     report = outcome.report or {}
     parts = [
-        f"throughput {rate_text(report['throughput_per_s'])}",
+        f"throughput {throughput_text(report)}",
         f"period {seconds_text(report['period_s'])}",
         f"gap {percent_text(report['gap'])}",
         f"{count_text(report['chips_used'], 'chip')}",

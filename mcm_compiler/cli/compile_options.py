@@ -22,6 +22,7 @@ from mcm_compiler.cli.parameters import (
     parse_level,
     parse_pin,
     parse_shape,
+    parse_states,
     plugin_option,
 )
 
@@ -130,6 +131,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--test-data/--no-test-data", "test_data", default=None,
         help="Compare test_data_set_N folders beside the model, too (default), or not.",
     ),
+    click.option(
+        "--state", multiple=True, metavar="PAST=PRESENT",
+        help="An input and the output that the next inference of its sequence takes for it; they "
+        "stay on the chip (by the customary names of caches). Repeatable; none for none.",
+    ),
+    click.option(
+        "--sequences", type=click.IntRange(1), default=None,
+        help="Sequences whose states the chips must have room for (as many as are needed and fit).",
+    ),
 )  # fmt: skip
 
 
@@ -167,6 +177,8 @@ def compile_options(function: F) -> F:
         verify_seeds: int | None,
         input: str | None,
         test_data: bool | None,
+        state: tuple[str, ...],
+        sequences: int | None,
         **rest: Any,
     ) -> Any:
         if planner is not None:
@@ -208,6 +220,8 @@ def compile_options(function: F) -> F:
             "verify_seeds": verify_seeds,
             "input": input,
             "test_data": test_data,
+            "state": parse_states(state),
+            "sequences": sequences,
         }
         options = CompileOptions(
             dims=once_each("--dim", dims),

@@ -21,8 +21,9 @@ from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json, terminal_width
 from mcm_compiler.processes.empty_folders import no_empty_folders
+from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 
 NAME_WIDTH = 60
@@ -117,7 +118,7 @@ def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
         return verdict, name, [", ".join(_error_codes(outcome))]
     report = outcome.report
     cells = [
-        rate_text(report["throughput_per_s"]),
+        throughput_text(report),
         f"period {seconds_text(report['period_s']):>7}",
         f"gap {percent_text(report['gap']):>7}",
         count_text(report["chips_used"], "chip"),

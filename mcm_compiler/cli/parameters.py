@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,8 +40,8 @@ def parse_dimension(text: str) -> tuple[str, int]:
     name, equals, size = text.rpartition("=")
     if not equals or not name:
         raise click.BadParameter(f"'{text}' is not of the form name=N, such as batch=1")
-    if not _is_whole(size) or int(size) < 1:
-        raise click.BadParameter(f"'{size}' in '{text}' is not a whole number of at least 1")
+    if not _is_whole(size):
+        raise click.BadParameter(f"'{size}' in '{text}' is not a whole number")
     return name, int(size)
 
 
@@ -73,6 +73,32 @@ def parse_pin(text: str) -> tuple[str, int]:
     if not _is_whole(chip) or int(chip) >= 2**31:
         raise click.BadParameter(f"'{chip}' in '{text}' is not a number of a chip")
     return name, int(chip)
+
+
+NO_STATES = "none"
+"""What `--state` takes to switch states off."""
+
+
+def parse_states(texts: Sequence[str]) -> tuple[tuple[str, str], ...] | None:
+    """`past=present` of every state; empty for `none`, None where nothing is given.
+
+    Raises:
+        click.BadParameter: for anything else, and for `none` beside a state.
+    """
+    if not texts:
+        return None
+    if list(texts) == [NO_STATES]:
+        return ()
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        past, equals, present = text.partition("=")
+        if not equals or not past or not present:
+            raise click.BadParameter(
+                f"'{text}' is not of the form past=present, or none by itself",
+                param_hint="'--state'",
+            )
+        pairs.append((past, present))
+    return tuple(pairs)
 
 
 def parse_level(text: str) -> int | str:

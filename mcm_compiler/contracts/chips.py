@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from mcm_compiler.contracts.partition import CHIP
-from mcm_compiler.contracts.target import ChipModel, Wire
+from mcm_compiler.contracts.target import HOST, ChipModel, ChipState, Wire
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
 CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
@@ -36,6 +36,26 @@ RUNS_ON_PROPERTY = "mcm.runs_on"
 """Key in a node's `metadata_props`: `RUNS_ON_HOST` where its chip lets the host run it."""
 
 RUNS_ON_HOST = "host"
+
+
+def states_of(chips: Iterable[ChipModel]) -> tuple[ChipState, ...]:
+    """The states of all chips."""
+    return tuple(
+        ChipState(pair.past, pair.present, chip.chip) for chip in chips for pair in chip.states
+    )
+
+
+def with_state_wires(wires: Iterable[Wire], states: Iterable[ChipState]) -> tuple[Wire, ...]:
+    """The wires of one inference as the source model sees it.
+
+    The host hands each past to its chip and takes the present from there: an inference computes the
+    same, whether a state lies on the chip or comes and goes.
+    """
+    found = list(wires)
+    for state in states:
+        found.append(Wire(state.past, HOST, (state.chip,)))
+        found.append(Wire(state.present, state.chip, (HOST,)))
+    return tuple(found)
 
 
 def dataflow_order(chips: Iterable[int], wires: Iterable[Wire]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.states import MOST_SEQUENCES
 from mcm_compiler.text.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
 
 MAX_SECONDS = 1e6
@@ -23,7 +24,7 @@ KernelSeconds = Annotated[float, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
 
 Slots = Annotated[int, Meta(ge=-MAX_INDEX - 1, le=MAX_INDEX)]
 
-BufferKind = Literal["weight", "activation", "receive", "send", "stream"]
+BufferKind = Literal["weight", "activation", "receive", "send", "stream", "state"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Buffer:
     Attributes:
         name: tensor name, with the slot where a channel has several.
         kind: weights and channel buffers are taken all the time, activations from `first` to
-            `last`; `stream` buffers hold weights that come from off-package memory every time.
+            `last`; `stream` buffers hold weights that come from off-package memory every time,
+            `state` buffers what each sequence in flight hands to its next inference.
         address: offset in SRAM, bytes.
         size_bytes: length, alignment included.
         first: index of the kernel from whose start the buffer is taken.
@@ -109,6 +111,7 @@ class ChipProgram:
         buffers: the memory plan; no two that are taken at once overlap.
         high_water_bytes: end of the highest buffer, that is, the SRAM that the plan needs.
         weight_bytes: SRAM held by weights.
+        state_bytes: SRAM that the states of each further sequence in flight take.
     """
 
     chip: Endpoint
@@ -116,6 +119,7 @@ class ChipProgram:
     buffers: tuple[Buffer, ...]
     high_water_bytes: Size
     weight_bytes: Size
+    state_bytes: Size = 0
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ class MemoryOverflow:
         channel_bytes: the part that receive and send buffers take.
         activation_bytes: the part that activations take, the gaps between them included.
         levers: changes that make it fit each on its own; where there is none, those that help.
+        state_bytes: the part that states of sequences in flight take.
     """
 
     chip: Endpoint
@@ -154,6 +159,7 @@ class MemoryOverflow:
     channel_bytes: Whole = 0
     activation_bytes: Whole = 0
     levers: tuple[Lever, ...] = ()
+    state_bytes: Whole = 0
 
 
 @dataclass(frozen=True)
@@ -165,12 +171,16 @@ class LoweredProgram:
         chips: one program per used chip, ascending.
         transfers: all transfers; kernels refer to them by index.
         overflows: chips that need more SRAM than they have; empty where everything fits.
+        sequences: in flight, where chips hold states: an inference starts once that of so many
+            before has ended, which is the step before of the same sequence. 0 where inferences
+            are independent.
     """
 
     target: str
     chips: tuple[ChipProgram, ...]
     transfers: tuple[Transfer, ...]
     overflows: tuple[MemoryOverflow, ...] = ()
+    sequences: Annotated[int, Meta(ge=0, le=MOST_SEQUENCES)] = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

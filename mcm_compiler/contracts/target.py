@@ -20,6 +20,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.output_parts import OutputPart
 from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.machines.package_limits import (
     RING,
@@ -29,7 +30,7 @@ from mcm_compiler.machines.package_limits import (
     Routing,
     machine_limits,
 )
-from mcm_compiler.text.bounded_numbers import Place
+from mcm_compiler.text.bounded_numbers import Index, Place
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,17 @@ class ChipModel:
             group.
         inputs: names of tensors that arrive, from the host or from the previous chip.
         outputs: names of tensors that leave, to the host or to the next chip.
+        states: pairs of an input and an output that stay on the chip from one inference of a
+            sequence to the next; no wire leads to the one or to the host from the other.
+        sequences: whose states the chip holds at once.
     """
 
     chip: int
     model: ir.Model
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[StatePair, ...] = ()
+    sequences: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,15 +93,32 @@ class Unsupported:
     inside: bool = False
 
 
+@dataclass(frozen=True)
+class ChipState:
+    """A state that stays on a chip from one inference of a sequence to the next.
+
+    Attributes:
+        past: input of the chip's model, and of the source model.
+        present: output of both, the past of the next inference.
+        chip: the chip.
+    """
+
+    past: str
+    present: str
+    chip: Index
+
+
 __all__ = [
     "HOST",
     "OFF_PACKAGE",
     "RING",
     "ChipModel",
+    "ChipState",
     "DescribesMachine",
     "EvaluatesBatches",
     "Fallback",
     "Forwarding",
+    "HoldsStates",
     "HostIo",
     "Lowers",
     "PackageLimits",
@@ -107,6 +130,7 @@ __all__ = [
     "TargetFamily",
     "Unsupported",
     "Wire",
+    "holds_states",
     "machine_limits",
     "machine_of",
     "other_machine_of",
@@ -152,6 +176,21 @@ class Lowers(Protocol):
         `LoweredProgram.overflows`, which is the dynamic constraint H(G, f) of MCM, Eq. 5.
         """
         ...
+
+
+@runtime_checkable
+class HoldsStates(Protocol):
+    """A target whose lowering gives `ChipModel.states` a place in the chip's memory."""
+
+    @property
+    def holds_states(self) -> bool:
+        """Whether it does."""
+        ...
+
+
+def holds_states(target: Target) -> bool:
+    """Whether states may stay on the chips of a target; not where it does not say so."""
+    return isinstance(target, HoldsStates) and target.holds_states
 
 
 @runtime_checkable

@@ -133,6 +133,8 @@ class Verification:
         redraws: sizes of inputs that were drawn beside the standard normal ones, to do better.
         stock: the same comparison under onnxruntime's own session options; empty where it was not
             made.
+        steps: steps of a sequence that were compared, each with the states that the one before
+            left on the chips; 0 where there are none.
     """
 
     seeds: tuple[int, ...]
@@ -147,6 +149,7 @@ class Verification:
     weak: tuple[WeakOutput, ...] = ()
     redraws: tuple[str, ...] = ()
     stock: tuple[OutputComparison, ...] = ()
+    steps: int = 0
 
     @property
     def holds(self) -> bool:

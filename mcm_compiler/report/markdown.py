@@ -21,6 +21,7 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
+from mcm_compiler.report.state_section import state_sentences, throughput_text
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import (
@@ -28,7 +29,6 @@ from mcm_compiler.text.units import (
     bytes_text,
     count_text,
     percent_text,
-    rate_text,
     seconds_text,
 )
 
@@ -135,7 +135,8 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
     chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
     return [
-        ("throughput", f"**{rate_text(report['throughput_per_s'])}**"),
+        ("throughput", f"**{throughput_text(report)}**"),
+        *state_sentences(report),
         ("period", f"{seconds_text(report['period_s'])} ({timing})"),
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
         ("lower bound", escaped(bound_sentence(report))),

@@ -10,7 +10,7 @@ from mcm_compiler.report.timeline_tracks import Track
 
 Longs = npt.NDArray[np.int64]
 
-LASTING = ("weight", "receive", "send")
+LASTING = ("weight", "state", "receive", "send")
 """Kinds of buffers that are taken all the time."""
 
 

@@ -16,8 +16,10 @@ from typing import cast
 
 import onnx_ir as ir
 
+from mcm_compiler.artifact.emit import input_entries, tensor_entry
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.contracts import zoo
+from mcm_compiler.contracts.chips import states_of
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition
 from mcm_compiler.contracts.replication import REPLICATION, PipelineCount, Replication, chip_roles
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
@@ -54,7 +56,9 @@ from mcm_compiler.report.records.report import (
     TargetFacts,
     TensorFacts,
 )
+from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
+from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.compile_result import CompileResult
 
@@ -117,7 +121,23 @@ def build_report(result: CompileResult) -> Report:
     graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
     if (hosted := host_facts(result.target, graphs, simulation, replicas)) is not None:
         report[HOST_SECTION] = hosted
+    if (states := _states(result, replication)) is not None:
+        report[STATE_SECTION] = states
     return report
+
+
+def _states(result: CompileResult, replication: Replication | None) -> StateFacts | None:
+    if result.program is None:
+        return None
+    graph = result.source.original.graph
+    return state_facts(
+        states_of(result.chips or ()),
+        (input_entries(result.source), tuple(map(tensor_entry, graph.outputs))),
+        result.program,
+        result.simulation,
+        result.target,
+        replication or Replication(1, 0),
+    )
 
 
 def _chosen_costs(result: CompileResult, legalization: Legalization | None) -> ChosenCosts | None:
@@ -146,7 +166,7 @@ def _bottleneck(result: CompileResult) -> Bottleneck | None:
 
 def verification_data(verification: Verification) -> VerificationFacts:
     """A comparison by onnxruntime as JSON-able data; an error that is not finite becomes None."""
-    return {
+    found: VerificationFacts = {
         "holds": verification.holds,
         "skipped": verification.skipped,
         "seeds": list(verification.seeds),
@@ -178,6 +198,9 @@ def verification_data(verification: Verification) -> VerificationFacts:
         "stock_equal": all(o.bit_equal for o in verification.stock) if verification.stock else None,
         "structure": structure_data(verification.structure) if verification.structure else None,
     }
+    if verification.steps:
+        found["steps"] = verification.steps
+    return found
 
 
 def structure_data(proof: StructureProof) -> StructureFacts:
@@ -205,6 +228,7 @@ def _options(options: CompileOptions) -> OptionsFacts:
         del data["fallback"]
     data["forbidden_chips"] = list(options.forbidden_chips)
     data["pins"] = [list(pin) for pin in options.pins]
+    data["state"] = None if options.state is None else [list(pair) for pair in options.state]
     data["dims"] = dict(sorted(options.dims.items()))
     data["shapes"] = {name: list(shape) for name, shape in sorted(options.shapes.items())}
     return cast("OptionsFacts", data)

@@ -159,6 +159,8 @@ def verification_sentence(verification: dict[str, Any] | None) -> str:
         text += f"; {len(verification['constant_outputs'])} did not change with the input"
     if random := verification.get("random_outputs"):  # reports of the first release lack it
         text += f"; {len(random)} not compared, because they are random"
+    if steps := verification.get("steps"):
+        text += f"; {count_text(steps, 'step')} of a sequence with the states on the chips"
     return text + proof
 
 

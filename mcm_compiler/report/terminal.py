@@ -35,6 +35,7 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
+from mcm_compiler.report.state_section import state_sentences, throughput_text
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import bytes_text, count_text, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
@@ -165,7 +166,8 @@ def _facts(report: Mapping[str, Any], width: int) -> RenderableType:
     if simulator is None and report["analytic_period_s"] is not None:
         period = f"{seconds_text(report['analytic_period_s'])} (cost model {report['cost_model']})"
     rows: list[tuple[str, Text]] = [
-        ("throughput", Text(rate_text(report["throughput_per_s"]), style="bold green")),
+        ("throughput", Text(throughput_text(report), style="bold green")),
+        *((label, Text(text)) for label, text in state_sentences(report)),
         ("period", Text(period + source)),
         ("latency", Text(seconds_text(report["latency_s"]))),
     ]

@@ -32,10 +32,12 @@ def bytes_text(size_bytes: float | None) -> str:
 
 def rate_text(per_s: float | None) -> str:
     """Such as `8,124 inferences/s`."""
-    if per_s is None:
-        return UNKNOWN
-    number = f"{per_s:,.0f}" if per_s >= 1000 else _three_digits(per_s)
-    return f"{number} inferences/s"
+    return UNKNOWN if per_s is None else f"{number_text(per_s)} inferences/s"
+
+
+def number_text(number: float) -> str:
+    """Such as `8,124` or `41.2`."""
+    return f"{number:,.0f}" if number >= 1000 else _three_digits(number)
 
 
 def percent_text(share: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -14,8 +15,25 @@ from mcm_compiler.graph.constants import (
     consumed_values,
     placeable_nodes,
 )
+from mcm_compiler.graph.states import copies_held
 from mcm_hardware.chip.kernel_order import KernelNodes, order_kernels
 from mcm_hardware.chip.kernel_work import is_view
+
+
+class HeldState(NamedTuple):
+    """A state of a chip.
+
+    Attributes:
+        past: input of the chip's model.
+        present: output of it, as large as each of the buffers.
+        root: the value whose memory holds the present; it lies in a buffer of the state.
+        buffers: one for each sequence in flight, or one more, see `copies_held`.
+    """
+
+    past: ir.Value
+    present: ir.Value
+    root: ir.Value
+    buffers: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,7 @@ class ChipDataflow:
         leaving: transfers that send the memory of a root.
         kept: roots that are outputs of the chip's model but go nowhere; alive to the end.
         copies: `(kernel, value)` for each view that is copied.
+        states: what stays on the chip from one inference of a sequence to the next.
     """
 
     kernels: tuple[KernelNodes, ...]
@@ -48,6 +67,7 @@ class ChipDataflow:
     leaving: Mapping[ir.Value, tuple[int, ...]]
     kept: frozenset[ir.Value]
     copies: tuple[tuple[int, ir.Value], ...]
+    states: tuple[HeldState, ...] = ()
 
     def reordered(self, order: Sequence[int]) -> ChipDataflow:
         """The same tensors with the kernels in another order.
@@ -97,7 +117,8 @@ def chip_dataflow(
         for value in graph.inputs
         if value.name is not None and (chip.chip, value.name) in arriving
     }
-    if missing := [name for name in chip.inputs if (chip.chip, name) not in arriving]:
+    pasts = {pair.past for pair in chip.states}
+    if missing := [n for n in chip.inputs if (chip.chip, n) not in arriving and n not in pasts]:
         raise ValueError(f"input '{missing[0]}' of chip {chip.chip} comes over no wire")
     nodes = placeable_nodes(graph)
     produced = {value for node in nodes for value in node.outputs}
@@ -124,7 +145,20 @@ def chip_dataflow(
         leaving={value: tuple(found) for value, found in memory.leaving.items()},
         kept=frozenset(memory.kept),
         copies=tuple(memory.copies),
+        states=_states(chip, memory.root),
     )
+
+
+def _states(chip: ChipModel, root: Mapping[ir.Value, ir.Value]) -> tuple[HeldState, ...]:
+    graph = chip.model.graph
+    inputs = {value.name: value for value in graph.inputs}
+    outputs = {value.name: value for value in graph.outputs}
+    found: list[HeldState] = []
+    for pair in chip.states:
+        past, present = inputs[pair.past], outputs[pair.present]
+        buffers = copies_held(past, present, chip.sequences)
+        found.append(HeldState(past, present, root.get(present, present), buffers))
+    return tuple(found)
 
 
 def _after(kernels: Sequence[KernelNodes]) -> tuple[tuple[int, ...], ...]:

@@ -21,6 +21,9 @@ Every program is read by the same rules:
   same holds for a transfer that passes on another. What goes to a device has its receive buffer
   from the start, or, where `Machine.router_buffers` says so, from the last hop on: the routers hold
   it until then, as they do what goes to the host.
+- Where a program holds the states of `sequences` sequences, the host sends the inputs of an
+  inference once all outputs of that of so many before are there: it is the next step of the same
+  sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
 - A channel that all devices share has none, or those at the end of a pipeline would hold up those
   at its beginning, which are inferences ahead. It interleaves what crosses it, each tensor once in
@@ -122,7 +125,8 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     """
     activities = _activities(program, channels)
     resource, busy = activities.resource, activities.busy_s
-    waits, ptr = _waits(program, channels, activities)
+    finals = _finals(program, activities.hop_ptr)
+    waits, ptr = _waits(program, channels, activities, finals)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
@@ -137,7 +141,7 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         order,
         before,
         before_lag,
-        _finals(program, activities.hop_ptr),
+        finals,
     )
 
 
@@ -170,7 +174,7 @@ def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
 
 @njit(cache=True, nogil=True)
 def _waits(
-    program: ProgramArrays, channels: ChannelArrays, activities: _Activities
+    program: ProgramArrays, channels: ChannelArrays, activities: _Activities, finals: Longs
 ) -> tuple[Waits, Longs]:
     """`waits` and `wait_ptr` of an `EventGraph`."""
     ends = _ends(program, activities.hop_ptr)
@@ -178,6 +182,8 @@ def _waits(
     room = len(program.reads) + len(program.writes) + 3 * count + len(program.source)
     for t in range(len(program.source)):
         room += ends.passed_ptr[ends.holder[t] + 1] - ends.passed_ptr[ends.holder[t]]
+        if program.sequences > 0 and program.source[t] == HOST:
+            room += len(finals)
     waits = Waits(
         np.empty(room, np.int64),
         np.empty(room, np.float64),
@@ -186,7 +192,7 @@ def _waits(
     )
     ptr = np.empty(count + 1, np.int64)
     w = _kernel_waits(program, activities, waits, ptr)
-    ptr[count] = _hop_waits(program, channels, activities, ends, waits, ptr, w)
+    ptr[count] = _hop_waits(program, channels, activities, ends, finals, waits, ptr, w)
     return waits, ptr
 
 
@@ -213,6 +219,7 @@ def _hop_waits(
     channels: ChannelArrays,
     activities: _Activities,
     ends: _Ends,
+    finals: Longs,
     waits: Waits,
     ptr: Longs,
     w: int,
@@ -237,6 +244,10 @@ def _hop_waits(
                 if came >= kernels and cuts[resource[came]] and cuts[resource[a]]:
                     whole = max(whole - float(busy[a]), 0.0)
                 w = _wait(waits, w, came, whole + float(latency[came]), 0, False)
+            if program.sequences > 0 and a == first and program.source[t] == HOST:
+                for out in finals:
+                    after = float(busy[out] + latency[out])
+                    w = _wait(waits, w, int(out), after, program.sequences, False)
             if channels.shared[resource[a]]:
                 w = _wait(waits, w, a, float(round_s[resource[a]]), 1, False)
             if (to_host or channels.router_buffers) and a + 1 < end:

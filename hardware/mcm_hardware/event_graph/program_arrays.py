@@ -38,6 +38,7 @@ class ProgramArrays(NamedTuple):
         slots: `[T]`.
         after: `[T]`.
         reuses: `[T]`.
+        sequences: as in `mcm_compiler.contracts.program.LoweredProgram`.
     """
 
     chip: Longs
@@ -53,6 +54,7 @@ class ProgramArrays(NamedTuple):
     slots: Longs
     after: Longs
     reuses: Longs
+    sequences: int
 
 
 def program_arrays(program: LoweredProgram) -> ProgramArrays:
@@ -79,6 +81,7 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
         slots=_longs([transfer.slots for transfer in transfers]),
         after=_longs([transfer.after for transfer in transfers]),
         reuses=_longs([transfer.reuses for transfer in transfers]),
+        sequences=program.sequences,
     )
 
 

@@ -101,6 +101,11 @@ def _check_size(program: LoweredProgram, machine: Machine) -> None:
         len(kernel.reads) + len(kernel.writes) for chip in program.chips for kernel in chip.kernels
     )
     slots = max((t.slots for t in program.transfers if t.slots <= MAX_SLOTS), default=0)
+    slots = max(slots, program.sequences)
+    if program.sequences:
+        outputs = sum(transfer.destination == HOST for transfer in program.transfers)
+        inputs = sum(transfer.source == HOST for transfer in program.transfers)
+        references += inputs * max(outputs, len(program.chips))
     starts = (kernels + hops) * (slots + MAX_CYCLICITY + 1)
     for count, limit, what in (
         (kernels + hops, MAX_ACTIVITIES, "kernels and hops"),

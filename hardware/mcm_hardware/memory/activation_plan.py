@@ -31,8 +31,9 @@ def buffer_bytes(spec: ChipSpec, size_bytes: int) -> int:
 class Activations:
     """Values that need SRAM for a while, as `low_memory_order` takes them.
 
-    What leaves the chip has send buffers that stay, what only its own kernel reads stays in
-    registers, and views take nothing.
+    What leaves the chip has send buffers that stay, what the next inference of a sequence takes
+    lies where the state does, what only its own kernel reads stays in registers, and views take
+    nothing.
 
     Attributes:
         values: in the order of the chip's model.
@@ -74,13 +75,14 @@ class ActivationPlan:
 
 def find_activations(flow: ChipDataflow, spec: ChipSpec) -> Activations:
     """The activations of a chip."""
+    held = {state.root for state in flow.states}
     found: list[tuple[ir.Value, int]] = []
     readers: list[tuple[int, ...]] = []
     for value, writer in flow.writer.items():
         reading = flow.readers.get(value, ())
         others = tuple(kernel for kernel in reading if kernel != writer)
         stays_inside = bool(reading) and not others and value not in flow.kept
-        if value not in flow.leaving and not stays_inside:
+        if value not in flow.leaving and value not in held and not stays_inside:
             found.append((value, writer))
             readers.append(others)
     storage = spec.storage

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.program import Lever, MemoryOverflow, Transfer
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.graph.states import copies_held
 from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
@@ -75,6 +76,7 @@ def _overflow(
         *_shard(one.flow, numbers, excess, machine.num_devices),
         *_relay_less(one.flow, transfers, numbers, machine.channel_slots),
         *_stream(one, machine, numbers, excess),
+        *_fewer_sequences(one.flow, numbers),
     ]
     largest = sorted(memory.buffers, key=lambda b: (-b.size_bytes, b.address))[:LARGEST_SHOWN]
     return MemoryOverflow(
@@ -85,6 +87,7 @@ def _overflow(
         weight_bytes=memory.bytes_of.get("weight", 0),
         channel_bytes=memory.bytes_of.get("receive", 0) + memory.bytes_of.get("send", 0),
         activation_bytes=memory.bytes_of.get("activation", 0),
+        state_bytes=memory.bytes_of.get("state", 0),
         levers=tuple(lever for lever in levers if lever.frees_bytes >= excess) or tuple(levers),
     )
 
@@ -145,6 +148,17 @@ def _relay_less(
         relays = count_text(count, "relay")
         verb = "takes" if count == 1 else "take"
         yield Lever(f"relay fewer tensors: {relays} {verb} {bytes_text(size)}", size)
+
+
+def _fewer_sequences(flow: ChipDataflow, chip: ChipSpec) -> Iterator[Lever]:
+    """States of one sequence, which a chip must hold, instead of those of all asked for."""
+    size = sum(
+        (state.buffers - copies_held(state.past, state.present, 1))
+        * buffer_bytes(chip, chip.storage.value_bytes(state.present))
+        for state in flow.states
+    )
+    if size:
+        yield Lever(f"hold fewer sequences: their states take {bytes_text(size)}", size)
 
 
 def _stream(one: PlannedChip, machine: Machine, chip: ChipSpec, excess: int) -> Iterator[Lever]:

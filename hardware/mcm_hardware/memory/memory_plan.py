@@ -17,7 +17,7 @@ class MemoryPlan:
     """SRAM of one chip.
 
     Attributes:
-        buffers: weights, stream, receive and send buffers from the bottom, then activations.
+        buffers: weights, stream, state, receive and send buffers from the bottom, then activations.
         high_water_bytes: end of the highest buffer.
         bytes_of: bytes of all buffers of a kind; for activations from the lowest to the highest.
     """
@@ -38,6 +38,7 @@ def plan_memory(
     """Gives every buffer of a chip its address.
 
     - Weights stay all the time, each once, unless they are streamed.
+    - States stay all the time, in buffers for every sequence in flight.
     - A tensor that arrives has `slots` receive buffers, one that leaves has `slots` send buffers:
       the next inference writes into one while the last is sent from the other. They stay all the
       time too, because neighbours are at other inferences.
@@ -62,6 +63,9 @@ def plan_memory(
     ]
     if stream:
         stays += _slots("stream", "stream", stream.buffer_bytes, stream.buffers)
+    for state in flow.states:
+        size = buffer_bytes(spec, storage.value_bytes(state.present))
+        stays += _slots(state.past.name or "", "state", size, state.buffers)
     for index in flow.arriving.values():
         transfer = transfers[index]
         size = buffer_bytes(spec, transfer.size_bytes)

@@ -87,6 +87,11 @@ class ChipsPackage(DescribedTarget):
         """The numbers that partitioning needs besides the machine."""
         return machine_limits(self.machine)
 
+    @property
+    def holds_states(self) -> bool:
+        """Chips keep states in their SRAM."""
+        return True
+
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""
         from mcm_hardware.descriptions.target_details import package_details

@@ -14,7 +14,11 @@ from mcm_hardware.chip.chip_dataflow import ChipDataflow, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
 from mcm_hardware.chip.kernel_order import KernelNodes
-from mcm_hardware.memory.activation_plan import order_for_memory, plan_activations
+from mcm_hardware.memory.activation_plan import (
+    buffer_bytes,
+    order_for_memory,
+    plan_activations,
+)
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import MemoryPlan, plan_memory
@@ -77,12 +81,17 @@ def lower(
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
                 weight_bytes=memory.bytes_of.get("weight", 0),
+                state_bytes=sum(
+                    buffer_bytes(numbers, numbers.storage.value_bytes(state.present))
+                    for state in flow.states
+                ),
             )
         )
         for index, brought_by in _passed_on(flow).items():
             transfers[index] = replace(transfers[index], after=brought_by)
     overflows = find_overflows(planned, plan.transfers, machine, specs)
-    return LoweredProgram(target, tuple(programs), tuple(transfers), overflows)
+    sequences = max((chip.sequences for chip in chips if chip.states), default=0)
+    return LoweredProgram(target, tuple(programs), tuple(transfers), overflows, sequences)
 
 
 def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:

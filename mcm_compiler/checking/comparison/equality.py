@@ -15,8 +15,8 @@ from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, 
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
 from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
-from mcm_compiler.contracts.chips import PLANNED_PROPERTY
-from mcm_compiler.contracts.target import Wire
+from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
+from mcm_compiler.contracts.target import ChipState, Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.inputs import FILLS, random_inputs
@@ -30,6 +30,7 @@ from mcm_compiler.execution.runner import (
     same_bits,
 )
 from mcm_compiler.execution.runtime_values import is_exotic
+from mcm_compiler.execution.steps import run_steps
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.graph.random_ops import random_outputs
@@ -47,6 +48,9 @@ OVERRIDABLE_TOLERANCE = 2.0**-18
 The chips hold them as constants, and a kernel that knows its weight may add in another order.
 """
 
+STEPS = 8
+"""Steps of one sequence that are compared where states stay on the chips."""
+
 MAX_STOCK_BYTES = 1 << 28
 """Files of a folder whose models are compared under stock session options, too."""
 
@@ -62,6 +66,7 @@ def verify_folder(
     data: Sequence[RunData] = (),
     *,
     stock: bool = False,
+    states: Sequence[ChipState] = (),
 ) -> Verification:
     """Compares `annotated.onnx`, which is the source model, with the chain of chips.
 
@@ -74,6 +79,8 @@ def verify_folder(
         shape_only: skip the comparison, because the weights are placeholders.
         data: the user's data, which the model has to run on.
         stock: compare once more under onnxruntime's own session options, where the model is small.
+        states: those that stay on chips. Besides single inferences, whose states are drawn, `STEPS`
+            steps of one sequence are compared, each on what the one before left on the chips.
 
     Returns:
         The verdict; `skipped` where there is nothing that the model runs on, or an op of a
@@ -122,7 +129,14 @@ def verify_folder(
             skipped=f"the model does not run on random inputs: {reason}",
             remedy="check with your own data: mcmc check FOLDER --input x.npz",
         )
-    actual = run_chain(folder, chips, wires, outputs, batches)
+    single = with_state_wires(wires, states)
+    actual = run_chain(folder, chips, single, outputs, batches)
+    steps = _steps_of(reference, batches[0], used, states)
+    if steps:
+        stepped = run_steps(folder / layout.ANNOTATED, steps, states)
+        expected += [{name: made[name] for name in outputs} for made in stepped]
+        actual += run_chain(folder, chips, wires, outputs, steps, states=states)
+        batches += steps
     relative = _relative_tolerance(reference, len(chips))
     compared = tuple(
         _compare(name, [e[name] for e in expected], [a[name] for a in actual], relative)
@@ -151,8 +165,23 @@ def verify_folder(
         random_outputs=tuple(random),
         weak=weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
-        stock=_stock(folder, chips, wires, batches[0], seen) if stock else (),
+        stock=_stock(folder, chips, single, batches[0], seen) if stock else (),
+        steps=len(steps),
     )
+
+
+def _steps_of(
+    reference: ir.Model,
+    first: Mapping[str, Any],
+    seeds: Sequence[int],
+    states: Sequence[ChipState],
+) -> list[Mapping[str, Any]]:
+    """Inputs of successive steps; none where nothing would be handed on."""
+    handed = [first.get(state.past) for state in states]
+    if not seeds or not any(isinstance(past, np.ndarray) and past.size for past in handed):
+        return []
+    drawn = [random_inputs(reference, seeds[0] + step) for step in range(1, STEPS)]
+    return [first, *drawn]
 
 
 def _draw_again(

@@ -16,28 +16,69 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.crash_journal import doing
 
 
-def run_folder(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[str, Any]:
     """Runs the chips of `folder` as a chain in onnxruntime.
 
     Args:
         folder: an output folder.
-        inputs: one array per graph input of the source model.
+        inputs: one array per graph input of the source model. Over several steps, one with an axis
+            more in front has an entry for each step; others are the same in all of them.
+        steps: of one sequence. What stays on the chips is given for the first of them.
 
     Returns:
-        The graph outputs by name.
+        The graph outputs by name; over several steps those of all, on an axis in front, but of
+        what stays on the chips as the last step left it.
 
     Raises:
         CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
             MCM-A004 to MCM-A009 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
     manifest = open_folder(folder, further=True).manifest
-    faults = input_faults(manifest.inputs, inputs)
+    held = manifest.states.held
+    if steps > 1 and not held:
+        raise CompileError(_stateless(steps))
+    batches = _steps(inputs, manifest.inputs, steps) if steps > 1 else [inputs]
+    faults = [fault for batch in batches for fault in input_faults(manifest.inputs, batch)]
     if faults:
-        raise CompileError(faults)
+        raise CompileError(list(dict.fromkeys(faults)))
     outputs = [entry.name for entry in manifest.outputs]
     chips = [chip.chip for chip in manifest.chips]
     with doing(f"folder {quote(str(folder))}"):
-        return run_chain(folder, chips, manifest.wires, outputs, [inputs])[0]
+        if steps == 1:
+            return run_chain(folder, chips, manifest.run_wires, outputs, batches)[0]
+        made = run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
+    last = {state.present for state in held}
+    return {
+        name: made[-1][name] if name in last else np.stack([step[name] for step in made])
+        for name in outputs
+    }
+
+
+def _steps(
+    inputs: Mapping[str, Any], entries: Sequence[TensorEntry], steps: int
+) -> list[Mapping[str, Any]]:
+    """The inputs of each step."""
+    rank = {entry.name: len(entry.shape) for entry in entries if entry.shape is not None}
+    many = {
+        name
+        for name, array in inputs.items()
+        if isinstance(array, np.ndarray)
+        and array.ndim == rank.get(name, array.ndim) + 1
+        and len(array) == steps
+    }
+    return [
+        {name: array[step] if name in many else array for name, array in inputs.items()}
+        for step in range(steps)
+    ]
+
+
+def _stateless(steps: int) -> Diagnostic:
+    return Diagnostic(
+        "MCM-V010",
+        f"{steps} steps are asked for, and the folder has no state that stays on a chip",
+        at="option steps",
+        hint="leave out --steps; states are named at compile time, with --state",
+    )
 
 
 def input_faults(entries: Sequence[TensorEntry], inputs: Mapping[str, Any]) -> list[Diagnostic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,12 +14,14 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import chip_entry, tensor_entry
 from mcm_compiler.artifact.host_joins import faults_of_parts, in_pieces
 from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
+from mcm_compiler.checking.entry.state_check import check_states
 from mcm_compiler.contracts.target import HOST, ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.structure import check_structure as check_graph
 from mcm_compiler.ir.reading.external_data import check_tensors
+from mcm_compiler.text.units import count_text
 
 
 def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
@@ -28,7 +31,14 @@ def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
         CompileError: MCM-A005 for a file that is not a model, MCM-I### for faults in it.
     """
     return tuple(
-        ChipModel(chip.chip, _load(folder, chip.file), chip.inputs, chip.outputs)
+        ChipModel(
+            chip.chip,
+            _load(folder, chip.file),
+            chip.inputs,
+            chip.outputs,
+            manifest.states.of_chip(chip.chip),
+            manifest.states.sequences,
+        )
         for chip in manifest.chips
     )
 
@@ -54,19 +64,21 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
         graph = chip.model.graph
         ends[chip.chip] = {v.name or "": v for v in graph.inputs}
         starts[chip.chip] = {v.name or "": v for v in graph.outputs}
-        own = ChipModel(chip.chip, chip.model, tuple(ends[chip.chip]), tuple(starts[chip.chip]))
+        own = replace(chip, inputs=tuple(ends[chip.chip]), outputs=tuple(starts[chip.chip]))
         found.append(chip_entry(own, manifest.wires))
     for entry, own in zip(manifest.chips, found, strict=True):
         faults += _check_chip(entry, own, ("inputs", "outputs", "weights", "order"), manifest.chips)
     if faults:
         raise CompileError(faults)  # wires that do not fit would say the same once more
-    if faults := _check_wires(manifest, starts, ends):
+    if faults := [*check_states(manifest, starts, ends), *_check_wires(manifest, starts, ends)]:
         raise CompileError(faults)
     for entry, own in zip(manifest.chips, found, strict=True):
         faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
     if faults:
         raise CompileError(faults)
-    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires"
+    held = len(manifest.states.held)
+    states = f", {count_text(held, 'state')} on their chips" if held else ""
+    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires{states}"
 
 
 def _check_wires(
@@ -88,7 +100,7 @@ def _check_wires(
     host_inputs = {entry.name for entry in manifest.inputs}
     host_outputs = in_pieces(manifest.outputs, manifest.wires)
     delivered: set[tuple[int, str]] = set()
-    for wire in manifest.wires:
+    for wire in manifest.run_wires:
         have = host_inputs if wire.source == HOST else starts.get(wire.source, {}).keys()
         if wire.tensor not in have:
             faults.append(_loose(wire.tensor, wire.source, "does not send it"))

@@ -18,10 +18,15 @@ from mcm_compiler.cli.show import show_json, show_table
     "-i", "--input", "input_path", type=FILE, required=True, help="One array per model input."
 )
 @click.option("-o", "--output", type=FILE, default=None, help="The .npz file for the outputs.")
+@click.option(
+    "--steps", type=click.IntRange(1, 4096), default=1, show_default=True,
+    help="Steps of one sequence, each on the states that the one before left on the chips; an "
+    "array with an axis of so many in front has an entry for each.",
+)  # fmt: skip
 @force_option
 @format_option()
 def command(
-    folder: Path, input_path: Path, output: Path | None, force: bool, output_format: str
+    folder: Path, input_path: Path, output: Path | None, steps: int, force: bool, output_format: str
 ) -> None:
     """Run the chips of FOLDER as a chain in onnxruntime, on arrays from an .npz file."""
     from mcm_compiler.checking.entry.run_folder import run_folder
@@ -30,7 +35,7 @@ def command(
 
     if output is not None:
         refuse_existing(output, force)
-    outputs = run_folder(folder, read_npz(input_path))
+    outputs = run_folder(folder, read_npz(input_path), steps)
     if output is not None:
         write_npz(output, outputs)
     rows = [_described(name, value) for name, value in outputs.items()]

@@ -126,6 +126,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Compile again.",
     ),
     CatalogEntry(
+        "MCM-A014",
+        "a state that does not stay on its chip",
+        "The manifest lists what stays on chips from one inference of a sequence to the next: an\n"
+        "input and an output of one chip's model, which are an input and an output of the whole\n"
+        "model. No other chip may take or hold either for a state, no wire may bring the past or\n"
+        "take the present to the host, and the present must be what the next step can take.",
+        example="manifest.json says that the state is on chip 2, and chip 1 takes the past",
+        remedy="Compile again.",
+    ),
+    CatalogEntry(
         "MCM-A020",
         "certificate cannot be used",
         "The certificate says what was placed, where, and which bound is claimed. Its head\n"

@@ -239,4 +239,36 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="`--partitioner dp` for a mesh",
         remedy="Leave --partitioner out, or take one that the hint names, such as stages.",
     ),
+    CatalogEntry(
+        "MCM-P050",
+        "no such input or output for a state",
+        "A state is an input of the model, the past, and the output that the next inference of\n"
+        "the same sequence takes for it, the present. What `--state past=present` names must be\n"
+        "an input without a default value and an output, each in one state only.",
+        example="--state past_0=presnt_0, and the output is called present_0",
+        remedy="Take the names from the hint; --state none switches states off.",
+    ),
+    CatalogEntry(
+        "MCM-P051",
+        "an output that cannot be the next step's input",
+        "The present of one step is the past of the next one. Both need one element type and as\n"
+        "many axes, with known sizes that are equal, but for one axis at most along which the\n"
+        "present is longer. For states that you name this is an error; where only the customary\n"
+        "names fit, it is a note, and the tensors cross the host's link like any others.",
+        example="past_key_values.0.key is [1, 12, 127, 64], present.0.key [1, 128, 12, 64]",
+        remedy="Bind symbolic dimensions with --dim, name the right pairs with --state, or switch\n"
+        "states off with --state none.",
+    ),
+    CatalogEntry(
+        "MCM-P052",
+        "a state does not stay on a chip",
+        "The ops that read the past of a state, the one that makes its present, and all ops\n"
+        "between them have to run on one chip, which holds the state from one inference to the\n"
+        "next. Where that cannot be, the pair is compiled like any other input and output: both\n"
+        "cross the host's link in every inference, and this is in the figures.",
+        example="the present is the input itself; a unit with its state exceeds every chip's\n"
+        "memory; pins bind the ops to different chips",
+        remedy="Take a target with more memory per chip, ask for fewer --sequences, or leave out\n"
+        "the pins that part the ops.",
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -13,11 +13,12 @@ from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.constants import constant_values, consumed_values
+from mcm_compiler.graph.states import StatePair, States
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 
 def split(
-    model: ir.Model, chip: AnnotationKey[int]
+    model: ir.Model, chip: AnnotationKey[int], states: States | None = None
 ) -> tuple[tuple[ChipModel, ...], tuple[Wire, ...]]:
     """The models of all used chips, ascending, and the wires in order of first use.
 
@@ -30,11 +31,14 @@ def split(
     Args:
         model: a legal graph in topological order.
         chip: the chip of each op; an op without it is constant, or dead.
+        states: those that stay on their chips: inputs and outputs of a chip's model to which no
+            wire leads, and from which none leads to the host.
 
     Raises:
         CompileError: MCM-P012, one diagnostic per value without a type that crosses a boundary.
+        ValueError: if a state is on several chips; a fault of the partition.
     """
-    plan = _Plan(model, chip)
+    plan = _Plan(model, chip, states or States(()))
     plan.check_types()
     return tuple(plan.chip_model(c) for c in plan.chips), plan.wires()
 
@@ -42,7 +46,7 @@ def split(
 class _Plan:
     """Who makes, reads and sends each value."""
 
-    def __init__(self, model: ir.Model, chip: AnnotationKey[int]) -> None:
+    def __init__(self, model: ir.Model, chip: AnnotationKey[int], states: States) -> None:
         self._model = model
         self._graph = model.graph
         self._relays = {node for node in model.graph if RELAY.find(node)}
@@ -81,6 +85,21 @@ class _Plan:
         for value in self._stored_outputs:
             self._leaving[self.chips[0]][value] = None
 
+        self._sequences = states.sequences
+        self._states = self._homes_of(states.pairs)
+
+    def _homes_of(self, states: Sequence[StatePair]) -> dict[StatePair, int]:
+        """The chip of each state."""
+        inputs = {value.name: value for value in self._graph.inputs}
+        outputs = {value.name: value for value in self._graph.outputs}
+        homes: dict[StatePair, int] = {}
+        for pair in states:
+            home = self._home[outputs[pair.present]]
+            if self._destinations.get(inputs[pair.past]) != {home}:
+                raise ValueError(f"the state '{pair.past}' is not on the chip of its present")
+            homes[pair] = home
+        return homes
+
     def _readers(self) -> dict[ir.Value, set[int]]:
         """Chips that read each value from elsewhere, in order of first use."""
         chip_of = {node: c for c, nodes in self._members.items() for node in nodes}
@@ -113,13 +132,18 @@ class _Plan:
             raise CompileError(faults)
 
     def wires(self) -> tuple[Wire, ...]:
+        pasts = {pair.past for pair in self._states}
+        presents = {pair.present for pair in self._states}
         wires = [
             Wire(value.name or "", self._home.get(value, HOST), tuple(sorted(chips)))
             for value, chips in self._destinations.items()
+            if value.name not in pasts
         ]
         parts = OUTPUT_PARTS.find(self._model) or {}
         for value in dict.fromkeys(self._graph.outputs):
             name = value.name or ""
+            if name in presents:
+                continue
             if value in self._home:
                 wires.append(Wire(name, self._home[value], (HOST,), parts.get(name)))
             elif value in self._constants:
@@ -166,6 +190,8 @@ class _Plan:
             part,
             tuple(value.name or "" for value in inputs),
             tuple(value.name or "" for value in outputs),
+            tuple(pair for pair, home in self._states.items() if home == chip),
+            self._sequences,
         )
 
     def _with_constants(

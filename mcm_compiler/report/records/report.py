@@ -14,6 +14,7 @@ from msgspec import Meta
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
 from mcm_compiler.report.records.host import HostFacts
+from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
 
@@ -98,6 +99,8 @@ OptionsFacts = TypedDict(
         "test_data": bool,
         "replicas": Extent | None,
         "fallback": Literal["host", "error"],
+        "state": list[tuple[str, str]] | None,
+        "sequences": Extent | None,
     },
     total=False,
 )
@@ -123,6 +126,9 @@ Attributes:
     test_data: whether test_data_set_N folders beside the model were to be compared.
     replicas: pipelines side by side that were asked for; null for as many as are fastest.
     fallback: what was to become of ops that chips cannot run; missing where nothing was said.
+    state: inputs and the outputs that the next inference of a sequence takes for them, as given;
+        null to go by their names.
+    sequences: whose states the chips must have room for; null for as many as are needed and fit.
 """
 
 CountFacts = TypedDict(
@@ -289,6 +295,7 @@ _Parts = TypedDict(
         "versions": dict[str, str | None],
         "chosen_cost_model": NotRequired[ChosenCosts],
         "host_fallback": NotRequired[HostFacts],
+        "states": NotRequired[StateFacts],
     },
 )
 
@@ -352,4 +359,8 @@ class Report(_Inputs, _Figures, _Parts):
         chosen_cost_model: the cost model that was chosen by name; missing where the target's own
             holds.
         host_fallback: what the host runs because chips lack it; missing where they run everything.
+        states: what stays on the chips from one inference of a sequence to the next, and tokens per
+            second; missing where there is nothing of the kind. Inferences are then steps of
+            sequences, and not independent: throughput_per_s and period_s are those of all sequences
+            in flight.
     """

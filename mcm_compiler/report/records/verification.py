@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from mcm_compiler.text.bounded_numbers import Amount, Index, Size
 
@@ -91,6 +91,7 @@ VerificationFacts = TypedDict(
         "session_options": dict[str, str],
         "stock_equal": bool | None,
         "structure": StructureFacts | None,
+        "steps": NotRequired[Size],
     },
 )
 """The chips and the model on equal inputs in onnxruntime.
@@ -111,4 +112,6 @@ Attributes:
     stock_equal: whether all bits were equal under onnxruntime's own session options as well; null
         where that was not looked at (mcmc check does, for folders of up to 256 MiB).
     structure: what is proven without a run.
+    steps: steps of a sequence that were compared, each on the states that the one before left on
+        the chips; missing where no state stays there.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -10,8 +10,10 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import Capability, lowering_of
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
+from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.placements.sequences import held_sequences
 from mcm_compiler.text.units import bytes_text
 
 
@@ -22,20 +24,32 @@ class Lower(Pass):
     name: ClassVar[str] = "lower"
     summary: ClassVar[str] = "schedule ops, plan memory and transfers for each chip"
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
+    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION,)
     provides: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
     needs_target: ClassVar[tuple[Capability, ...]] = ("lowers",)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `PROGRAM`.
 
+        Chips hold the states of as many sequences as the pipeline needs to be as fast as for
+        independent inferences, as far as there is memory for them; or of as many as the option
+        `sequences` says.
+
         Raises:
             CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit, and
                 MCM-T020 for a target that does not lower.
         """
         target = context.target
-        program = lowering_of(target).lower(CHIP_MODELS.get(model), WIRES.get(model))
+        chips, wires = CHIP_MODELS.get(model), WIRES.get(model)
+        program = lowering_of(target).lower(chips, wires)
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
+        if program.sequences and context.options.sequences is None:
+            side = REPLICATION.find(model) or Replication(1, 0)
+            sequences = held_sequences(program, target, side)
+            if sequences > program.sequences:
+                more = [replace(chip, sequences=sequences) for chip in chips]
+                program = lowering_of(target).lower(more, wires)
         PROGRAM.set(model, program)
         return False
 
@@ -46,6 +60,7 @@ def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:
         ("weights", overflow.weight_bytes),
         ("receive and send buffers", overflow.channel_bytes),
         ("activations", overflow.activation_bytes),
+        ("states of sequences", overflow.state_bytes),
     )
     demand = ", ".join(f"{bytes_text(size)} of {what}" for what, size in parts if size)
     return Diagnostic(

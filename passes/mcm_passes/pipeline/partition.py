@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -11,13 +11,14 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import lacking
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.contracts.partition import (
     PARTITION,
     PARTITION_PROBLEM,
     Budget,
     Partition,
     PartitionProblem,
+    PartitionStrategy,
     SearchMonitor,
     asks_evaluator,
 )
@@ -28,7 +29,8 @@ from mcm_compiler.contracts.replication import (
     Replication,
 )
 from mcm_compiler.contracts.target import other_machine_of
-from mcm_compiler.diagnostics import Severity
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.graph.states import STATES
 from mcm_compiler.options import AUTO
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
@@ -38,11 +40,17 @@ from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.state_units import dropped_note, units_with_states
 from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.learners import runnable
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import solve, with_chips
-from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas, solved
+from mcm_passes.parallelism.replicas.replica_search import (
+    Pipelines,
+    Solved,
+    solve_replicas,
+    solved,
+)
 from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
 
 
@@ -66,6 +74,9 @@ class PartitionPass(Pass):
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
+        Where there is no partition with the model's states on their chips, there may be one with
+        states that cross the host's link; MCM-P052 notes those that do.
+
         MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
         simulator of a target which has none for searches, MCM-C007 how many times were measured,
         MCM-L013 of members of the level's portfolio that learn and cannot run.
@@ -77,8 +88,28 @@ class PartitionPass(Pass):
                 pins and assignments, and MCM-C005 and MCM-C006 for
                 measured times that do not fit the model.
         """
+        notes: list[Diagnostic] = []
+        quiet = replace(context, report=notes.append)
+        try:
+            found = self._found(model, quiet)
+        except CompileError as error:
+            if not _for_want_of_room(error) or not _keeps_states(model, context):
+                for note in notes:
+                    context.report(note)
+                raise
+            notes.clear()  # the same come once more
+            found = self._found(model, quiet, keep_states=False)
+            notes.append(_given_up(model, error))
+        for note in notes:
+            context.report(note)
+        PARTITION_PROBLEM.set(model, found.problem)
+        PARTITION.set(model, found.partition)
+        REPLICATION.set(model, found.replication)
+        return False
+
+    def _strategy(self, context: PassContext, level: Level) -> tuple[PartitionStrategy, str]:
+        """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
-        level = load_level(options.level)
         level_text = mapping_for(other_machine_of(context.target)).strategy(level)
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
@@ -87,20 +118,38 @@ class PartitionPass(Pass):
         strategy, unlearned = runnable(strategy, by_level=by_level)
         if unlearned is not None:
             context.report(unlearned)
-        text = spec_text.print_one(spec.name, strategy)
+        return strategy, spec_text.print_one(spec.name, strategy)
+
+    def _found(
+        self, model: ir.Model, context: PassContext, *, keep_states: bool = True
+    ) -> Pipelines:
+        """The partition of the best number of pipelines."""
+        options = context.options
+        level = load_level(options.level)
+        strategy, text = self._strategy(context, level)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target.cost_model())) is not None:
             context.report(measured)
         requested = RequestedPlacement.of(model, plan, options)
-        problem = PACKAGE_PROBLEM.find(model)
+        problem = PACKAGE_PROBLEM.find(model) if keep_states else None
+        evaluator = PACKAGE_EVALUATOR.find(model) if keep_states else None
         if problem is None:
             problem = build_problem(
-                model, context.target, options.routing, plan, pins=requested.pins
+                model,
+                context.target,
+                options.routing,
+                plan,
+                pins=requested.pins,
+                keep_states=keep_states,
             )
             if options.chips is not None:
                 problem = with_chips(problem, options.chips)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
+        if keep_states and STATES.present(model):
+            contracted = units_with_states(model, context.target, plan, requested.pins)
+            if (note := dropped_note(contracted.dropped)) is not None:
+                context.report(note)
         given, notes = requested.strategy(problem, model, options)
         for note in notes:
             context.report(note)
@@ -113,7 +162,7 @@ class PartitionPass(Pass):
             return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
         start_s = time.monotonic()
-        evaluator = PACKAGE_EVALUATOR.find(model) or evaluator_of(model, problem, context.target)
+        evaluator = evaluator or evaluator_of(model, problem, context.target)
         if evaluator is None and asks_evaluator(strategy):
             needed_by = f"strategy '{strategy.name}'"
             context.report(
@@ -144,11 +193,29 @@ class PartitionPass(Pass):
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
-        found = solve_replicas(problem, chosen, solve_share, further)
-        PARTITION_PROBLEM.set(model, found.problem)
-        PARTITION.set(model, found.partition)
-        REPLICATION.set(model, found.replication)
-        return False
+        return solve_replicas(problem, chosen, solve_share, further)
+
+
+_NO_ROOM = frozenset({"MCM-P004", "MCM-P005", "MCM-P008", "MCM-P015", "MCM-P016", "MCM-P030"})
+"""Codes of what may be otherwise where states take no room."""
+
+
+def _for_want_of_room(error: CompileError) -> bool:
+    return {d.code for d in error.diagnostics} <= _NO_ROOM
+
+
+def _keeps_states(model: ir.Model, context: PassContext) -> bool:
+    """Whether the problem has states to give up."""
+    pins = RequestedPlacement.of(model, FUSION_PLAN.get(model), context.options).pins
+    return bool(units_with_states(model, context.target, FUSION_PLAN.get(model), pins).held)
+
+
+def _given_up(model: ir.Model, error: CompileError) -> Diagnostic:
+    pairs = STATES.get(model).pairs
+    why = f"with them, {error.diagnostics[0].message}"
+    note = dropped_note([(pair, why) for pair in pairs])
+    assert note is not None, "there are states to give up"
+    return note
 
 
 def _found(strategy: str, period_s: float) -> str:

@@ -8,10 +8,12 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.contracts.partition import CHIP, PARTITION_PROBLEM
+from mcm_compiler.graph.states import States
 from mcm_compiler.ir.rewriting.device_stages import stage_on_host
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.problem.state_units import kept_states
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Split(Pass):
     name: ClassVar[str] = "split"
     summary: ClassVar[str] = "cut the graph into one ONNX model per chip"
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP,)
+    uses: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM,)
     provides: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
@@ -30,7 +33,9 @@ class Split(Pass):
             CompileError: MCM-P012 for values without a type that cross a boundary.
         """
         del context
-        chips, wires = split(model, CHIP)
+        problem = PARTITION_PROBLEM.find(model)
+        kept = kept_states(model, problem) if problem is not None else States(())
+        chips, wires = split(model, CHIP, kept)
         for chip in chips:
             stage_on_host(chip.model)
         CHIP_MODELS.set(model, chips)

@@ -16,7 +16,7 @@ from mcm_compiler.checking.comparison.sibling_data import sibling_data
 from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.checking.structure_step import left_to_runs, original_faults, structure_faults
 from mcm_compiler.checking.user_model import read_raw
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
@@ -71,6 +71,7 @@ class Verify(Pass):
             range(options.seed, options.seed + options.verify_seeds),
             source.shape_only,
             data,
+            states=states_of(CHIP_MODELS.get(model)),
         )
         verification = replace(verification, structure=_structure(model, source, context))
         faults = differences(verification, hint=_OUR_FAULT)
@@ -115,7 +116,7 @@ def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> St
     proof = prove_chips(
         annotated,
         emitted,
-        WIRES.get(model),
+        with_state_wires(WIRES.get(model), states_of(chips)),
         placeholders=source.shape_only,
         unfollowed_passes=unfollowed_passes(context.options.passes),
         max_constant_bytes=constant_bytes(context.options.passes),

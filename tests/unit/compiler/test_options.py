@@ -31,7 +31,9 @@ def test_defaults_are_valid() -> None:
         ({"budget_s": 0.0}, "budget_s is 0.0"),
         ({"budget_s": float("inf")}, "budget_s is inf"),
         ({"budget_s": float("nan")}, "budget_s is nan"),
-        ({"dims": {"batch": 0}}, "dim 'batch' is 0"),
+        ({"dims": {"batch": -1}}, "dim 'batch' is -1"),
+        ({"sequences": 0}, "sequences is 0, not at least 1"),
+        ({"sequences": 1025}, "sequences is 1025, more than 1024"),
         ({"shapes": {"x": (1, -2)}}, "shape of 'x' is 1,-2"),
     ],
 )
@@ -59,5 +61,5 @@ def test_values_at_the_edge_of_the_range_hold(change: dict[str, Any]) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(CompileError) as caught:
-        CompileOptions(seed=-1, samples=0, dims={"n": 0})
+        CompileOptions(seed=-1, samples=0, dims={"n": -1})
     assert len(caught.value.diagnostics) == 3

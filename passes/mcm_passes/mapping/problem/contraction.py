@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -34,17 +35,20 @@ class Unit:
         return tuple(node for kernel in self.kernels for node in kernel)
 
 
-def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
+def contract(
+    nodes: list[ir.Node], plan: FusionPlan, together: Sequence[tuple[ir.Node, ir.Node]] = ()
+) -> list[Unit]:
     """The units of `nodes` in a topological order of the contracted graph.
 
     The order is stable: among units that are ready, the one whose last op stands first in the
     graph comes first, because a kernel can't start before all that its ops read is there. Units
-    with a value between them whose type nothing tells become one unit, with all that lies on
-    paths between them.
+    with a value between them whose type nothing tells become one unit, and so do ops that have to
+    be `together`, with all that lies on paths between them.
 
     Args:
         nodes: ops to place, in graph order.
         plan: the fusion plan.
+        together: pairs of ops that have to be in one unit, because they share state.
 
     Raises:
         CompileError: MCM-P001 naming a group of the plan that lies on a cycle.
@@ -69,10 +73,15 @@ def contract(nodes: list[ir.Node], plan: FusionPlan) -> list[Unit]:
     if len(order) < len(members):
         raise CompileError(_cycle(members, names, successors, missing))
     kernels = [tuple(ops) for ops in members]
-    if not (together := untyped_reads(reads, maker)):
+    unit_of = {node: u for u, ops in enumerate(members) for node in ops}
+    joining = untyped_reads(reads, maker)
+    for one, other in together:
+        # Both ways, as there need be no path from the one to the other.
+        joining += [(unit_of[one], unit_of[other]), (unit_of[other], unit_of[one])]
+    if not joining:
         return [Unit(names[u], (kernels[u],), reads[u]) for u in order]
 
-    component = joined_units(successors, together)
+    component = joined_units(successors, joining)
     joined: dict[int, list[int]] = {}
     for unit in order:
         joined.setdefault(component[unit], []).append(unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -18,11 +18,11 @@ from mcm_compiler.graph.constants import (
     constant_values,
     consumed_values,
     is_deterministic,
-    placeable_nodes,
 )
 from mcm_passes.mapping.problem.clonable import CloneFacts, CloningLimits, choose_clonable
-from mcm_passes.mapping.problem.contraction import Unit, contract
-from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of
+from mcm_passes.mapping.problem.contraction import Unit
+from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of, with_states
+from mcm_passes.mapping.problem.state_units import units_with_states
 
 
 def build_problem(
@@ -33,13 +33,16 @@ def build_problem(
     *,
     pins: Mapping[str, int] | None = None,
     cloning: CloningLimits | None = None,
+    keep_states: bool = True,
 ) -> PartitionProblem:
     """The partitioning problem of a model.
 
     Units are fusion groups and single ops, joined where a value without a type lies between them
-    (`untyped_values`). Tensors are the values that cross a unit's boundary or
-    the host's. Weights are the constant values that ops read: initializers, and outputs of
-    constant nodes, each at its own storage bytes and not those of what it was computed from.
+    (`untyped_values`) or where they share a state (`state_units`). Tensors are the values that
+    cross a unit's boundary or the host's. Weights are the constant values that ops read:
+    initializers, and outputs of constant nodes, each at its own storage bytes and not those of what
+    it was computed from; and states that stay on their chips, by the names of their pasts, at the
+    bytes of all sequences that a chip must have room for.
 
     Args:
         model: with `NODE_COST` on its nodes.
@@ -48,16 +51,21 @@ def build_problem(
         plan: the fusion plan.
         pins: chip by name of a node or group that the user wants there.
         cloning: what may be cloned; defaults where None.
+        keep_states: whether `STATES` of the model stay on their chips where that is possible.
 
     Raises:
         CompileError: MCM-P001 if the plan's groups form a cycle.
     """
     cost_model = target.cost_model()
-    constants = constant_values(model.graph)
-    units = contract(placeable_nodes(model.graph), plan)
-    tensors = _Tensors(model.graph, units, constants)
-    weights = _Weights(units, constants, cost_model)
-    weight_bytes = np.array([_bytes_of(v, cost_model) for v in weights.values], dtype=np.int64)
+    contracted = units_with_states(model, target, plan, pins, keep=keep_states)
+    units, held = contracted.units, {state.past: state for state in contracted.held}
+    constants = constant_values(model.graph) | held.keys()
+    tensors = _Tensors(model.graph, units, constants, {s.present for s in contracted.held})
+    weights = _Weights(units, constants, held, cost_model)
+    weight_bytes = np.array(
+        [held[v].room_bytes if v in held else _bytes_of(v, cost_model) for v in weights.values],
+        dtype=np.int64,
+    )
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
     compute_s = np.array([_unit_seconds(unit, cost_model) for unit in units], dtype=np.float64)
     pinned = _pins(units, pins or {})
@@ -68,6 +76,8 @@ def build_problem(
     facts.allowed[[u for u, unit in enumerate(units) if runs_on_host(cost_model, unit.nodes)]] = (
         False
     )
+    for past in held:
+        facts.allowed[weights.users[weights.values.index(past)]] = False
     limits = target.limits
     machine = other_machine_of(target)
     shared = shared_memory(
@@ -77,6 +87,8 @@ def build_problem(
         constants,
         views_of(cost_model),
     )
+    if held:
+        shared = with_states(shared, tensors.values, weights.values, weight_ptr, contracted.held)
     return PartitionProblem(
         names=tuple(unit.name for unit in units),
         members=tuple(tuple(node.name or "" for node in unit.nodes) for unit in units),
@@ -107,13 +119,19 @@ def build_problem(
 class _Tensors:
     """The values that cross a boundary: graph inputs first, then by producer."""
 
-    def __init__(self, graph: ir.Graph, units: Sequence[Unit], constants: set[ir.Value]) -> None:
+    def __init__(
+        self,
+        graph: ir.Graph,
+        units: Sequence[Unit],
+        constants: set[ir.Value],
+        held: set[ir.Value],
+    ) -> None:
         readers: dict[ir.Value, list[int]] = {}
         for u, unit in enumerate(units):
             for value in unit.reads:
                 if value not in constants:
                     readers.setdefault(value, []).append(u)
-        outputs = set(graph.outputs)
+        outputs = set(graph.outputs) - held
         made = [(-1, value) for value in dict.fromkeys(graph.inputs) if value not in constants]
         for u, unit in enumerate(units):
             for node in unit.nodes:
@@ -128,14 +146,19 @@ class _Weights:
     """The constant values that units read, in order of first use."""
 
     def __init__(
-        self, units: Sequence[Unit], constants: set[ir.Value], cost_model: CostModel
+        self,
+        units: Sequence[Unit],
+        constants: set[ir.Value],
+        held: Collection[ir.Value],
+        cost_model: CostModel,
     ) -> None:
         users: dict[ir.Value, list[int]] = {}
         for u, unit in enumerate(units):
             kernels = [ops for ops in unit.kernels if not runs_on_host(cost_model, ops)]
             here = None
             if len(kernels) < len(unit.kernels):  # the host has the weights of the others
-                here = {value for ops in kernels for op in ops for value in consumed_values(op)}
+                read = (value for ops in kernels for op in ops for value in consumed_values(op))
+                here = {*held, *read}
             for value in unit.reads:
                 if value in constants and (here is None or value in here):
                     users.setdefault(value, []).append(u)

@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel, KnowsViews
-from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints
+from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints, Longs
 from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.mapping.problem.contraction import Unit
+from mcm_passes.mapping.problem.state_units import HeldState
 
 IsView = Callable[[ir.Node], bool]
 
@@ -74,6 +75,32 @@ def shared_memory(
         _touched(weights, touched, _read_directly(units)),
         np.array([len(unit.kernels) == 1 for unit in units], np.bool_),
     )
+
+
+def with_states(
+    shared: SharedMemory,
+    tensors: Sequence[ir.Value],
+    weights: Sequence[ir.Value],
+    weight_ptr: Longs,
+    held: Sequence[HeldState],
+) -> SharedMemory:
+    """The same where a present lies in the memory of its state, which is held all the time.
+
+    Args:
+        shared: where presents are tensors like any others.
+        tensors: in the problem's order.
+        weights: likewise, states among them by their pasts.
+        weight_ptr: as in `PartitionProblem`.
+        held: states that stay on their chips.
+    """
+    presents, pasts = {s.present for s in held}, {s.past for s in held}
+    alias = shared.tensor_alias.copy()
+    alias[[t for t, value in enumerate(tensors) if value in presents]] = IN_A_WEIGHT
+    touched = shared.weight_touched.copy()
+    for w, value in enumerate(weights):
+        if value in pasts:
+            touched[weight_ptr[w] : weight_ptr[w + 1]] = True
+    return shared._replace(tensor_alias=alias, weight_touched=touched)
 
 
 def _aliases(

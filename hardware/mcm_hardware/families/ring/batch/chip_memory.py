@@ -137,7 +137,7 @@ def _weights_of(
     for weight in range(count):
         size[weight] = values.room_bytes[value[weight]]
     for load in range(load_begin, load_end):
-        if flow.weights[flow.loads[load, 1], 1] == 0:
+        if _streamable(values, flow, flow.loads[load, 1]):
             user_ptr[flow.loads[load, 1] - begin + 1] += 1
     for weight in range(count):
         user_ptr[weight + 1] += user_ptr[weight]
@@ -145,10 +145,16 @@ def _weights_of(
     free = user_ptr[:-1].copy()
     for load in range(load_begin, load_end):
         weight = flow.loads[load, 1] - begin
-        if flow.weights[begin + weight, 1] == 0:
+        if _streamable(values, flow, begin + weight):
             users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
             free[weight] += 1
     return _Weights(value, size, user_ptr, users)
+
+
+@njit(nogil=True, cache=True)
+def _streamable(values: ValueTables, flow: Dataflow, row: int) -> bool:
+    """Whether a weight may come from off-package memory: it is not sent, and no state."""
+    return bool(flow.weights[row, 1] == 0 and not values.held[flow.weights[row, 0]])
 
 
 @njit(nogil=True, cache=True)
@@ -264,7 +270,8 @@ def _activations(
 ) -> tuple[Longs, Longs, Longs, Longs]:
     """Values of a chip that need SRAM for a while.
 
-    What leaves has send buffers, and what only its own kernel reads stays in registers.
+    What leaves has send buffers, a present lies where its state does, and what only its own kernel
+    reads stays in registers.
 
     Returns:
         `size`, `writer`, `reader_ptr` and `readers`, as `low_memory_order` takes them.
@@ -284,7 +291,8 @@ def _activations(
     for root in range(begin, end):
         leaves = flow.roots[root, ROOT_LEAVES] == 1
         inside = flow.roots[root, ROOT_READ_INSIDE] == 1
-        if leaves or (inside and uses[root - begin] == 0):
+        held = values.held[flow.roots[root, ROOT_VALUE]]
+        if leaves or held or (inside and uses[root - begin] == 0):
             continue
         size[count] = values.room_bytes[flow.roots[root, ROOT_VALUE]]
         writer[count] = flow.roots[root, ROOT_ITEM] - first_item

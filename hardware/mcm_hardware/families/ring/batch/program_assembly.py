@@ -82,6 +82,7 @@ def assemble(
         slots_of,
         after,
         reuses,
+        0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +13,7 @@ from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.graph.constants import body_weights, constant_values, consumed_values
+from mcm_compiler.graph.states import STATES, States, copies_held
 from mcm_compiler.placements.ring_routes import route_kinds
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_hardware.chip.chip_spec import ChipSpec
@@ -82,7 +84,12 @@ def build_tables(
         if (scratch := body_scratch(node, chip)) is not None:
             unit_of[scratch] = unit_of[node.outputs[0]]
             results.append(scratch)
-    outputs = [v for v in dict.fromkeys(model.graph.outputs) if v in unit_of or v in constants]
+    held = _held_room(model, problem, chip, constants)
+    outputs = [
+        v
+        for v in dict.fromkeys(model.graph.outputs)
+        if (v in unit_of or v in constants) and v not in held.presents
+    ]
     values = list(dict.fromkeys(v for row in (*reads, *made, tensors, outputs) for v in row))
     number = {value: index for index, value in enumerate(values)}
     sizes = np.array([chip.storage.value_bytes(value) for value in values], np.int64)
@@ -124,10 +131,17 @@ def build_tables(
         ),
         values=ValueTables(
             size_bytes=sizes,
-            room_bytes=np.array([buffer_bytes(chip, size) for size in sizes.tolist()], np.int64),
+            room_bytes=np.array(
+                [
+                    held.room.get(value, buffer_bytes(chip, size))
+                    for value, size in zip(values, sizes.tolist(), strict=True)
+                ],
+                np.int64,
+            ),
             unit=np.array([unit_of.get(value, -1) for value in values], np.int64),
             constant=np.array([value in constants for value in values], np.bool_),
             outputs=np.array([number[value] for value in outputs], np.int64),
+            held=np.array([v in held.room or v in held.roots for v in values], np.bool_),
         ),
         tensors=TensorTables(
             value=np.array([number[value] for value in tensors], np.int64),
@@ -138,6 +152,45 @@ def build_tables(
         ),
         strict=problem.routing == "strict",
     )
+
+
+class _Held(NamedTuple):
+    """States that stay on chips.
+
+    Attributes:
+        room: bytes of all buffers of a state, by past.
+        presents: graph outputs that stay.
+        roots: values whose memory holds those.
+    """
+
+    room: dict[ir.Value, int]
+    presents: frozenset[ir.Value]
+    roots: frozenset[ir.Value]
+
+
+def _held_room(
+    model: ir.Model, problem: PartitionProblem, chip: ChipSpec, constants: set[ir.Value]
+) -> _Held:
+    """What stays of the model's states; pasts become `constants`, as no wire brings them."""
+    states = STATES.find(model) or States(())
+    inputs = {value.name: value for value in model.graph.inputs}
+    outputs = {value.name: value for value in model.graph.outputs}
+    stored = frozenset(problem.weight_names)
+    room: dict[ir.Value, int] = {}
+    presents: list[ir.Value] = []
+    roots: list[ir.Value] = []
+    for pair in states.pairs:
+        if pair.past not in stored:
+            continue
+        past, root = inputs[pair.past], outputs[pair.present]
+        presents.append(root)
+        size = buffer_bytes(chip, chip.storage.value_bytes(root))
+        room[past] = copies_held(past, root, states.sequences) * size
+        constants.add(past)
+        while (node := root.producer()) is not None and is_view(node):
+            root = consumed_values(node)[0]
+        roots.append(root)
+    return _Held(room, frozenset(presents), frozenset(roots))
 
 
 def _kernels(

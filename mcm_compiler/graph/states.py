@@ -1,0 +1,190 @@
+"""State: what one inference hands to the next one of its sequence, as a KV cache is.
+
+A state is a graph input, the *past*, and a graph output, the *present*, which is the past of the
+next step. Where a state stays on its chip, neither of them crosses the host's link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.constants import consumed_values
+
+MOST_SEQUENCES = 1024
+"""Sequences in flight that a program may hold the states of."""
+
+
+@dataclass(frozen=True)
+class StatePair:
+    """One state.
+
+    Attributes:
+        past: graph input.
+        present: graph output.
+    """
+
+    past: str
+    present: str
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of a model.
+
+    Attributes:
+        pairs: in the order of the graph's inputs.
+        sequences: whose states a chip has room for at once, at least.
+    """
+
+    pairs: tuple[StatePair, ...]
+    sequences: int = 1
+
+
+STATES: AnnotationKey[States] = AnnotationKey("states", derived_from=())
+"""The states of the model, by name or by the user's word; there from the import on."""
+
+_PAST = re.compile(r"^past(?:_key_values)?(?=[._]|$)")
+_CACHE = re.compile(r"cache|past|state")
+_READ = re.compile(r"(?:_in|_old|_prev)$|^(?:in|old|prev)_")
+
+
+def find_states(
+    graph: ir.Graph, asked: Sequence[tuple[str, str]] | None
+) -> tuple[tuple[StatePair, ...], list[Diagnostic]]:
+    """The states of a graph with its shapes.
+
+    Args:
+        graph: the graph.
+        asked: pasts and presents that the user names; None to go by names that exporters give,
+            such as `past_key_values.0.key` and `present.0.key`.
+
+    Returns:
+        The pairs, and diagnostics: errors, MCM-P050 and MCM-P051, about pairs that the user names;
+        notes, MCM-P051, about pairs whose names fit and whose shapes do not.
+    """
+    inputs = {v.name or "": v for v in graph.inputs if v.name not in graph.initializers}
+    outputs = {v.name or "": v for v in graph.outputs}
+    if asked is None:
+        pairs, severity = _by_name(list(inputs), list(outputs)), Severity.NOTE
+    else:
+        if faults := _name_faults(asked, inputs, outputs):
+            return (), faults
+        pairs, severity = [StatePair(*pair) for pair in asked], Severity.ERROR
+    found: list[StatePair] = []
+    told: list[Diagnostic] = []
+    for pair in pairs:
+        if (why := misfit(inputs[pair.past], outputs[pair.present])) is None:
+            found.append(pair)
+        else:
+            told.append(_does_not_fit(pair, why, severity))
+    place = {name: index for index, name in enumerate(inputs)}
+    return tuple(sorted(found, key=lambda pair: place[pair.past])), told
+
+
+def appended(past: ir.Value, present: ir.Value) -> bool:
+    """Whether a present is its past with something behind it, so that it can grow in place."""
+    made_by = present.producer()
+    return (
+        made_by is not None
+        and (made_by.domain, made_by.op_type) == ("", "Concat")
+        and bool(made_by.inputs)
+        and made_by.inputs[0] is past
+        and made_by.inputs.count(past) == 1
+    )
+
+
+def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:
+    """Buffers of the size of `present` that states of so many sequences take on a chip.
+
+    What does not grow in place is written beside the past that is still read: one buffer more,
+    which goes round.
+    """
+    return sequences if appended(past, present) else sequences + 1
+
+
+def readers_of(graph: ir.Graph, past: ir.Value) -> list[ir.Node]:
+    """Ops that read a past, bodies of control flow among them."""
+    return [node for node in graph if past in consumed_values(node)]
+
+
+def _by_name(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:
+    free = dict.fromkeys(outputs)
+    pairs: list[StatePair] = []
+    for past in inputs:
+        present = next((name for name in _present_names(past) if name in free), None)
+        if present is not None:
+            del free[present]
+            pairs.append(StatePair(past, present))
+    return pairs
+
+
+def _present_names(past: str) -> list[str]:
+    """What exporters call the output that belongs to an input."""
+    if (found := _PAST.match(past)) is not None:
+        rest = past[found.end() :]
+        # Optimum names the decoder's part of an encoder-decoder's cache on both sides.
+        return [f"{word}{rest}" for word in ("present", "present_key_values")]
+    if _CACHE.search(past) is None:
+        return []
+    stem = _READ.sub("", past)
+    names = [f"{stem}_{word}" for word in ("out", "new", "next", "updated")]
+    names += [f"{word}_{stem}" for word in ("out", "new", "next", "updated", "present")]
+    return [*names, *([stem] if stem != past else [])]
+
+
+def _name_faults(
+    asked: Sequence[tuple[str, str]],
+    inputs: dict[str, ir.Value],
+    outputs: dict[str, ir.Value],
+) -> list[Diagnostic]:
+    faults: list[Diagnostic] = []
+    for kind, names, known in (
+        ("input", [past for past, _ in asked], inputs),
+        ("output", [present for _, present in asked], outputs),
+    ):
+        for name, count in Counter(names).items():
+            if name not in known:
+                what = f"the model has no {kind} {quote(name)}"
+                hint = f"its {kind}s: {', '.join(map(quote, known)) or 'none'}"
+            elif count > 1:
+                what = f"{kind} {quote(name)} is in {count} states"
+                hint = "an input is the past of one state, an output the present of one"
+            else:
+                continue
+            faults.append(Diagnostic("MCM-P050", what, at="option state", hint=hint))
+    return faults
+
+
+def misfit(past: ir.Value, present: ir.Value) -> str | None:
+    """Why an output cannot be the next step's input, or None."""
+    if past.dtype is None or past.dtype != present.dtype:
+        return f"the past is {past.type}, the present {present.type}"
+    before, after = past.shape, present.shape
+    if before is None or after is None or not before.is_static() or not after.is_static():
+        return f"the past is {before}, the present {after}, and sizes must be known"
+    old, new = list(before.numpy()), list(after.numpy())
+    if len(old) != len(new):
+        return f"the past is {old}, the present {new}"
+    grows = [axis for axis, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    if len(grows) > 1 or any(new[axis] < old[axis] for axis in grows):
+        return f"the past is {old}, the present {new}: at most one axis may grow"
+    return None
+
+
+def _does_not_fit(pair: StatePair, why: str, severity: Severity) -> Diagnostic:
+    return Diagnostic(
+        "MCM-P051",
+        f"{quote(pair.present)} is no state that {quote(pair.past)} can take in the next step: "
+        f"{why}",
+        at=f"input {quote(pair.past)}",
+        hint="bind symbolic dimensions with --dim; name states with --state past=present, or "
+        "switch them off with --state none",
+        severity=severity,
+    )

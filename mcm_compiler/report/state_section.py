@@ -1,0 +1,134 @@
+"""The part of a report about states: tokens per second, and sequences in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcm_compiler.artifact.manifest import TensorEntry
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import ChipState, Target
+from mcm_compiler.placements.sequences import (
+    fitting_sequences,
+    independent,
+    needed_sequences,
+)
+from mcm_compiler.report.records.states import ChipStateRow, StateFacts
+from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
+
+STATE_SECTION = "states"
+"""Key of the report; missing where no state stays on a chip."""
+
+
+def state_facts(
+    held: Sequence[ChipState],
+    ends: tuple[Sequence[TensorEntry], Sequence[TensorEntry]],
+    program: LoweredProgram,
+    simulation: SimulationResult | None,
+    target: Target,
+    side: Replication,
+) -> StateFacts | None:
+    """What is told of states; None where none stays on a chip.
+
+    Args:
+        held: states with their chips.
+        ends: inputs and outputs of the source model.
+        program: of one pipeline.
+        simulation: of it, or None.
+        target: the package.
+        side: pipelines side by side.
+    """
+    if not held:
+        return None
+    inputs, outputs = ({entry.name: entry for entry in entries} for entries in ends)
+    tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or 1
+    states = {name for state in held for name in (state.past, state.present)}
+    batch = _batch([entry for entry in ends[0] if entry.name not in states], tokens)
+    facts: StateFacts = {
+        "held": [{"past": s.past, "present": s.present, "chip": s.chip} for s in held],
+        "chips": _chips(program),
+        "sequences": max(program.sequences, 1),
+        "needed_sequences": None,
+        "fitting_sequences": max(fitting_sequences(program, target), 1),
+        "pipelines": side.replicas,
+        "tokens_per_step": tokens,
+        "batch": batch,
+        "tokens_per_s": None,
+        "tokens_per_s_alone": None,
+    }
+    if simulation is not None:
+        free = independent(target, program, side)
+        facts["needed_sequences"] = needed_sequences(free.latency_s, free.period_s)
+        facts["tokens_per_s"] = tokens * batch * side.replicas / simulation.period_s
+        facts["tokens_per_s_alone"] = tokens / simulation.latency_s
+    return facts
+
+
+def throughput_text(report: Mapping[str, Any]) -> str:
+    """Inferences per second, or tokens where inferences of a sequence wait for each other."""
+    facts = report.get(STATE_SECTION)
+    if facts is None or facts["tokens_per_s"] is None:
+        return rate_text(report["throughput_per_s"])
+    return f"{number_text(facts['tokens_per_s'])} tokens/s"
+
+
+def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Labels and texts for the tables of a report; none where no state stays on a chip."""
+    facts = report.get(STATE_SECTION)
+    if facts is None:
+        return []
+    rows: list[tuple[str, str]] = []
+    step = count_text(facts["tokens_per_step"], "token")
+    if facts["tokens_per_s_alone"] is not None:
+        alone = number_text(facts["tokens_per_s_alone"])
+        each = f"{step} every {seconds_text(report['latency_s'])}"
+        rows.append(("one sequence", f"{alone} tokens/s by itself, {each}"))
+    flight = f"{count_text(facts['sequences'], 'sequence')} in flight"
+    if facts["pipelines"] > 1:
+        flight += f" in each of {facts['pipelines']} pipelines"
+    if facts["batch"] > 1:
+        flight += f", {facts['batch']} at a time"
+    needed = facts["needed_sequences"]
+    if needed is not None:
+        flight += f"; {needed} keep a pipeline busy, {facts['fitting_sequences']:,} would fit"
+    rows.append(("sequences", flight))
+    states = count_text(len(facts["held"]), "state")
+    chips = count_text(len(facts["chips"]), "chip")
+    most = bytes_text(max(row["sequence_bytes"] for row in facts["chips"]))
+    where = f"{states} on {chips}, up to {most} of a sequence on one"
+    rows.append(("states", f"{where}; none crosses a host link"))
+    return rows
+
+
+def _chips(program: LoweredProgram) -> list[ChipStateRow]:
+    return [
+        {
+            "chip": chip.chip,
+            "sequence_bytes": chip.state_bytes,
+            "held_bytes": sum(b.size_bytes for b in chip.buffers if b.kind == "state"),
+        }
+        for chip in program.chips
+        if any(b.kind == "state" for b in chip.buffers)
+    ]
+
+
+def _growth(past: TensorEntry, present: TensorEntry) -> int:
+    """Positions by which a state grows."""
+    if past.shape is None or present.shape is None:
+        return 0
+    return max((b - a for a, b in zip(past.shape, present.shape, strict=True)), default=0)
+
+
+def _batch(entries: Sequence[TensorEntry], tokens: int) -> int:
+    """Sequences that go through together: rows of what has a whole number for each token."""
+    rows = {
+        entry.shape[0]
+        for entry in entries
+        if entry.dtype in ("int32", "int64")
+        and entry.shape is not None
+        and len(entry.shape) == 2
+        and entry.shape[1] == tokens
+    }
+    return rows.pop() if len(rows) == 1 and 0 not in rows else 1

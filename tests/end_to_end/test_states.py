@@ -1,0 +1,183 @@
+"""A KV cache that stays on its chips: equal over steps, no host transfers, its memory counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from mcm_compiler.api import compile_model
+from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from tests.generators.small_mesh import small_mesh
+from tests.oracles.reference_states import ReferenceStates
+
+MODEL = "zoo:gpt2-tiny{cache=true,past=31,seq=1}"
+WIDTHS = {"FLOAT": 16, "INT64": 32, "INT32": 32}
+STEPS = 8
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("states") / "out"
+    compile_model(MODEL, "mcm4", CompileOptions(level=1, replicas=1, inferences=8), output=folder)
+    return folder
+
+
+def read(folder: Path, name: str):
+    return json.loads((folder / name).read_text())
+
+
+def test_no_state_crosses_the_host_link_and_its_memory_is_planned(decoder):
+    oracle, report = ReferenceStates(decoder, WIDTHS, 64), read(decoder, "report.json")
+    assert len(oracle.pairs) == 4
+    assert all(len(chips) == 1 for chips in oracle.homes().values())
+    assert oracle.host_bytes() == (4, 2000)
+    assert oracle.simulated_host_bytes(report) == oracle.host_bytes()
+    assert oracle.planned_state_bytes() == oracle.state_bytes(report["states"]["sequences"])
+
+
+def test_tokens_are_told_for_one_sequence_and_for_all(decoder):
+    report = read(decoder, "report.json")
+    states = report["states"]
+    assert states["sequences"] == states["needed_sequences"] > 1
+    assert states["tokens_per_s"] == pytest.approx(1 / report["period_s"])
+    assert states["tokens_per_s_alone"] == pytest.approx(1 / report["latency_s"])
+    text = (decoder / "report.md").read_text()
+    assert "tokens/s" in text
+    assert "inferences/s" not in text
+
+
+def test_steps_on_the_chips_are_those_of_the_model(decoder):
+    assert read(decoder, "report.json")["verification"]["steps"] == STEPS
+    source = ort.InferenceSession(decoder / "annotated.onnx", providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(3)
+    ids = rng.integers(0, 1000, (STEPS, 1, 1))
+    first = {
+        value.name: rng.standard_normal(value.shape, np.float32)
+        for value in source.get_inputs()
+        if value.name != "input_ids"
+    }
+    past, expected = dict(first), []
+    for token in ids:
+        names = [value.name for value in source.get_outputs()]
+        made = dict(zip(names, source.run(None, {"input_ids": token, **past}), strict=True))
+        expected.append(made["logits"])
+        past = {name: made[name.replace("past_key_values", "present")][:, :, 1:] for name in past}
+    found = run_folder(decoder, {"input_ids": ids, **first}, STEPS)
+    np.testing.assert_allclose(found["logits"], np.stack(expected), atol=1e-4)
+    assert found["present.0.key"].shape == (1, 2, 32, 64)
+    assert not np.allclose(found["logits"][0], found["logits"][1])
+
+
+def test_a_folder_with_states_holds(decoder):
+    verdict = check_folder(decoder, seeds=(0,))
+    assert verdict.holds, verdict.diagnostics
+    assert verdict.verification is not None
+    assert verdict.verification.steps == STEPS
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (lambda m: m["states"]["held"][0].update(chip=3), "the chip has no"),
+        (lambda m: m["states"]["held"].append(m["states"]["held"][0]), "held twice"),
+        (lambda m: m["states"]["held"][0].update(present="present.0.value"), "held twice"),
+        (
+            lambda m: m["wires"].append(
+                {
+                    "tensor": "past_key_values.0.key",
+                    "source": -1,
+                    "destinations": [m["states"]["held"][0]["chip"]],
+                }
+            ),
+            "crosses the host's link",
+        ),
+    ],
+)
+def test_a_folder_whose_states_were_changed_is_refused(decoder, tmp_path, edit, why):
+    folder = shutil.copytree(decoder, tmp_path / "copy")
+    manifest = read(folder, "manifest.json")
+    edit(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    verdict = check_folder(folder, seeds=(0,))
+    assert not verdict.holds
+    assert [d for d in verdict.diagnostics if d.code == "MCM-A014" and why in d.message]
+
+
+@pytest.mark.parametrize("name", ["sequences", "reserved"])
+def test_other_numbers_of_sequences_are_refused(decoder, tmp_path, name):
+    folder = shutil.copytree(decoder, tmp_path / "copy")
+    manifest = read(folder, "manifest.json")
+    manifest["states"][name] += 1
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    verdict = check_folder(folder, without=("equality",))
+    assert not verdict.holds
+
+
+def test_a_program_that_forgets_its_sequences_is_refused(decoder, tmp_path):
+    folder = shutil.copytree(decoder, tmp_path / "copy")
+    program = read(folder, "program.json")
+    program["sequences"] = 0
+    (folder / "program.json").write_text(json.dumps(program))
+    manifest = read(folder, "manifest.json")
+    manifest["files"]["program.json"] = sha256_file(folder / "program.json")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert not check_folder(folder, without=("equality",)).holds
+
+
+def test_a_prompt_is_read_with_an_empty_past(tmp_path):
+    folder = tmp_path / "out"
+    model = "zoo:gpt2-tiny{cache=true,past=0,seq=16}"
+    compile_model(model, "mcm4", CompileOptions(level=0, replicas=1, inferences=8), output=folder)
+    oracle, report = ReferenceStates(folder, WIDTHS, 64), read(folder, "report.json")
+    assert oracle.simulated_host_bytes(report) == oracle.host_bytes()
+    assert oracle.planned_state_bytes() == oracle.state_bytes(report["states"]["sequences"])
+    assert report["states"]["tokens_per_step"] == 16
+    assert report["verification"]["holds"]
+
+
+def test_a_mesh_keeps_states_too(tmp_path):
+    folder = tmp_path / "out"
+    options = CompileOptions(level=0, replicas=1, inferences=8)
+    result = compile_model(
+        MODEL,
+        small_mesh(2, 2, link_bytes_per_s=1e10, link_latency_s=1e-8, host_bytes_per_s=1e9),
+        options,
+        output=folder,
+    )
+    oracle = ReferenceStates(folder, WIDTHS, 64)
+    assert len(oracle.pairs) == 4
+    assert oracle.planned_state_bytes() == oracle.state_bytes(result.program.sequences)
+    assert result.verification.holds
+
+
+def test_states_that_are_switched_off_cross_the_host_link():
+    passes = "simplify,fuse,annotate_cost,partition,legalize,split"
+    result = compile_model(MODEL, "mcm4", CompileOptions(passes=passes, level=0, state=()))
+    assert not any(chip.states for chip in result.chips)
+    assert {wire.tensor for wire in result.wires} >= {"past_key_values.0.key", "present.0.key"}
+
+
+def test_steps_need_a_state(tmp_path):
+    folder = tmp_path / "out"
+    options = CompileOptions(level=0, replicas=1, inferences=8)
+    compile_model("zoo:gpt2-tiny{layers=1,seq=4}", "mcm4", options, output=folder)
+    with pytest.raises(CompileError, match="no state that stays on a chip"):
+        run_folder(folder, {"input_ids": np.zeros((1, 4), np.int64)}, 2)
+
+
+def test_fewer_sequences_that_fit_are_what_is_told():
+    """One sequence in flight is as fast as its latency allows."""
+    passes = "simplify,fuse,annotate_cost,partition,legalize,split,lower,simulate"
+    options = CompileOptions(passes=passes, level=0, sequences=1)
+    result = compile_model(MODEL, "mcm4", options)
+    assert result.program.sequences == 1
+    assert result.simulation.period_s == pytest.approx(result.simulation.latency_s)
