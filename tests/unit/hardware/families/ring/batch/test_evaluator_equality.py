@@ -87,6 +87,28 @@ tied (float[32,32] x, float[32,32] w_, float[32] w_b) => (float[32,32] y)
 }
 """
 
+STATES = """
+states (float[1,2,7,16] past_0, float[1,2,7,16] past_1, float[1,4,32] cache_a, float[1,2,1,16] x,
+        float[1,2,16,16] w_)
+    => (float[1,2,8,16] present_0, float[1,2,8,16] present_1, float[1,4,32] cache_a_out,
+        float[1,2,1,16] y)
+{
+    k = Relu (x)
+    present_0 = Concat <axis = 2> (past_0, k)
+    v = MatMul (k, w_)
+    c = Concat <axis = 2> (v, past_1)
+    present_1 = Identity (c)
+    t = Transpose <perm = [0,1,3,2]> (present_0)
+    s = MatMul (x, t)
+    o = MatMul (s, present_1)
+    m = ReduceMean <keepdims = 0> (cache_a)
+    n = Tanh (o)
+    a = Exp (cache_a)
+    cache_a_out = Add (a, m)
+    y = MatMul (n, w_)
+}
+"""
+
 MASKS = """
 masks (float[32,32] x, int64[32] mask, float[32,32] w_) => (float[32,32] y)
 <float one = {1}>
@@ -125,6 +147,7 @@ MODELS = {
     "outputs": OUTPUTS,
     "tied": TIED,
     "untyped": UNTYPED,
+    "states": STATES,
 }
 
 PACKAGES = {
@@ -245,6 +268,20 @@ latency_us = 1
     assert runs >= 4
     assert overflows == 0
     assert road.streams > 0
+
+
+@pytest.mark.parametrize("sram_kib", [14, 4])
+def test_states_are_not_streamed(make_road, sram_kib):
+    more = """
+[off_package_memory]
+bandwidth_gb_per_s = 2
+latency_us = 1
+"""
+    road = make_road(STATES, groups=(), sram_mib=sram_kib / 1024, spill="stream", more=more)
+    assert {"past_0", "past_1", "cache_a"} <= {*road.problem.weight_names}
+    runs, _, overflows = road.check(road.random_partitions(24, seed=1))
+    assert runs >= 4
+    assert overflows >= 1 or sram_kib == 14
 
 
 @pytest.mark.parametrize("host_io", ["any", "ends"])

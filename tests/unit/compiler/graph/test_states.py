@@ -1,0 +1,112 @@
+"""Which inputs and outputs are the past and the present of a state."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.graph.states import StatePair, appended, copies_held, find_states
+
+
+def graph(inputs: str, outputs: str, body: str = "") -> ir.Graph:
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => ({outputs}) {{ {body} }}'
+    return ir.from_proto(onnx.parser.parse_model(text)).graph
+
+
+def cache(past: str, present: str) -> ir.Graph:
+    model = graph("float[1,2,3,4] x, float[1,2,1,4] n", "float[1,2,4,4] y")
+    model.inputs[0].name, model.outputs[0].name = past, present
+    return model
+
+
+@pytest.mark.parametrize(
+    ("past", "present"),
+    [
+        ("past_key_values.0.key", "present.0.key"),
+        ("past_key_values.11.decoder.value", "present.11.decoder.value"),
+        ("past_key_values.0.key", "present_key_values.0.key"),
+        ("past_0", "present_0"),
+        ("past_key_self_3", "present_key_self_3"),
+        ("cache_k_0", "cache_k_0_out"),
+        ("cache_k_0", "new_cache_k_0"),
+        ("conv_state_in", "conv_state_out"),
+        ("in_cache_v_1", "out_cache_v_1"),
+    ],
+)
+def test_customary_names_are_known(past, present):
+    assert find_states(cache(past, present), None) == ((StatePair(past, present),), [])
+
+
+@pytest.mark.parametrize(
+    ("past", "present"),
+    [("hidden", "hidden_out"), ("past_0", "present_1"), ("pastry", "presentry"), ("x", "y")],
+)
+def test_other_names_are_left_alone(past, present):
+    assert find_states(cache(past, present), None) == ((), [])
+
+
+def test_the_user_may_name_any_pair_or_none():
+    pairs, told = find_states(cache("x", "y"), [("x", "y")])
+    assert pairs == (StatePair("x", "y"),)
+    assert told == []
+    assert find_states(cache("past_0", "present_0"), ()) == ((), [])
+
+
+def test_states_stand_in_the_order_of_the_inputs():
+    model = graph("float[2] a, float[2] b", "float[2] c, float[2] d")
+    pairs, _ = find_states(model, [("b", "c"), ("a", "d")])
+    assert pairs == (StatePair("a", "d"), StatePair("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ([("past", "y")], "no input 'past'"),
+        ([("x", "z")], "no output 'z'"),
+        ([("x", "y"), ("x", "y2")], "input 'x' is in 2 states"),
+        ([("x", "y"), ("n", "y")], "output 'y' is in 2 states"),
+    ],
+)
+def test_wrong_names_are_refused(asked, what):
+    model = graph("float[2] x, float[2] n", "float[2] y, float[2] y2")
+    pairs, told = find_states(model, asked)
+    assert pairs == ()
+    assert {one.code for one in told} == {"MCM-P050"}
+    assert what in told[0].message
+
+
+@pytest.mark.parametrize(
+    ("past", "present", "why"),
+    [
+        ("float[1,3,4]", "float16[1,4,4]", "FLOAT16"),
+        ("float[3,4]", "float[1,4,4]", "[3, 4]"),
+        ("float[1,3,4]", "float[2,4,4]", "at most one axis may grow"),
+        ("float[1,3,4]", "float[1,2,4]", "at most one axis may grow"),
+        ("float[1,n,4]", "float[1,4,4]", "sizes must be known"),
+    ],
+)
+def test_shapes_and_types_have_to_fit(past, present, why):
+    model = graph(f"{past} past_0", f"{present} present_0")
+    for asked, severity in ((None, "note"), ([("past_0", "present_0")], "error")):
+        pairs, (told,) = find_states(model, asked)
+        assert pairs == ()
+        assert (told.code, told.severity) == ("MCM-P051", severity)
+        assert why in told.message
+
+
+def test_an_input_with_a_default_is_no_past():
+    model = cache("past_0", "present_0")
+    model.initializers["past_0"] = model.inputs[0]
+    assert find_states(model, None) == ((), [])
+
+
+def test_only_what_is_appended_grows_in_place():
+    shapes = "float[1,3] past, float[1,1] n", "float[1,4] y, float[1,4] z, float[1,6] t"
+    body = "y = Concat<axis=1>(past, n) z = Concat<axis=1>(n, past) t = Concat<axis=1>(past, past)"
+    model = graph(*shapes, body)
+    past, (y, z, t) = model.inputs[0], model.outputs
+    assert appended(past, y)
+    assert not appended(past, z)
+    assert not appended(past, t)
+    assert (copies_held(past, y, 3), copies_held(past, z, 3)) == (3, 4)
