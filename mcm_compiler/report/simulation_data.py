@@ -35,12 +35,14 @@ def simulation_data(
         replicas: pipelines like the simulated one side by side.
     """
     period_s = simulation.period_s / replicas
+    flight = {"sequences": program.sequences} if program.sequences else {}
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     return {
         "simulator": simulation.simulator,
         "inferences": simulation.inferences,
         "steady_from": simulation.steady_from,
         "replicas": replicas,
+        **flight,
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,
         "latency_s": simulation.latency_s,

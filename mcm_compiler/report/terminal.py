@@ -101,14 +101,15 @@ def simulation_view(
 
     Args:
         simulation: `simulator`, `inferences`, `steady_from`, `throughput_per_s`, `period_s`,
-            `latency_s`, `bottleneck`, `chips` and `links` as in a report.
+            `latency_s`, `bottleneck`, `chips` and `links` as in a report, and `sequences` in flight
+            in each pipeline where chips hold states.
         width: columns.
         ascii_only: for outputs that cannot encode more.
     """
     simulation = printable_data(simulation)
     simulator = f" ({simulator_sentence(simulation['simulator'], simulation)})"
     rows = [
-        ("throughput", Text(rate_text(simulation["throughput_per_s"]), style="bold green")),
+        ("throughput", Text(_rate(simulation), style="bold green")),
         ("period", Text(seconds_text(simulation["period_s"]) + simulator)),
         ("latency", Text(seconds_text(simulation["latency_s"]))),
     ]
@@ -119,6 +120,13 @@ def simulation_view(
     parts.append(chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only))
     parts += _link_lines(links, bottleneck, width)
     return Group(*parts)
+
+
+def _rate(simulation: Mapping[str, Any]) -> str:
+    """Inferences per second, and of how many sequences they are where they are steps of these."""
+    rate = rate_text(simulation["throughput_per_s"])
+    sequences = simulation.get("sequences")
+    return rate if sequences is None else f"{rate}, steps of {count_text(sequences, 'sequence')}"
 
 
 def _link_lines(
