@@ -68,8 +68,8 @@ def number_chips(
     """
     in_pieces = any(wire.part is not None for wire in wires)
 
-    def walked(assumed: frozenset[Place]) -> _Chain:
-        parts = PlannedParts(numbers, source) if planned or in_pieces else None
+    def walked(assumed: frozenset[Place], *, in_parts: bool = planned or in_pieces) -> _Chain:
+        parts = PlannedParts(numbers, source, sums=planned) if in_parts else None
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
         chain.run(chips)
         return chain
@@ -80,6 +80,11 @@ def number_chips(
             break
         chain = walked(frozenset())
     open_ops = chain.open_ops()
+    if open_ops and not planned and not in_pieces:
+        # Ops that were divided along rows are followed part by part.
+        by_parts = walked(frozenset(), in_parts=True)
+        if not by_parts.open_ops():
+            return by_parts.result()
     if open_ops:
         chain = walked(open_ops)
     return chain.result()

@@ -91,6 +91,28 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "runtime of your own writes each piece to its place.",
     ),
     CatalogEntry(
+        "MCM-P051",
+        "ops are divided along rows",
+        "An op and its tensors take more memory than any chip has, as for MCM-P015. It is divided\n"
+        "along rows of its result, such as sequences or positions, and so are the ops before\n"
+        "and after it, as far as values between them are large. Tiles are ordinary ops\n"
+        "that are placed on several chips; the result is equal to the bit. This is a note:\n"
+        "nothing is wrong. `parallelize{tile_rows=...}` asks for tiles of at most so many rows\n"
+        "also where everything fits.",
+        example="48.1 MiB do not fit a chip of 32.0 MiB: 5 ops divided along 12 rows into 4 tiles",
+        remedy="Nothing has to be done.",
+    ),
+    CatalogEntry(
+        "MCM-P052",
+        "an op that no chip has room for is not divided along rows",
+        "An op and its tensors take more memory than any chip has, and no way to divide it along\n"
+        "rows was found: no loop of it divides without partial sums, a value that has to be\n"
+        "whole exceeds a chip itself, or tiles that fit have so few rows that onnxruntime sums\n"
+        "them in another order. The message says which, axis by axis; MCM-P015 follows.",
+        example="a Softmax along its only axis of 40,000,000 elements",
+        remedy="Choose chips with more memory, or a smaller batch or sequence.",
+    ),
+    CatalogEntry(
         "MCM-P005",
         "ops that stay together have more weights than a chip has memory",
         "An op, or a group of ops that is fused into one kernel, runs on one chip, and\n"

@@ -82,14 +82,16 @@ class PlannedParts:
     Args:
         numbers: the table.
         source: the model.
+        sums: whether sums may be divided, which changes the order of what is added.
 
     Attributes:
         explained: numbers of values that only serve to look up rows of a part of a table.
         excused: numbers of what ops without a law make, and of what depends on them.
     """
 
-    def __init__(self, numbers: ValueNumbers, source: SourceValues) -> None:
+    def __init__(self, numbers: ValueNumbers, source: SourceValues, *, sums: bool = True) -> None:
         self._numbers = numbers
+        self._divides_sums = sums
         self._source = SourcePieces(numbers, source)
         self._located = LocatedSlices(numbers)
         self._look_ups = MaskedLookUps(numbers, self._source, self._located, source.names)
@@ -242,6 +244,8 @@ class PlannedParts:
         facts = self._source.facts(candidate)
         law = law_of(facts, position, axis)
         shape = facts.shapes[position]
+        if law is not None and law.combined and not self._divides_sums:
+            return None
         if law is None or shape is None or law.operands.get(position, (-1, 0))[0] != axis:
             return None
         unit = law.operands[position][1]

@@ -38,9 +38,10 @@ class Parallelize(Pass):
 
     Attributes:
         fraction: as in `shard_oversized`.
+        tile_rows: as in `shard_oversized`.
 
     Raises:
-        ValueError: if `fraction` is not between 0.3 and 1.
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "parallelize"
@@ -56,9 +57,10 @@ class Parallelize(Pass):
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = ShardOversized.fraction
+    tile_rows: int = ShardOversized.tile_rows
 
     def __post_init__(self) -> None:
-        ShardOversized(self.fraction)
+        ShardOversized(self.fraction, self.tile_rows)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR` and `REPLICATION`.
@@ -67,7 +69,7 @@ class Parallelize(Pass):
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
                 MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
         """
-        divided = ShardOversized(self.fraction).run(model, context)
+        divided = ShardOversized(self.fraction, self.tile_rows).run(model, context)
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)

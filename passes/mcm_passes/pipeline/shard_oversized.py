@@ -15,6 +15,7 @@ from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorShar
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.output_pieces import (
     gather_bytes,
@@ -28,9 +29,12 @@ from mcm_passes.parallelism.oversized.oversized import (
     WeightDemand,
     weight_demand,
 )
+from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
+from mcm_passes.parallelism.row_tiles.tile_notes import not_tiled_note, tiled_note
 
 
 @dataclass(frozen=True)
+@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0))
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
@@ -38,9 +42,11 @@ class ShardOversized(Pass):
 
     Attributes:
         fraction: part of a chip's SRAM that the weights of one operator and its buffers may take.
+        tile_rows: rows of the largest tile of any op that can be divided along rows; at 0 only ops
+            that no chip has room for are divided, into as few tiles as fit.
 
     Raises:
-        ValueError: if `fraction` is not between 0.3 and 1.
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "shard_oversized"
@@ -49,10 +55,7 @@ class ShardOversized(Pass):
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0.3 <= self.fraction <= 1:
-            raise ValueError(f"fraction is {self.fraction}, not between 0.3 and 1")
+    tile_rows: int = 0
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class.
@@ -83,19 +86,51 @@ class ShardOversized(Pass):
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
             context.report(_note(record, found, target))
-            if pieces := _in_pieces(model.graph, nodes[-1], target):
+            if pieces := _in_pieces(model.graph, nodes[-1], target, self.fraction):
                 parts |= pieces
                 context.report(pieces_note(list(pieces.values()), target.limits))
+        tiled = self._tile_rows(model, context, parts)
         OUTPUT_PARTS.set(model, parts)
         SHARDING_PLAN.set(model, ShardingPlan(tuple(records)))
-        return bool(demand.oversized)
+        return bool(demand.oversized) or tiled
+
+    def _tile_rows(
+        self, model: ir.Model, context: PassContext, parts: dict[str, OutputPart]
+    ) -> bool:
+        """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
+        target, plan = context.target, FUSION_PLAN.find(model)
+        cost_model = target.cost_model()
+        tiler = RowTiler(
+            model,
+            cost_model,
+            target.limits,
+            plan or FusionPlan(()),
+            self.fraction,
+            self.tile_rows,
+        )
+        costed = NODE_COST.present(model)
+        done = tiler.run()
+        if plan is not None and done.regions:
+            FUSION_PLAN.set(model, done.plan)
+        for node in done.nodes if costed else ():
+            NODE_COST.set(node, cost_model.node_cost(node))
+        for region in done.regions:
+            context.report(tiled_note(region, target.limits))
+            for pieces in region.parts:
+                parts.update(pieces)
+                context.report(pieces_note([part for _, part in pieces], target.limits))
+        for refused in done.refused:
+            context.report(not_tiled_note(refused, target.limits))
+        return bool(done.regions)
 
 
-def _in_pieces(graph: ir.Graph, concat: ir.Node, target: Target) -> dict[str, OutputPart]:
+def _in_pieces(
+    graph: ir.Graph, concat: ir.Node, target: Target, fraction: float
+) -> dict[str, OutputPart]:
     """Lets an output leave in pieces where no chip has room to put it together."""
     limits, cost_model = target.limits, target.cost_model()
     sizes = [cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None]
-    if gather_bytes(sizes, limits.channel_slots) <= max(limits.sram_bytes):
+    if gather_bytes(sizes, limits.channel_slots) <= fraction * max(limits.sram_bytes):
         return {}
     joined = joined_output(graph, concat)
     return {} if joined is None else leave_in_pieces(graph, joined)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -17,7 +17,8 @@ from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_cuts import static_shape
 
-_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops that give the same elements another shape."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,23 @@ class JoinedOutput:
     parts: tuple[OutputPart, ...]
 
 
+def output_behind(
+    graph: ir.Graph, value: ir.Value, constants: Container[ir.Value]
+) -> ir.Value | None:
+    """The graph output that `value` is or becomes over views alone, which nothing else reads."""
+    while not value.is_graph_output():
+        uses = tuple(value.uses())
+        if len(uses) != 1 or uses[0].node.domain not in ("", "ai.onnx"):
+            return None
+        reader = uses[0].node
+        if reader.op_type not in VIEWS or uses[0].idx or reader.graph is not graph:
+            return None
+        if any(operand is not None and operand not in constants for operand in reader.inputs[1:]):
+            return None
+        value = reader.outputs[0]
+    return None if tuple(value.uses()) else value
+
+
 def joined_output(graph: ir.Graph, concat: ir.Node) -> JoinedOutput | None:
     """The graph output that `concat` makes and nothing else reads, or None.
 
@@ -46,26 +64,17 @@ def joined_output(graph: ir.Graph, concat: ir.Node) -> JoinedOutput | None:
         concat: a `Concat` of values of static shapes.
     """
     constants = constant_values(graph)
-    value = concat.outputs[0]
-    while not value.is_graph_output():
-        uses = tuple(value.uses())
-        if len(uses) != 1 or uses[0].node.domain not in ("", "ai.onnx"):
-            return None
-        reader = uses[0].node
-        if reader.op_type not in _VIEWS or uses[0].idx or reader.graph is not graph:
-            return None
-        if any(operand is not None and operand not in constants for operand in reader.inputs[1:]):
-            return None
-        value = reader.outputs[0]
-    pieces = list(concat.inputs)
-    if tuple(value.uses()) or len(set(pieces)) < len(pieces):
+    output, pieces = output_behind(graph, concat.outputs[0], constants), list(concat.inputs)
+    if output is None or len(set(pieces)) < len(pieces):
         return None
-    if any(
-        p is None or p in constants or p.producer() is None or p.is_graph_output() for p in pieces
-    ):
+    if any(piece is None or piece in constants or not _is_inner(piece) for piece in pieces):
         return None
-    parts = _places(concat, value)
-    return None if parts is None else JoinedOutput(concat, value, parts)
+    parts = _places(concat, output)
+    return None if parts is None else JoinedOutput(concat, output, parts)
+
+
+def _is_inner(value: ir.Value) -> bool:
+    return value.producer() is not None and not value.is_graph_output()
 
 
 def _places(concat: ir.Node, output: ir.Value) -> tuple[OutputPart, ...] | None:
@@ -115,15 +124,13 @@ def leave_in_pieces(graph: ir.Graph, joined: JoinedOutput) -> dict[str, OutputPa
 
 
 def gather_bytes(sizes: Sequence[int], channel_slots: int) -> int:
-    """The least SRAM of a chip that puts together pieces and sends the whole to the host.
-
-    The pieces are there at once, and the whole is written to the buffers that it leaves from.
+    """SRAM of a chip that puts together pieces from other chips and sends the whole to the host.
 
     Args:
         sizes: bytes of the pieces.
-        channel_slots: buffers of each tensor at its sender.
+        channel_slots: buffers of each tensor at its receiver, and at its sender.
     """
-    return (1 + channel_slots) * sum(sizes)
+    return 2 * channel_slots * sum(sizes)
 
 
 def pieces_note(parts: Sequence[OutputPart], limits: PackageLimits) -> Diagnostic:

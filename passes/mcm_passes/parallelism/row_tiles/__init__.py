@@ -1,0 +1,1 @@
+"""Operators whose activations exceed a chip, divided along rows."""

@@ -1,0 +1,234 @@
+"""Regions of ops that are divided along the same rows, so that tiles pass from op to op.
+
+A region begins with one op and one of its loops that divides without partial results. It grows
+over values that are too large to be put together on the way: to the op that makes such a value, and
+to those that read it, as far as their sharding rules have the same rows there. At its rim values
+are taken apart and put together, once each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
+from mcm_compiler.graph.constants import is_deterministic
+from mcm_passes.parallelism.oversized.weight_cuts import MIN_COLUMNS
+from mcm_passes.parallelism.oversized.weight_slices import can_slice
+from mcm_passes.parallelism.rules.graph_rules import GraphRules
+
+TILED_OPS = frozenset(
+    {"Abs", "Add", "And", "Cast", "Ceil", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp",
+     "Flatten", "Floor", "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid",
+     "HardSwish", "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax",
+     "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
+     "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Round", "Selu",
+     "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Softsign", "Split", "Sqrt", "Squeeze",
+     "Sub", "Tanh", "Transpose", "Unsqueeze", "Where"}
+)  # fmt: skip
+"""Ops that compute rows alone to the same bits, and of which the proof by structure knows parts."""
+
+MANY_ROWS = 64
+"""Rows of the smallest tile of a product with few columns; see `least_rows`."""
+
+Bytes = Callable[[ir.Value], int]
+
+
+@dataclass(frozen=True)
+class TiledValue:
+    """How a value is divided.
+
+    Attributes:
+        axis: along which.
+        unit: elements along the axis for each row of the region.
+    """
+
+    axis: int
+    unit: int
+
+
+@dataclass(frozen=True)
+class TiledOp:
+    """How an op is divided.
+
+    Attributes:
+        facts: of the op.
+        rule: its sharding rule.
+        factor: which loop is divided.
+        unit: units of the loop for each row of the region.
+    """
+
+    facts: OpFacts
+    rule: ShardingRule
+    factor: int
+    unit: int
+
+
+@dataclass
+class RowRegion:
+    """Ops that are divided along the same rows.
+
+    Attributes:
+        rows: how many there are.
+        ops: in the order in which they were found.
+        values: all that are divided, constants among them.
+    """
+
+    rows: int
+    ops: dict[ir.Node, TiledOp] = field(default_factory=dict[ir.Node, TiledOp])
+    values: dict[ir.Value, TiledValue] = field(default_factory=dict[ir.Value, TiledValue])
+
+
+class RowRegions:
+    """Finds regions of a graph.
+
+    Args:
+        rules: of its ops.
+        constants: values that depend on no input.
+        taken: ops that are divided already; they join no other region.
+        size: bytes of a value on a chip.
+        small: bytes up to which a value may be taken apart or put together.
+    """
+
+    def __init__(
+        self,
+        rules: GraphRules,
+        constants: set[ir.Value],
+        taken: set[ir.Node],
+        size: Bytes,
+        small: float,
+    ) -> None:
+        self._rules = rules
+        self._constants = constants
+        self._taken = taken
+        self._size = size
+        self._small = small
+
+    def of(self, node: ir.Node) -> Iterator[RowRegion]:
+        """The regions that begin with an op, along its first axes first."""
+        rule = self._rule(node)
+        if rule is None:
+            return
+        dims = next((dims for dims in rule.outputs if dims is not None), ())
+        for factor in dict.fromkeys(factor for dim in dims for factor in dim):
+            rows = rule.factors[factor].size
+            if rows is None or rows < 2:
+                continue
+            region = RowRegion(rows)
+            if self._take(region, node, factor):
+                self._grow(region, [*node.inputs, *node.outputs])
+                yield region
+
+    def _rule(self, node: ir.Node) -> ShardingRule | None:
+        if node in self._taken or node.domain not in ("", "ai.onnx"):
+            return None
+        if node.op_type not in TILED_OPS or not is_deterministic(node):
+            return None
+        return self._rules.rule(node)
+
+    def _grow(self, region: RowRegion, pending: list[ir.Value | None]) -> None:
+        while pending:
+            value = pending.pop()
+            if value is None or value not in region.values or value in self._constants:
+                continue
+            if self._size(value) <= self._small:
+                continue
+            producer = value.producer()
+            beside = [use.node for use in value.uses()]
+            for node in [producer, *beside] if producer is not None else beside:
+                if node not in region.ops and self._joins(region, node, value):
+                    pending += [*node.inputs, *node.outputs]
+
+    def _joins(self, region: RowRegion, node: ir.Node, value: ir.Value) -> bool:
+        """Whether an op that makes or reads a divided value is divided like it, from now on."""
+        rule = self._rule(node)
+        if rule is None:
+            return False
+        how = region.values[value]
+        for at, dims in _slots(node, rule):
+            if at is not value or dims is None or how.axis >= len(dims):
+                continue
+            factor = _major(rule, dims[how.axis])
+            return factor is not None and self._take(region, node, factor)
+        return False
+
+    def _take(self, region: RowRegion, node: ir.Node, factor: int) -> bool:
+        """Divides an op along one of its loops, if all that it reads and makes allows it."""
+        rule = self._rules.rule(node)
+        loop = rule.factors[factor]
+        if loop.kind is not FactorKind.PASS or not loop.size or loop.size % region.rows:
+            return False
+        unit = loop.size // region.rows
+        found: dict[ir.Value, TiledValue] = {}
+        for value, dims in _slots(node, rule):
+            if value is None:
+                continue
+            how = _how(rule, dims, factor, unit)
+            if how is None or (how.axis < 0 and value in node.outputs):
+                return False
+            if how.axis < 0:
+                if value in region.values or value in found:
+                    return False
+                continue
+            if region.values.get(value, how) != how or found.get(value, how) != how:
+                return False
+            if value in self._constants and not can_slice(value):
+                return False
+            found[value] = how
+        if not all(value in found for value in node.outputs):
+            return False
+        region.values |= found
+        region.ops[node] = TiledOp(self._rules.facts(node), rule, factor, unit)
+        return True
+
+
+def least_rows(node: ir.Node, op: TiledOp) -> int:
+    """Rows of the region in the smallest tile that keeps all bits of an op.
+
+    onnxruntime's products of one row sum in another order than those of more. Where columns are
+    few, so do many rows, which are divided over threads, and few, of which columns are. Both were
+    found by experiment. Along columns it is as for weights (`weight_cuts`).
+    """
+    if node.op_type not in ("MatMul", "Gemm"):
+        return 1
+    made = op.facts.output_shapes[0] or ()
+    dims = op.rule.outputs[0]
+    if dims is None or len(made) < 2:
+        return 1
+    if op.factor in dims[-1]:
+        return -(-MIN_COLUMNS // op.unit)
+    if op.factor not in dims[-2]:
+        return 1
+    rows, columns = made[-2] or 0, made[-1] or 0
+    least = 2 if columns >= MIN_COLUMNS or rows <= MANY_ROWS else MANY_ROWS
+    return -(-least // op.unit)
+
+
+def _slots(node: ir.Node, rule: ShardingRule) -> list[tuple[ir.Value | None, Dims | None]]:
+    """What an op reads and makes, with the loops of each dimension."""
+    inputs = (*rule.inputs, *(None for _ in range(len(node.inputs) - len(rule.inputs))))
+    outputs = (*rule.outputs, *(None for _ in range(len(node.outputs) - len(rule.outputs))))
+    return [
+        *zip(node.inputs, inputs, strict=False),
+        *zip(node.outputs, outputs, strict=False),
+    ]
+
+
+def _major(rule: ShardingRule, dim: tuple[int, ...]) -> int | None:
+    return next((factor for factor in dim if rule.factors[factor].size != 1), None)
+
+
+def _how(rule: ShardingRule, dims: Dims | None, factor: int, unit: int) -> TiledValue | None:
+    """How an operand is divided with a loop; axis -1 where it is read whole, None where not."""
+    axes = [axis for axis, dim in enumerate(dims or ()) if factor in dim]
+    if not axes or dims is None:
+        return TiledValue(-1, 0)
+    if len(axes) > 1 or _major(rule, dims[axes[0]]) != factor:
+        return None
+    others = [rule.factors[other].size for other in dims[axes[0]] if other != factor]
+    if any(size is None for size in others):
+        return None
+    return TiledValue(axes[0], unit * math.prod(size or 1 for size in others))
