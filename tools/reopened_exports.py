@@ -45,6 +45,10 @@ def reopened(model: onnx.ModelProto, every: bool) -> onnx.ModelProto:
             if name is not None and (every or dim.HasField("dim_value")):
                 dim.Clear()
                 dim.dim_param = name
+    declared = {value.name: value for value in inputs}
+    for value in opened.graph.output:
+        if value.name in declared:  # one value, which has one shape
+            value.CopyFrom(declared[value.name])
     return opened
 
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import onnx_ir as ir
+
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.drafting.caches import profiles, state_pairs
 from mcm_compiler.drafting.data_beside import sizes_of_data
 from mcm_compiler.drafting.solution import Found, solve
 from mcm_compiler.drafting.symbols import OpenModel, open_model
 from mcm_compiler.drafting.trials import arguments, tried
+from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.ir.reading.importer import import_onnx, read_open_model
 
 
@@ -48,6 +51,7 @@ class ModelDraft:
         profiles: name and sizes of each; none for a model with one way of use.
         state: inputs with the past, and outputs with it for the next run.
         inputs: name of an `.npz` file beside the model that fits it.
+        unranked: inputs that declare no shape at all; somebody has to give them one.
         faults: why the model cannot be read; empty where it can.
     """
 
@@ -56,6 +60,7 @@ class ModelDraft:
     profiles: tuple[tuple[str, Sizes], ...] = ()
     state: tuple[tuple[str, str], ...] = ()
     inputs: str | None = None
+    unranked: tuple[str, ...] = ()
     faults: tuple[Diagnostic, ...] = ()
 
     @property
@@ -76,6 +81,9 @@ def draft_model(root: Path, model: str) -> ModelDraft:
     path = root / model
     try:
         opened = open_model(read_open_model(path))
+        unranked = unranked_inputs(opened.model)
+        if unranked:
+            return ModelDraft(model, unranked=unranked)
         if not opened.symbols:
             # Whatever else a compile would refuse is told now rather than by the first build.
             import_onnx(path)
@@ -83,6 +91,15 @@ def draft_model(root: Path, model: str) -> ModelDraft:
         return _sized(path, model, opened)
     except CompileError as error:
         return ModelDraft(model, faults=error.diagnostics)
+
+
+def unranked_inputs(model: ir.Model) -> tuple[str, ...]:
+    """Inputs whose number of dimensions the file does not say."""
+    return tuple(
+        value.name or ""
+        for value in free_inputs(model)
+        if isinstance(value.type, ir.TensorType) and value.shape is None
+    )
 
 
 def _sized(path: Path, model: str, opened: OpenModel) -> ModelDraft:

@@ -44,8 +44,8 @@ def sections_of(drafts: Sequence[ModelDraft]) -> tuple[Section, ...]:
 
 
 def _key(draft: ModelDraft) -> object:
-    if draft.inputs is not None:
-        return draft.model  # its data are its own
+    if draft.inputs is not None or draft.unranked:
+        return draft.model  # its data, or what is missing, are its own
     ways = tuple((name, sizes.numbers()) for name, sizes in draft.profiles)
     return (draft.sizes.numbers(), ways, draft.state)
 

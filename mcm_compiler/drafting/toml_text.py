@@ -82,6 +82,8 @@ def _section_lines(section: Section) -> Iterator[str]:
         yield "state = ["
         yield from (f"    [{quoted(past)}, {quoted(now)}]," for past, now in first.state)
         yield "]"
+    for name in first.unranked:
+        yield _comment(f"input {quoted(name)} declares no shape: give it one in 'shapes'")
     yield from _size_lines("models", [draft.sizes for draft in section.members])
     for index, (name, _) in enumerate(first.profiles):
         yield ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,8 +20,20 @@ OTHERS = (32, 64, 16, 8, 28, 128, 224, 256, 299, 4, 20, 24, 12, 10, 96, 48, 512,
 NOT_SEEN = "not seen to run"
 """What is said of guesses with which no run succeeded."""
 
-MAX_RUNS = 6
-"""Runs of a model in onnxruntime, at most."""
+MAX_RUNS = 24
+"""Runs of a model in onnxruntime, at most; half of them for what faults speak of."""
+
+MAX_DEPTH = 4
+"""Sizes that are changed one after the other by what faults speak of."""
+
+MAX_HINTS = 8
+"""Sizes that are tried of one fault."""
+
+MAX_HINTED = 1 << 12
+"""Larger numbers are no sizes, but bytes or addresses."""
+
+_NUMBER = re.compile(r"(?<![\w.:/-])[0-9]{1,6}(?![\w])")
+"""A number that is not part of a name or a place in a source file."""
 
 MAX_SCANNED = 130
 """All sizes below are tried where none of the usual ones fits: onnx's inference says no quickly."""
@@ -50,6 +64,9 @@ def guessed(opened: OpenModel, solution: Solution) -> dict[str, Found]:
 def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]:
     """Sizes of all symbols with which the model runs, if some are found; else the guesses.
 
+    Where the guesses do not run, the numbers in what onnx or onnxruntime says of that are tried,
+    and then usual sizes.
+
     Args:
         path: the file.
         opened: of it.
@@ -59,24 +76,75 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
     open_keys = [key for key, found in sizes.items() if found.guessed]
     if not open_keys:
         return sizes
-    first_reason: str | None = None
-    runs = 0
+    search = _Search(path, opened)
+    waiting = deque([(sizes, 0)])
+    while waiting and search.runs < MAX_RUNS // 2:
+        candidate, depth = waiting.popleft()
+        reason = search.fault(candidate)
+        if reason is None:
+            return candidate
+        if depth < MAX_DEPTH:
+            hinted = _hinted(solution, sizes, candidate, open_keys, reason)
+            waiting += [(other, depth + 1) for other in hinted]
     for candidate in _candidates(opened, solution, sizes, open_keys):
-        numbers = {key: found.size for key, found in candidate.items()}
-        reason = contradiction(opened, numbers)
-        if reason is None and runs < MAX_RUNS:
-            runs += 1
-            reason = run_fault(path, opened, numbers)
-            if reason is None:
-                return candidate
-        first_reason = first_reason or reason
-        if runs >= MAX_RUNS:
+        if search.runs >= MAX_RUNS:
             break
-    told = f"a guess, {NOT_SEEN}: {first_reason}"
+        if search.fault(candidate) is None:
+            return candidate
+    told = f"a guess, {NOT_SEEN}: {search.first_reason}"
     return {
         key: Found(found.size, told, guessed=True) if found.guessed else found
         for key, found in sizes.items()
     }
+
+
+class _Search:
+    """Sizes of one model that were tried."""
+
+    def __init__(self, path: Path, opened: OpenModel) -> None:
+        self._path = path
+        self._opened = opened
+        self._told: dict[tuple[int, ...], str | None] = {}
+        self.runs = 0
+        self.first_reason: str | None = None
+
+    def fault(self, candidate: Mapping[str, Found]) -> str | None:
+        """Why the model does not run with these sizes, or None; each is tried once."""
+        numbers = {key: found.size for key, found in candidate.items()}
+        mark = tuple(numbers.values())
+        if mark not in self._told:
+            reason = contradiction(self._opened, numbers)
+            if reason is None:
+                self.runs += 1
+                reason = run_fault(self._path, self._opened, numbers)
+            self._told[mark] = reason
+            self.first_reason = self.first_reason or reason
+        return self._told[mark]
+
+
+def _hinted(
+    solution: Solution,
+    guesses: Mapping[str, Found],
+    candidate: Mapping[str, Found],
+    open_keys: list[str],
+    reason: str,
+) -> list[dict[str, Found]]:
+    """Sizes that a fault speaks of, each for a dimension that has another one of its numbers."""
+    message = reason.rpartition("Status Message:")[2]
+    numbers = list(dict.fromkeys(map(int, _NUMBER.findall(message))))
+    classes: dict[str, list[str]] = {}
+    for key in open_keys:
+        classes.setdefault(solution.first(key), []).append(key)
+    # A size that the message names is more likely at fault than one that it does not.
+    ordered = sorted(classes.values(), key=lambda keys: candidate[keys[0]].size not in numbers)
+    found: list[dict[str, Found]] = []
+    for keys in ordered:
+        found += [
+            {**candidate, **{key: _other(number, guesses[key]) for key in keys}}
+            for number in numbers
+            if 1 <= number <= MAX_HINTED and number != candidate[keys[0]].size
+        ]
+    return found[:MAX_HINTS]
 
 
 def run_fault(path: Path, opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
@@ -113,8 +181,7 @@ def _nameless(opened: OpenModel, size: int | str | None) -> bool:
 def _candidates(
     opened: OpenModel, solution: Solution, sizes: Mapping[str, Found], open_keys: list[str]
 ) -> Iterator[dict[str, Found]]:
-    """The guesses, then others: all sizes but batches alike, then each by itself."""
-    yield dict(sizes)
+    """Usual sizes: for all but batches alike, then for each by itself."""
     free = [key for key in open_keys if not _is_batch(opened.symbols[key])] or open_keys
     groups = [(free, (*OTHERS, *(n for n in range(1, MAX_SCANNED) if n not in OTHERS)))]
     alone = list(dict.fromkeys(solution.first(key) for key in free))

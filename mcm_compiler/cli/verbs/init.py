@@ -71,6 +71,8 @@ def command(
     line = f"wrote {printable(str(path))}: {count_text(len(drafts) - unreadable, 'model')}"
     if guesses:
         line += f", {count_text(guesses, 'size')} guessed"
+    if unranked := sum(len(draft.unranked) for draft in drafts):
+        line += f", {count_text(unranked, 'input')} without a shape"
     if unreadable:
         line += f", {count_text(unreadable, 'model')} left out that cannot be read"
     click.echo(line)

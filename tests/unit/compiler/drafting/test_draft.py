@@ -86,9 +86,42 @@ def test_a_guess_that_does_not_run_gives_way_to_one_that_does(tmp_path):
     assert all(reason.startswith("onnxruntime runs with it, and not with 224") for reason in told)
 
 
+def test_a_size_that_a_failed_run_names_is_tried(tmp_path):
+    # The shape of what NonZero finds is hidden from inference, so that only a run tells the width.
+    body = """g (float[batch,width] x) => (float[1,2] y)
+    { n = NonZero (x) t = Transpose <perm = [1,0]> (n) g = GatherND (x, t)
+      r = Reshape (g, s) y = Gemm (r, w) }"""
+    model = parser.parse_model(HEAD + body)
+    for name, array in (
+        ("s", np.array([1, -1], np.int64)),
+        ("w", np.ones((37, 2), np.float32)),
+    ):
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    found = draft_model(tmp_path, "net.onnx").sizes.dims["width"]
+    assert found == Found(37, "onnxruntime runs with it, and not with 224", tried=True)
+
+
 def test_dimensions_without_names_become_whole_shapes(tmp_path):
     body = "(float[?,n] x) => (float[?,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }"
     assert sizes(tmp_path, f"g {body}") == {"x": (1, 3)}
+
+
+def test_an_input_without_a_rank_is_said_to_need_a_shape(tmp_path):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [value("x", TensorProto.FLOAT, None)],
+        [value("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    done = init(tmp_path)
+    assert done.stdout.endswith("mcmc.toml: 1 model, 1 input without a shape\n")
+    assert "# input \"x\" declares no shape: give it one in 'shapes'" in (
+        (tmp_path / "mcmc.toml").read_text()
+    )
 
 
 def test_data_beside_a_model_come_first(tmp_path):
