@@ -44,8 +44,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "Chips' models must run in stock onnxruntime, so that the opset of the default\n"
         "domain must be one that the installed onnxruntime loads. A newer one is\n"
         "converted down where onnx's version converter can (MCM-I048). This one it does\n"
-        "not know, or an op that changed since has no older form, or stands in a function\n"
-        "or a body of control flow.",
+        "not know, or an op that changed since has no older form, or needs another one in\n"
+        "a function or a body of control flow, where the converter does not look.",
         example="opset 28 with SwiGLU, which no older opset has",
         remedy="Export with another opset_version, or install a newer onnxruntime.",
     ),
@@ -297,7 +297,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "opset converted",
         "The model's opset is newer than the installed onnxruntime loads. Where none of its\n"
         "ops changed since, only the number of the opset is lowered; else onnx's version\n"
-        "converter writes those ops anew. What is proven and compared is the converted model,\n"
+        "converter rewrites those ops. What is proven and compared is the converted model,\n"
         "which check --model makes again from the file. report.json keeps this note.",
         example="the model's opset 28 was converted to 26",
         remedy="Nothing has to be done; a newer onnxruntime loads newer opsets.",

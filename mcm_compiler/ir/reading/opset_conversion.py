@@ -2,7 +2,8 @@
 
 An opset renews few ops. Where a model uses none of those, its ops mean the same in the older one,
 and only the number changes. Else onnx's version converter writes the renewed ops anew, and nothing
-but these is taken from it: it knows no functions, and loses what it does not know.
+but these is taken from it: it knows no functions, does not look into bodies of control flow, and
+loses what it does not know.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def lower_opset(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[
 
     Args:
         proto: a model whose nodes are right by the opset that it imports.
-        renumber_only: refuse models that use an op which a newer opset has renewed.
+        renumber_only: refuse models with an op that needs another form in the older opset.
 
     Returns:
         The note MCM-I048, or nothing where the opset is not too new.
@@ -45,8 +46,9 @@ def lower_opset(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[
         return []
     renewed = list(_renewed(proto, newest))
     if renewed:
-        _refuse_where_nothing_converts(proto, renewed, given, renumber_only)
-        _take_converted(proto, {node.op_type for node, _ in renewed}, given, newest)
+        op_types = _converted_with_the_graph(proto, renewed, given, renumber_only)
+        if op_types:
+            _take_converted(proto, op_types, given, newest)
     for entry in _imports(proto):
         if entry.domain in _DOMAINS:
             entry.version = min(entry.version, newest)
@@ -54,7 +56,7 @@ def lower_opset(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[
         raise _refused(given, faults[0].message, faults[0].at)
     how = "no op that it uses has changed since"
     if renewed:
-        how = f"onnx's version converter wrote {_listed(renewed)} anew"
+        how = f"onnx's version converter took care of {_listed(renewed)}"
     return [
         Diagnostic(
             "MCM-I048",
@@ -100,28 +102,85 @@ def _since(op_type: str, version: int) -> int:
         return 0  # not an op of ONNX; onnxruntime tells
 
 
-def _refuse_where_nothing_converts(
+def _converted_with_the_graph(
     proto: onnx.ModelProto,
     renewed: list[tuple[onnx.NodeProto, _Body]],
     given: int,
     renumber_only: bool,
-) -> None:
+) -> set[str]:
+    """Types of the ops that the converter has to see in their graph; others keep their form.
+
+    It looks neither into functions nor into bodies of control flow. What it would leave as it is,
+    when shown alone, needs no more than the older number there.
+
+    Raises:
+        CompileError: MCM-I005 for an op that has no older form, or needs another where the
+            converter does not look.
+    """
+    newest = newest_opset()
     top = {id(node) for node in proto.graph.node}
+    stays: dict[tuple[str, int, bytes], bool] = {}
+    op_types: set[str] = set()
     for node, body in renewed:
         place = f"op {quote(node.name)} ({node.op_type})"
-        if not _since(node.op_type, newest_opset()):
-            reason = f"opset {newest_opset()} has no {node.op_type}"
-        elif body is not proto.graph:
-            reason = f"function {quote(body.name)} uses {node.op_type}, which has changed since"
-        elif id(node) not in top:
-            reason = f"a body of control flow uses {node.op_type}, which has changed since"
-        elif renumber_only:
-            reason = f"{node.op_type} has changed since, and only models of files are converted"
-        elif any(True for _ in subgraphs_of(node)):
-            reason = f"{node.op_type} has changed since, and holds a graph"
-        else:
+        if not _since(node.op_type, newest):
+            raise _refused(given, f"opset {newest} has no {node.op_type}", place)
+        if id(node) in top and not renumber_only:
+            op_types.add(node.op_type)
             continue
-        raise _refused(given, reason, place)
+        key = node.op_type, len(node.input), b"".join(_attributes(node))
+        if key not in stays:
+            stays[key] = _stays_as_it_is(node, given, newest)
+        if not stays[key]:
+            where = "a model in memory"
+            if body is not proto.graph:
+                where = f"function {quote(body.name)}"
+            elif id(node) not in top:
+                where = "a body of control flow"
+            reason = f"{where} uses {node.op_type}, which has another form in older opsets"
+            raise _refused(given, reason, place)
+    return op_types
+
+
+def _stays_as_it_is(node: onnx.NodeProto, given: int, newest: int) -> bool:
+    """Whether the converter leaves an op as it is, with values of a type that the older one takes.
+
+    Values of other types are refused when onnxruntime loads the model.
+    """
+    if any(True for _ in subgraphs_of(node)):
+        return False
+    expected = onnx.defs.get_schema(node.op_type, newest, "").inputs
+    value = onnx.helper.make_tensor_value_info
+    inputs = {
+        name: value(name, _element_type(expected[min(place, len(expected) - 1)].types), None)
+        for place, name in enumerate(node.input)
+        if name
+    }
+    outputs = [value(name, onnx.TensorProto.FLOAT, None) for name in node.output if name]
+    alone = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "alone", list(inputs.values()), outputs),
+        opset_imports=[onnx.helper.make_opsetid("", given)],
+        ir_version=10,
+    )
+    try:
+        found = onnx.version_converter.convert_version(alone, newest).graph.node
+    except (RuntimeError, ValueError, TypeError, KeyError):
+        return False
+    if len(found) != 1 or found[0].op_type != node.op_type:
+        return False
+    ends = list(found[0].input) == list(node.input) and list(found[0].output) == list(node.output)
+    return ends and _attributes(found[0]) == _attributes(node)
+
+
+def _element_type(types: Iterable[str]) -> int:
+    """The element type of a float tensor if there is such among them, else of the first tensor."""
+    names = sorted(t[len("tensor(") : -1] for t in types if t.startswith("tensor("))
+    name = "float" if "float" in names or not names else names[0]
+    return onnx.TensorProto.DataType.Value(name.upper())
+
+
+def _attributes(node: onnx.NodeProto) -> list[bytes]:
+    return sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
 
 
 @dataclass(frozen=True)
