@@ -97,7 +97,11 @@ class _Bash(BashComplete):
 
 
 class _Zsh(ZshComplete):
-    """zsh, with click's script."""
+    """zsh, with click's script, silenced."""
+
+    source_template = ZshComplete.source_template.replace(
+        "=zsh_complete %(prog_name)s)", "=zsh_complete %(prog_name)s 2>/dev/null)"
+    )
 
 
 class _Fish(FishComplete):

@@ -83,6 +83,11 @@ def test_zsh_and_fish_get_what_they_ask_for() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_is_printed_amid_a_line(shell: str) -> None:
+    assert "2>/dev/null" in script(shell, cli)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_verb_prints_the_script(shell: str) -> None:
     printed = CliRunner().invoke(cli, ["completion", shell])
     assert printed.stdout == script(shell, cli)
