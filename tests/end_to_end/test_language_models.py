@@ -146,3 +146,34 @@ def other_output(wires):
 )
 def test_pieces_in_other_places_are_refused(compiled, tmp_path, change, code):
     assert code in findings(changed(compiled, tmp_path, change))
+
+
+LONG = "zoo:gpt2-tiny{layers=1,hidden=64,heads=8,intermediate=128,vocab=512,seq=128}"
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory):
+    """A folder of a model with more activations than a chip has room for."""
+    base = tmp_path_factory.mktemp("tiles")
+    text = TARGET.replace("num_chips = 8", "num_chips = 12").replace("0.25", "0.3")
+    (base / "small.toml").write_text(text)
+    asked = ("--target", base / "small.toml", "-o", base / "out", "-O1")
+    result = mcmc("compile", LONG, *asked)
+    assert result.exit_code == 0, result.output
+    return base / "out", result
+
+
+def test_tiles_of_rows_are_placed_and_proven(tiled, tmp_path):
+    folder, result = tiled
+    assert "MCM-P051" in result.stderr
+    ops = {name for chip in manifest_of(folder)["chips"] for name in chip["order"]}
+    assert {"/lm_head/Gemm/tile_0", "/lm_head/Gemm/tile_1"} <= ops
+    assert check_folder(folder, seeds=(0,)).holds
+    np.savez(tmp_path / "in.npz", input_ids=np.arange(128, dtype=np.int64)[None])
+    result = mcmc("run", folder, "--input", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert result.exit_code == 0, result.output
+    assert np.load(tmp_path / "out.npz")["logits"].shape == (1, 128, 512)
+
+
+def test_tiles_in_other_places_are_refused(tiled, tmp_path):
+    assert "MCM-V061" in findings(changed(tiled, tmp_path, swap))

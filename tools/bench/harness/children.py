@@ -34,12 +34,15 @@ class Child:
         peak_beyond_bytes: the same without the pages of files mapped from the excluded folder,
             sampled every `POLL_S`; None where it was not asked for.
         stdout: what it printed.
+        cpu_s: time on all cores together, of the process and of those that it has waited for; it
+            hardly depends on what else the machine does.
     """
 
     seconds: float
     peak_rss_bytes: int
     peak_beyond_bytes: int | None
     stdout: str
+    cpu_s: float = 0.0
 
 
 def run_child(
@@ -81,7 +84,8 @@ def run_child(
             )
         # The kernel counts in KiB on Linux and in bytes on macOS.
         unit = 1 if sys.platform == "darwin" else 1024
-        return Child(seconds, usage.ru_maxrss * unit, peak_beyond, stdout.read())
+        cpu_s = usage.ru_utime + usage.ru_stime
+        return Child(seconds, usage.ru_maxrss * unit, peak_beyond, stdout.read(), cpu_s)
 
 
 class _Sampler:
