@@ -86,10 +86,11 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         each = f"{step} every {seconds_text(report['latency_s'])}"
         rows.append(("one sequence", f"{alone} tokens/s by itself, {each}"))
     flight = f"{count_text(facts['sequences'], 'sequence')} in flight"
+    if facts["batch"] > 1:
+        many = count_text(facts["sequences"], "batch", "batches")
+        flight = f"{many} of {facts['batch']} sequences in flight"
     if facts["pipelines"] > 1:
         flight += f" in each of {facts['pipelines']} pipelines"
-    if facts["batch"] > 1:
-        flight += f", {facts['batch']} at a time"
     needed = facts["needed_sequences"]
     if needed is not None:
         flight += f"; {needed} keep a pipeline busy, {facts['fitting_sequences']:,} would fit"

@@ -109,7 +109,8 @@ def programs(draw: st.DrawFn) -> LoweredProgram:
         )
         for c in chips
     )
-    return LoweredProgram("drawn", made, tuple(transfers))
+    sequences = draw(st.sampled_from([0, 0, 1, 2, 4]))
+    return LoweredProgram("drawn", made, tuple(transfers), sequences=sequences)
 
 
 Activity = tuple[object, ...]
@@ -191,6 +192,15 @@ class Reading:
                 came = self.hops[holder][-1]
                 self.arcs.append((came, arrives, self.there[came], lag))
 
+    def add_steps(self, program: LoweredProgram) -> None:
+        """The host knows the next step of a sequence once the one before is out."""
+        for index, transfer in enumerate(program.transfers):
+            if program.sequences == 0 or transfer.source != HOST:
+                continue
+            for final in self.finals:
+                out = self.there.get(final, self.busy[final])
+                self.arcs.append((final, self.hops[index][0], out, program.sequences))
+
 
 def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
     """The rules in the docstring of `event_graph/graph.py`, one after another."""
@@ -204,6 +214,7 @@ def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
     reading.finals = [path[-1] for path, transfer in paths if transfer.destination == HOST]
     if not reading.finals:
         reading.finals = [("kernel", c.chip, len(c.kernels) - 1) for c in program.chips]
+    reading.add_steps(program)
     return reading
 
 
@@ -347,6 +358,18 @@ def test_the_period_is_the_maximum_cycle_ratio(program, spec):
     loads = [c.busy_s for c in result.chips] + [link.busy_s for link in result.links]
     assert result.period_s >= max(loads)
     assert result.period_s >= sum(c.busy_s for c in result.chips) / SPEC.num_chips
+
+
+@given(programs(), specs)
+@settings(max_examples=100, deadline=None)
+def test_more_sequences_are_never_slower_and_one_waits_for_itself(program, spec):
+    simulator = ring_simulator(spec)
+    free = simulator.run(replace(program, sequences=0), inferences=1)
+    periods = [
+        simulator.run(replace(program, sequences=n), inferences=1).period_s for n in (1, 2, 3, 200)
+    ]
+    assert periods == sorted(periods, reverse=True)
+    assert periods[-1] == pytest.approx(free.period_s, rel=1e-9)
 
 
 @given(programs(), specs)
