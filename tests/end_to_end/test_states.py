@@ -17,6 +17,7 @@ from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from tests.generators.small_mesh import small_mesh
+from tests.oracles.real_road import PackageOptions, parse
 from tests.oracles.reference_states import ReferenceStates
 
 MODEL = "zoo:gpt2-tiny{cache=true,past=31,seq=1}"
@@ -181,3 +182,38 @@ def test_fewer_sequences_that_fit_are_what_is_told():
     result = compile_model(MODEL, "mcm4", options)
     assert result.program.sequences == 1
     assert result.simulation.period_s == pytest.approx(result.simulation.latency_s)
+
+
+BUFFERS = """m (float[600] past_0, float[600] past_1, float[600] past_2, float[600] x)
+    => (float[600] present_0, float[600] present_1, float[600] present_2) {
+    present_0 = Add (past_0, x)
+    present_1 = Mul (past_1, x)
+    present_2 = Sub (past_2, x)
+}"""
+
+
+def test_states_are_given_up_where_nothing_fits_with_them():
+    """Any two of them exceed a chip of 16 KiB, and there are two chips for three."""
+    passes = "fuse,annotate_cost,partition,legalize,split,lower,simulate"
+    target = PackageOptions(chips=2, sram_mib=1 / 64).target()
+    options = CompileOptions(passes=passes, sequences=7)
+    result = compile_model(parse(BUFFERS), target, options)
+    (note,) = (d for d in result.diagnostics if d.code == "MCM-P052")
+    assert note.message.startswith("3 states cannot stay on a chip")
+    assert {wire.tensor for wire in result.wires} >= {"past_0", "present_2"}
+    assert result.program.sequences == 0
+    fewer = compile_model(parse(BUFFERS), target, CompileOptions(passes=passes, sequences=2))
+    assert [d.code for d in fewer.diagnostics] == []
+    assert fewer.program.sequences == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [((("past_0", "y"),), "MCM-P050"), ((("past_0", "odd"),), "MCM-P051")]
+)
+def test_states_that_cannot_be_are_refused(asked, code):
+    text = BUFFERS.replace("=> (", "=> (float[300] odd, ")
+    body = "half, rest = Split <num_outputs = 2> (x) odd = Relu (half)"
+    model = parse(text.replace("{", "{ " + body, 1))
+    with pytest.raises(CompileError) as caught:
+        compile_model(model, "mcm4", CompileOptions(passes="simplify", state=asked))
+    assert [d.code for d in caught.value.diagnostics] == [code]
