@@ -76,7 +76,7 @@ def _overflow(
         *_shard(one.flow, numbers, excess, machine.num_devices),
         *_relay_less(one.flow, transfers, numbers, machine.channel_slots),
         *_stream(one, machine, numbers, excess),
-        *_fewer_sequences(one.flow, numbers),
+        *_fewer_states(one.flow, numbers),
     ]
     largest = sorted(memory.buffers, key=lambda b: (-b.size_bytes, b.address))[:LARGEST_SHOWN]
     return MemoryOverflow(
@@ -150,8 +150,8 @@ def _relay_less(
         yield Lever(f"relay fewer tensors: {relays} {verb} {bytes_text(size)}", size)
 
 
-def _fewer_sequences(flow: ChipDataflow, chip: ChipSpec) -> Iterator[Lever]:
-    """States of one sequence, which a chip must hold, instead of those of all asked for."""
+def _fewer_states(flow: ChipDataflow, chip: ChipSpec) -> Iterator[Lever]:
+    """States of one sequence instead of those of all that are asked for."""
     size = sum(
         (state.buffers - copies_held(state.past, state.present, 1))
         * buffer_bytes(chip, chip.storage.value_bytes(state.present))

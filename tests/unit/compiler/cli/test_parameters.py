@@ -13,12 +13,18 @@ from mcm_compiler.cli.parameters import (
     parse_duration,
     parse_percentage,
     parse_shape,
+    parse_states,
 )
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("batch=1", ("batch", 1)), ("a=b=3", ("a=b", 3)), ("x.y/z=128", ("x.y/z", 128))],
+    [
+        ("batch=1", ("batch", 1)),
+        ("past=0", ("past", 0)),
+        ("a=b=3", ("a=b", 3)),
+        ("x.y/z=128", ("x.y/z", 128)),
+    ],
 )
 def test_dimensions(text: str, value: Any) -> None:
     assert parse_dimension(text) == value
@@ -26,11 +32,25 @@ def test_dimensions(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["batch", "=1", "batch=", "batch=0", "batch=-1", "batch=1.5", "batch=²", "b=" + "9" * 30],
+    ["batch", "=1", "batch=", "batch=-1", "batch=1.5", "batch=²", "b=" + "9" * 30],
 )
 def test_malformed_dimensions(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_dimension(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "pairs"),
+    [((), None), (("none",), ()), (("p=q", "a=b=c"), (("p", "q"), ("a", "b=c")))],
+)
+def test_states(texts: tuple[str, ...], pairs: Any) -> None:
+    assert parse_states(texts) == pairs
+
+
+@pytest.mark.parametrize("texts", [("past",), ("=q",), ("p=",), ("none", "p=q")])
+def test_malformed_states(texts: tuple[str, ...]) -> None:
+    with pytest.raises(click.BadParameter, match="past=present"):
+        parse_states(texts)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.program import Lever, LoweredProgram
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.graph.states import StatePair
 from mcm_compiler.text.json_records import record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
@@ -79,6 +80,25 @@ def test_an_op_with_a_large_weight_may_be_sharded(model):
     assert actions(program) == ["shard op 'MatMul_0' in 3: its weight takes 8.0 KiB"]
     (lever,) = program.overflows[0].levers
     assert lever.frees_bytes < program.overflows[0].demand_bytes - 2 * KIB
+
+
+def test_states_of_fewer_sequences_may_fit(model):
+    text = "g (float[255] p, float[1] x) => (float[256] q) { q = Concat <axis = 0> (p, x) }"
+    chip = ChipModel(0, model(text), ("p", "x"), ("q",), (StatePair("p", "q"),), 7)
+    target = package(3 * KIB)
+    program = target.lower([chip], [Wire("x", HOST, (0,))])
+    (overflow,) = program.overflows
+    # Two buffers of 64 bytes for x.
+    assert (overflow.state_bytes, overflow.channel_bytes) == (7 * 512, 128)
+    assert overflow.levers == (Lever("hold fewer sequences: their states take 3.0 KiB", 6 * 512),)
+    fitting = target.lower([replace(chip, sequences=5)], [Wire("x", HOST, (0,))])
+    assert fitting.overflows == ()
+    assert (fitting.sequences, fitting.chips[0].state_bytes) == (5, 512)
+    assert [b.name for b in fitting.chips[0].buffers if b.kind == "state"] == [
+        f"p[{k}]" for k in range(5)
+    ]
+    # The present lies where the state does.
+    assert {b.kind for b in fitting.chips[0].buffers} == {"state", "receive"}
 
 
 def test_relays_may_be_what_is_too_much(model):
