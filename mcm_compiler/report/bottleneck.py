@@ -171,9 +171,8 @@ def _sentence(
     elif isinstance(worst, LinkActivity) and is_shared(worst.source, worst.destination):
         parts.append(shared_levers(worst, program))
     elif len(found["heaviest_ops"]) == 1:
-        parts.append(
-            "nothing else runs there, so that only splitting it or a faster chip would help"
-        )
+        helps = "a chip that can run it" if _on_host(worst, program) else "a faster chip"
+        parts.append(f"nothing else runs there, so that only splitting it or {helps} would help")
     elif found["moves"]:
         parts.append(_move_text(found["moves"][0], found["heaviest_ops"][0]["ops"], worst.busy_s))
     if others:
@@ -190,7 +189,8 @@ def _filling(
     ops, tensors = found["heaviest_ops"], found["heaviest_tensors"]
     if ops and worst.busy_s > 0:
         part = percent_text(ops[0]["seconds"] / worst.busy_s)
-        return f", {part} of it in {_op_name(ops[0])}"
+        waits = ", for which it waits for the host" if _on_host(worst, program) else ""
+        return f", {part} of it in {_op_name(ops[0])}{waits}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
         if program is not None and is_shared(worst.source, worst.destination):
@@ -198,6 +198,14 @@ def _filling(
         part = percent_text(tensors[0]["bytes"] / load)
         return f", {part} of its {bytes_text(load)} is {quote(tensors[0]['name'])}"
     return ""
+
+
+def _on_host(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> bool:
+    """Whether the host runs the heaviest kernel of a chip."""
+    if program is None or not isinstance(worst, ChipActivity):
+        return False
+    own = [chip for chip in program.chips if chip.chip == worst.chip and chip.kernels]
+    return any(chip.kernels[_heaviest(chip)].engine == "host" for chip in own)
 
 
 def _move_text(move: MoveRow, ops: int, busy_s: float) -> str:

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import host_ops
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import CHIP, LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_passes.mapping.solving.host_marks import mark_host_ops
 from mcm_passes.mapping.solving.legalization import legalize
@@ -36,9 +38,14 @@ class Legalize(Pass):
         """Changes the graph; every op that a chip runs has `CHIP` and `NODE_COST` afterwards.
 
         A graph that is legal already stays as it is.
+
+        Raises:
+            CompileError: MCM-T030 to MCM-T032 for ops that earlier passes brought in, and that
+                nobody can or shall run.
         """
         if LEGALIZATION.present(model):
             return
+        host_ops(context.target, placeable_nodes(model.graph), context.options)
         added = legalize(
             model, PARTITION_PROBLEM.get(model), PARTITION.get(model), FUSION_PLAN.get(model)
         )

@@ -340,6 +340,7 @@ def test_partitions_of_another_problem_are_refused(make_road):
         ("bodies", '"Exp", "Tanh"'),
         ("bodies", '"Relu", "Exp", "Mul"'),
         ("branches", '"Add"'),
+        ("untyped", '"acme::Other", "Exp"'),
     ],
 )
 def test_equals_the_passes_where_the_host_runs_ops(make_road, name, ops):
