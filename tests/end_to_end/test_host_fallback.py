@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
+from mcm_compiler import compile_model
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 MODEL = """
 m (float[32,64] x, bool c) => (float[32,64] y, float[32,64] z) {
@@ -102,6 +105,9 @@ def test_the_folder_holds_and_its_report_tells_the_cost(home: Path) -> None:
     assert 0 < found["share_of_period"] <= 1
     assert found["chip_s"] == pytest.approx(found["share_of_period"] * report["period_s"])
     assert found["link_share"] < 1
+    # Whoever waits for the host works: the bound counts it, and the simulator keeps to it.
+    assert report["lower_bound_s"] >= found["seconds"] / 4
+    assert report["gap"] >= 0
     said = (home / "said.txt").read_text()
     assert "chips lack Softmax (2 ops), Add (1 op), Erf (1 op), type FLOAT16 (3 ops)" in " ".join(
         said.split()
@@ -204,8 +210,6 @@ def test_what_was_tampered_with_is_refused(folder: Path, edit: Any, code: str) -
 
 
 def refused(target: str, home: Path, tmp_path: Path, *more: str) -> list[Any]:
-    from mcm_compiler import compile_model
-
     (tmp_path / "t.toml").write_text(target)
     options = CompileOptions(fallback="error") if more else CompileOptions()
     with pytest.raises(CompileError) as caught:
@@ -245,6 +249,39 @@ def test_chips_without_a_way_to_the_host(home: Path, tmp_path: Path) -> None:
 def test_chips_that_would_run_nothing(home: Path, tmp_path: Path) -> None:
     (fault,) = refused(description('supported_types = ["int8"]'), home, tmp_path)
     assert fault.code == "MCM-T032"
+
+
+def large(lists: str) -> tuple[Any, Any]:
+    """A model whose weight fits no chip, and the target."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 17]>'
+        " m (float[2,1024] x) => (float[2,1024] y) { [a] a = MatMul (x, u) [y] y = Relu(a) }"
+    )
+    weight = np.random.default_rng(0).standard_normal((1024, 1024), dtype=np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "u"))
+    text = description(lists).replace("sram_mib = 64", "sram_mib = 1.5")
+    return ir.from_proto(proto), RingTarget.from_text("small", text)
+
+
+def test_what_only_the_host_reads_need_fit_no_chip(tmp_path: Path) -> None:
+    model, target = large('unsupported_ops = ["MatMul"]')
+    result = compile_model(model, target, output=tmp_path / "out")
+    assert [node.op_type for node in result.model.graph] == ["MatMul", "Relu"]
+    assert result.program is not None
+    assert all(chip.weight_bytes == 0 for chip in result.program.chips)
+    assert check_folder(tmp_path / "out").holds
+
+
+def test_ops_that_passes_bring_in_are_looked_at() -> None:
+    model, target = large('unsupported_ops = ["Concat"]')
+    with pytest.raises(CompileError) as caught:
+        compile_model(model, target, CompileOptions(fallback="error"))
+    assert caught.value.diagnostics[0].code == "MCM-T030"
+    result = compile_model(model, target)
+    assert result.chips is not None
+    marked = [n.op_type for c in result.chips for n in c.model.graph
+              if n.metadata_props.get("mcm.runs_on") == "host"]  # fmt: skip
+    assert marked == ["Concat"]
 
 
 def test_an_option_that_there_is_not() -> None:
