@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.drafting.solution import Found
-from mcm_compiler.drafting.symbols import OpenModel, contradiction
+from mcm_compiler.drafting.symbols import OpenModel, contradiction, inferred_shapes
 from mcm_compiler.drafting.trials import run_fault
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.usual_sizes import BATCH, TOKENS, usual_size
@@ -50,6 +50,37 @@ def state_pairs(model: ir.Model) -> tuple[tuple[str, str], ...]:
         if _PAST.search(name) and len(found) == 1 and _alike(value, found[0]):
             pairs.append((name, found[0].name or ""))
     return tuple(pairs) if len({present for _, present in pairs}) == len(pairs) else ()
+
+
+def fitting(
+    opened: OpenModel, sizes: Mapping[str, Found], pairs: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """The pairs of which the output is the input, or the input made longer along one axis.
+
+    Args:
+        opened: the model.
+        sizes: of all symbols.
+        pairs: by name.
+    """
+    if not pairs:
+        return ()
+    numbers = {key: found.size for key, found in sizes.items()}
+    shapes = inferred_shapes(opened, numbers)
+    kept: list[tuple[str, str]] = []
+    for past, present in pairs:
+        declared = opened.shapes.get(past)
+        now = shapes.get(present)
+        if declared is None or now is None or len(declared) != len(now):
+            continue
+        before = [numbers[size] if isinstance(size, str) else size for size in declared]
+        changed = [
+            new if isinstance(new, int) else -1
+            for old, new in zip(before, now, strict=True)
+            if old != new
+        ]
+        if not changed or (len(changed) == 1 and changed[0] > 0):
+            kept.append((past, present))
+    return tuple(kept)
 
 
 def profiles(

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.drafting.caches import profiles, state_pairs
+from mcm_compiler.drafting.caches import fitting, profiles, state_pairs
 from mcm_compiler.drafting.data_beside import sizes_of_data
 from mcm_compiler.drafting.solution import Found, solve
 from mcm_compiler.drafting.symbols import OpenModel, open_model
@@ -87,7 +87,7 @@ def draft_model(root: Path, model: str) -> ModelDraft:
         if not opened.symbols:
             # Whatever else a compile would refuse is told now rather than by the first build.
             import_onnx(path)
-            return ModelDraft(model, state=state_pairs(opened.model))
+            return ModelDraft(model, state=fitting(opened, {}, state_pairs(opened.model)))
         return _sized(path, model, opened)
     except CompileError as error:
         return ModelDraft(model, faults=error.diagnostics)
@@ -107,12 +107,13 @@ def _sized(path: Path, model: str, opened: OpenModel) -> ModelDraft:
     found = tried(path, opened, solve(opened, known))
     pairs = state_pairs(opened.model)
     ways = profiles(path, opened, found, pairs)
+    used = {**found, **(ways[-1].sizes if ways else {})}
     varying = {key for way in ways for key in way.sizes}
     return ModelDraft(
         model,
         _sizes(opened, found, found.keys() - varying),
         tuple((way.name, _sizes(opened, {**found, **way.sizes}, varying)) for way in ways),
-        pairs,
+        fitting(opened, used, pairs),
         npz if not ways else None,
     )
 

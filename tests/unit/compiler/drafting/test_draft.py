@@ -149,17 +149,24 @@ def test_data_that_do_not_fit_are_passed_over(tmp_path):
     assert sizes(tmp_path, RELU) == {"batch": 1}
 
 
-CACHED = """g (int64[batch,sequence] input_ids, float[batch,past_len,2] past_key_values.0.key)
-=> (float[batch,sequence,2] y, float[batch,total,2] present.0.key)
+CACHED = """g (int64[batch,sequence] input_ids, float[batch,past_len,2] pk,
+float[batch,past_len,2] pv, float[batch,all] attention_mask)
+=> (float[batch,sequence,2] y, float[batch,total,2] nk, float[batch,2] nv)
 <float[9,2] table = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}>
-{ y = Gather (table, input_ids) present.0.key = Concat <axis = 1> (past_key_values.0.key, y) }"""
+{ y = Gather (table, input_ids) nk = Concat <axis = 1> (pk, y)
+  nv = ReduceMax <axes = [1], keepdims = 0> (nk) sum = ReduceSum (nk, axes) m = Add (sum, mask3)
+  mask3 = Unsqueeze (attention_mask, axes) }"""
 
 
 def test_a_cache_makes_prefill_and_decode(tmp_path):
-    model = parser.parse_model(
-        HEAD + CACHED.replace("past_key_values.0.key", "pk").replace("present.0.key", "nk")
-    )
-    text = {"pk": "past_key_values.0.key", "nk": "present.0.key"}
+    model = parser.parse_model(HEAD + CACHED)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2], np.int64), "axes"))
+    text = {
+        "pk": "past_key_values.0.key",
+        "nk": "present.0.key",
+        "pv": "past_key_values.0.value",
+        "nv": "present.0.value",
+    }
     for value in (*model.graph.input, *model.graph.output):
         value.name = text.get(value.name, value.name)
     for node in model.graph.node:
@@ -169,12 +176,13 @@ def test_a_cache_makes_prefill_and_decode(tmp_path):
     done = init(tmp_path)
     assert done.exit_code == 0, done.output
     (section,) = read_project(tmp_path / "mcmc.toml").models
+    # The value that comes out has another rank, so that it cannot be the past of the next step.
     assert section.settings.state == (("past_key_values.0.key", "present.0.key"),)
     assert section.settings.dims == {"batch": 1}
     found = {profile.name: profile.settings.dims for profile in section.profiles}
     assert found == {
-        "prefill": {"sequence": 128, "past_len": 0},
-        "decode": {"sequence": 1, "past_len": 127},
+        "prefill": {"sequence": 128, "past_len": 0, "all": 128},
+        "decode": {"sequence": 1, "past_len": 127, "all": 128},
     }
 
 
