@@ -76,43 +76,6 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "may fill.",
     ),
     CatalogEntry(
-        "MCM-P050",
-        "an output leaves in pieces",
-        "An output that is put together from pieces takes more memory than a chip has,\n"
-        "counting the buffers in which pieces arrive and the whole leaves. So each piece goes to\n"
-        "the host from the chip that makes it, over that chip's own link, and the host writes\n"
-        "it to its place: `part` of the wire in manifest.json says along which axis and from\n"
-        "where to where. Pieces along the first axis are one stretch of the output's memory\n"
-        "each, along any other axis the write is strided. No chip and no op puts them together.\n"
-        "This is a note: nothing is wrong.",
-        example="no chip of 32.0 MiB has room to put the output together: it leaves in 12 pieces\n"
-        "along axis 2 of [1, 128, 50257]",
-        remedy="Nothing has to be done; mcmc run, check and verify put the pieces together. A\n"
-        "runtime of your own writes each piece to its place.",
-    ),
-    CatalogEntry(
-        "MCM-P051",
-        "ops are divided along rows",
-        "An op and its tensors take more memory than any chip has, as for MCM-P015. It is divided\n"
-        "along rows of its result, such as sequences or positions, and so are the ops before\n"
-        "and after it, as far as values between them are large. Tiles are ordinary ops\n"
-        "that are placed on several chips; the result is equal to the bit. This is a note:\n"
-        "nothing is wrong. `parallelize{tile_rows=...}` asks for tiles of at most so many rows\n"
-        "also where everything fits.",
-        example="48.1 MiB do not fit a chip of 32.0 MiB: 5 ops divided along 12 rows into 4 tiles",
-        remedy="Nothing has to be done.",
-    ),
-    CatalogEntry(
-        "MCM-P052",
-        "an op that no chip has room for is not divided along rows",
-        "An op and its tensors take more memory than any chip has, and no way to divide it along\n"
-        "rows was found: no loop of it divides without partial sums, a value that has to be\n"
-        "whole exceeds a chip itself, or tiles that fit have so few rows that onnxruntime sums\n"
-        "them in another order. The message says which, axis by axis; MCM-P015 follows.",
-        example="a Softmax along its only axis of 40,000,000 elements",
-        remedy="Choose chips with more memory, or a smaller batch or sequence.",
-    ),
-    CatalogEntry(
         "MCM-P005",
         "ops that stay together have more weights than a chip has memory",
         "An op, or a group of ops that is fused into one kernel, runs on one chip, and\n"
@@ -292,5 +255,42 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "memory; pins bind the ops to different chips",
         remedy="Take a target with more memory per chip, ask for fewer --sequences, or leave out\n"
         "the pins that part the ops.",
+    ),
+    CatalogEntry(
+        "MCM-P053",
+        "an output leaves in pieces",
+        "An output that is put together from pieces takes more memory than a chip has,\n"
+        "counting the buffers in which pieces arrive and the whole leaves. So each piece goes to\n"
+        "the host from the chip that makes it, over that chip's own link, and the host writes\n"
+        "it to its place: `part` of the wire in manifest.json says along which axis and from\n"
+        "where to where. Pieces along the first axis are one stretch of the output's memory\n"
+        "each, along any other axis the write is strided. No chip and no op puts them together.\n"
+        "This is a note: nothing is wrong.",
+        example="no chip of 32.0 MiB has room to put the output together: it leaves in 12 pieces\n"
+        "along axis 2 of [1, 128, 50257]",
+        remedy="Nothing has to be done; mcmc run, check and verify put the pieces together. A\n"
+        "runtime of your own writes each piece to its place.",
+    ),
+    CatalogEntry(
+        "MCM-P054",
+        "ops are divided along rows",
+        "An op and its tensors take more memory than any chip has, as for MCM-P015. It is divided\n"
+        "along rows of its result, such as sequences or positions, and so are the ops before\n"
+        "and after it, as far as values between them are large. Tiles are ordinary ops\n"
+        "that are placed on several chips; the result is equal to the bit. This is a note:\n"
+        "nothing is wrong. `parallelize{tile_rows=...}` asks for tiles of at most so many rows\n"
+        "also where everything fits.",
+        example="48.1 MiB do not fit a chip of 32.0 MiB: 5 ops divided along 12 rows into 4 tiles",
+        remedy="Nothing has to be done.",
+    ),
+    CatalogEntry(
+        "MCM-P055",
+        "an op that no chip has room for is not divided along rows",
+        "An op and its tensors take more memory than any chip has, and no way to divide it along\n"
+        "rows was found: no loop of it divides without partial sums, a value that has to be\n"
+        "whole exceeds a chip itself, or tiles that fit have so few rows that onnxruntime sums\n"
+        "them in another order. The message says which, axis by axis; MCM-P015 follows.",
+        example="a Softmax along its only axis of 40,000,000 elements",
+        remedy="Choose chips with more memory, or a smaller batch or sequence.",
     ),
 )
