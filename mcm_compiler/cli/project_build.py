@@ -191,9 +191,10 @@ def _as_compile(outcome: CellOutcome) -> CompileOutcome:
     """The outcome in the form that lines and JUnit files are made of."""
     cell, record = outcome.cell, outcome.record
     figures: dict[str, Any] | None = to_data(record)["figures"]
+    seconds = 0.0 if outcome.cached else record.seconds
     told: tuple[Diagnostic, ...] = outcome.diagnostics
     return CompileOutcome(
-        cell.title, Path(cell.folder), figures, None, outcome.comparison, told, record.seconds
+        cell.title, Path(cell.folder), figures, None, outcome.comparison, told, seconds
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,9 @@ from mcm_compiler.project.cells import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
 Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
+
+CHECKED_SEEDS = 2
+"""Random inputs that a check compares where there are no sample inputs."""
 
 _OF_THE_MOMENT = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U099", "MCM-X")
 """Beginnings of the codes of failures that another try may not have: they are not kept."""
@@ -189,19 +193,33 @@ def _supported(cell: Cell) -> Mapping[str, Any]:
 
 
 def _dims(cell: Cell) -> dict[str, int]:
-    """The sizes that the model has a dimension for; those asked of it alone stay in any case."""
+    """The sizes that the model has a dimension for; those asked of it alone stay in any case.
+
+    Sample inputs bind the dimensions of theirs.
+    """
     if not cell.lenient:
         return dict(cell.dims)
-    known = _symbols(cell.model)
+    symbols = _symbols(cell.model)
+    if symbols is None:
+        return dict(cell.dims)
+    bound = _arrays_of(cell.inputs) if cell.inputs is not None else frozenset[str]()
+    known = {name for value, names in symbols.items() if value not in bound for name in names}
     return {
-        name: size
-        for name, size in cell.dims.items()
-        if known is None or name in known or name not in cell.lenient
+        name: size for name, size in cell.dims.items() if name in known or name not in cell.lenient
     }
 
 
-def _symbols(model: str) -> frozenset[str] | None:
-    """Names of the symbolic dimensions of a model's inputs; None if it cannot be read."""
+def _arrays_of(inputs: str) -> frozenset[str]:
+    """Names of the arrays of a file, of which none is read."""
+    try:
+        with zipfile.ZipFile(inputs) as archive:
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return frozenset()  # the compile tells why
+
+
+def _symbols(model: str) -> Mapping[str, frozenset[str]] | None:
+    """Names of the symbolic dimensions of each input of a model; None if it cannot be read."""
     if model.startswith(zoo.PREFIX):
         import onnx_ir as ir
 
@@ -209,8 +227,12 @@ def _symbols(model: str) -> frozenset[str] | None:
             inputs = zoo.build_zoo_model(model.removeprefix(zoo.PREFIX)).graph.inputs
         except CompileError:
             return None  # the compile tells why
-        dims = (dim for value in inputs for dim in value.shape or ())
-        return frozenset(str(dim.value) for dim in dims if isinstance(dim, ir.SymbolicDim))
+        return {
+            value.name or "": frozenset(
+                str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)
+            )
+            for value in inputs
+        }
     try:
         told = Path(model).stat()
         return _symbols_of_file(model, told.st_mtime_ns, told.st_size)
@@ -219,7 +241,9 @@ def _symbols(model: str) -> frozenset[str] | None:
 
 
 @functools.lru_cache(maxsize=4)
-def _symbols_of_file(model: str, _modified_ns: int, _size: int) -> frozenset[str] | None:
+def _symbols_of_file(
+    model: str, _modified_ns: int, _size: int
+) -> Mapping[str, frozenset[str]] | None:
     """The same of a file, which the targets of a model need one after the other."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -228,12 +252,10 @@ def _symbols_of_file(model: str, _modified_ns: int, _size: int) -> frozenset[str
         proto = onnx.load(model, load_external_data=False)
     except (DecodeError, ValueError):
         return None
-    return frozenset(
-        dim.dim_param
+    return {
+        value.name: frozenset(dim.dim_param for dim in value.type.tensor_type.shape.dim) - {""}
         for value in proto.graph.input
-        for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
-    )
+    }
 
 
 def _checked(
@@ -247,7 +269,8 @@ def _checked(
     try:
         inputs = job.cell.inputs
         data = [RunData(inputs, read_npz(Path(inputs)))] if inputs is not None else []
-        found = check_folder(job.folder, data=data)
+        # As `mcmc check` does: random inputs where there are no others.
+        found = check_folder(job.folder, seeds=() if data else range(CHECKED_SEEDS), data=data)
     except Exception as error:
         return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnose(error)))
     steps = tuple(

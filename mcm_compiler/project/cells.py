@@ -160,7 +160,7 @@ def _options(settings: Settings, level: int | str | None) -> dict[str, Any]:
         options["level"] = level
     if settings.shapes:
         options["shapes"] = dict(settings.shapes)
-    if settings.state:
+    if settings.state is not None:
         options["state"] = settings.state
     return options
 

@@ -47,7 +47,7 @@ def read_project(path: Path) -> ProjectFile:
     try:
         text = read_description(str(path), "project")
     except CompileError as error:
-        hint = "name a project file, or write one: mcmc build FILE"
+        hint = "name the file, as in mcmc build FILE; docs/how-to/project-file.md has an example"
         raise CompileError(
             [replace(d, code="MCM-B001", hint=hint) for d in error.diagnostics]
         ) from error
@@ -160,7 +160,7 @@ def _settings(reader: TableReader, values: Mapping[str, Any], at: KeyPath) -> Se
         (values["level"],) if "level" in values else values.get("levels", ()),
         values.get("dims", {}),
         values.get("shapes", {}),
-        values.get("state", ()),
+        values.get("state"),
         values.get("inputs"),
         Thresholds(
             values.get("min_throughput"),

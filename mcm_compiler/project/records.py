@@ -62,7 +62,8 @@ class Settings:
         levels: of effort: numbers, names or paths.
         dims: sizes of symbolic dimensions by name.
         shapes: shapes of inputs by name.
-        state: pairs of an input and the output that is handed on to it.
+        state: pairs of an input and the output that is handed on to it; empty for none, but None
+            where nothing is said.
         inputs: path of an `.npz` file.
         thresholds: what is asked of the figures.
         options: further options of a compile by their field of `CompileOptions`.
@@ -72,7 +73,7 @@ class Settings:
     levels: tuple[int | str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    state: tuple[tuple[str, str], ...] = ()
+    state: tuple[tuple[str, str], ...] | None = None
     inputs: str | None = None
     thresholds: Thresholds = Thresholds()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -91,7 +92,7 @@ class Settings:
             self.levels or below.levels,
             {**below.dims, **self.dims},
             {**below.shapes, **self.shapes},
-            self.state or below.state,
+            self.state if self.state is not None else below.state,
             self.inputs if self.inputs is not None else below.inputs,
             Thresholds(**asked),
             {**below.options, **self.options},

@@ -225,7 +225,7 @@ def pairs() -> Rule:
             if len(pair) != 2 or not all(isinstance(name, str) and name for name in pair):
                 raise UnfitError(f"a pair of two names is needed, not {_shown(item)}")
             found.append((pair[0], pair[1]))
-        for names in zip(*found, strict=True):
+        for names in zip(*found, strict=True) if found else ():
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise UnfitError(f"{quote(twice)} is in two pairs")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.project.cell_record import CellFigures, CellRecord
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.results.strictness import UNPROVEN_EXIT, only_unproven
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
+
+_OF_SIZES = ("MCM-U004", "MCM-U005", "MCM-I030", "MCM-I031")
+"""Codes of sizes and options that are missing, unknown, or contradict the model."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,24 @@ def judged(
         cached: whether the record was there already.
         strict: whether what is not proven is an error.
     """
+    record = _placed(cell, record)
     found = record.diagnostics
     if cell.expected is not None:
         found = _as_expected(cell, record)
     elif record.figures is not None:
         found = (*found, *missed(cell, record.figures), *(record.unproven if strict else ()))
     return CellOutcome(cell, record, comparison, (*found, *told), cached)
+
+
+def _placed(cell: Cell, record: CellRecord) -> CellRecord:
+    """The record with the place in the project file of what that decides."""
+    found = tuple(
+        structs.replace(told, at=f"{told.at}, {cell.place}" if told.at else cell.place)
+        if told.code in _OF_SIZES
+        else told
+        for told in record.found
+    )
+    return structs.replace(record, found=found)
 
 
 def exit_code(outcomes: Sequence[CellOutcome]) -> int:
