@@ -137,7 +137,13 @@ def _files_below(top: Path, skipped: Sequence[Path]) -> list[PurePosixPath]:
 
 def pattern_of(text: str) -> re.Pattern[str]:
     """What a pattern matches: `*` and `?` within a name, `[...]` one character, `**` any depth."""
-    parts = PurePosixPath(text).parts
+    given = PurePosixPath(text).parts
+    # Several in a row mean one, and would be tried in every combination.
+    parts = [
+        part
+        for i, part in enumerate(given)
+        if not (part == ANY_DEPTH and given[i + 1 : i + 2] == (part,))
+    ]
     expression = ""
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
@@ -155,12 +161,21 @@ def _part(part: str) -> str:
         charset = re.match(r"\[(!?)(\]?[^\]]*)\]", rest)
         if charset is not None and charset[2]:
             inside = re.sub(r"([\\\[\]^&~|])", r"\\\1", charset[2])
-            expression += f"[{'^/' if charset[1] else ''}{inside}]"
+            # A range that runs backwards stands for no character.
+            expression += f"[{'^/' if charset[1] else ''}{inside}]" if _is_set(inside) else "(?!)"
             rest = rest[charset.end() :]
             continue
         expression += {"*": "[^/]*", "?": "[^/]"}.get(rest[0], re.escape(rest[0]))
         rest = rest[1:]
     return expression
+
+
+def _is_set(inside: str) -> bool:
+    try:
+        re.compile(f"[{inside}]")
+    except re.error:
+        return False
+    return True
 
 
 def _plain(stem: str) -> str:

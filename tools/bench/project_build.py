@@ -22,6 +22,8 @@ from harness.bars import Bar, median_bar
 from harness.children import MCMC, Child, run_child
 from harness.command_line import Settings, run_script
 
+from mcm_compiler.cli.main import VERBS
+
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTS = ROOT / "tests" / "data" / "exports"
 
@@ -69,6 +71,7 @@ def measure(settings: Settings) -> list[Bar]:
     with tempfile.TemporaryDirectory(prefix="mcm-bench-") as name:
         folder = Path(name)
         names = write_project(folder, quick=settings.quick)
+        _draft(folder)
         first = _build(folder)
         unchanged = _build(folder)
         change(folder)
@@ -130,6 +133,16 @@ def _section(file: str, dims: dict[str, int], shapes: dict[str, list[int]]) -> s
             items = (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items())
             lines.append(f"{key} = {{ {', '.join(items)} }}")
     return "\n".join(lines) + "\n"
+
+
+def _draft(folder: Path) -> None:
+    """Lets `mcmc init` write the project file, where the command line has that verb."""
+    if "init" not in VERBS:
+        return
+    targets = [word for target in TARGETS for word in ("--target", target)]
+    run_child([MCMC, "init", folder, *targets, "--force"])
+    path = folder / "mcmc.toml"
+    path.write_text(f"level = 0\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
 
 
 def _build(folder: Path) -> Child:
