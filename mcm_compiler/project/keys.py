@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mcm_compiler.project import values
@@ -44,7 +45,7 @@ _COMMON = (
     Key("inputs", values.text(), "`.npz` file with sample inputs, for the compile and the check"),
     Key("min_throughput", values.rate(), "least throughput"),
     Key("max_latency", values.duration(), "longest latency of an inference"),
-    Key("max_gap", values.share(1.0), "largest distance of the period from its lower bound"),
+    Key("max_gap", values.share(math.inf), "largest distance of the period from its lower bound"),
     Key("max_regression", values.share(1.0), "fall of throughput that is allowed (`3%`)"),
 )
 

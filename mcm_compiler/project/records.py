@@ -26,7 +26,7 @@ class Thresholds:
     Attributes:
         min_throughput_per_s: inferences per second.
         max_latency_s: seconds from the input of an inference to its output.
-        max_gap: distance of the period from the lower bound, as a share of the period.
+        max_gap: distance of the period from the lower bound, as a share of that.
         max_regression: share by which the throughput may fall against the baseline.
     """
 
