@@ -39,7 +39,7 @@ class Solution:
 
     Attributes:
         found: sizes by key.
-        least: for symbols without one, what they have to be at least.
+        least: what symbols have to be at least, by key.
         equal: for each symbol the first one that it equals, which may be itself.
     """
 
@@ -52,6 +52,12 @@ class Solution:
         while self.equal.get(key, key) != key:
             key = self.equal[key]
         return key
+
+    def least_of(self, key: str) -> AtLeast | None:
+        """The most that is asked of a symbol and of all that equal it, if anything is."""
+        first = self.first(key)
+        asked = [least for other, least in self.least.items() if self.first(other) == first]
+        return max(asked, key=lambda least: least.size, default=None)
 
     def sizes(self) -> dict[str, int]:
         """The sizes that are known, by key."""

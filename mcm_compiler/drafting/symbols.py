@@ -31,14 +31,12 @@ class Symbol:
         name: as the file has it, or "" where it has none.
         places: inputs and axes where it stands.
         rank: of the first input.
-        whole: whether the first input holds whole numbers.
     """
 
     key: str
     name: str
     places: tuple[tuple[str, int], ...]
     rank: int
-    whole: bool
 
     @property
     def axis(self) -> int:
@@ -71,7 +69,6 @@ def open_model(model: ir.Model) -> OpenModel:
     names: dict[str, str] = {}
     keys: dict[str, str] = {}
     ranks: dict[str, int] = {}
-    whole: dict[str, bool] = {}
     for value in free_inputs(model):
         name = value.name or ""
         sizes = sizes_of(value)
@@ -88,12 +85,10 @@ def open_model(model: ir.Model) -> OpenModel:
             names[key] = size
             places.setdefault(key, []).append((name, axis))
             ranks.setdefault(key, len(sizes))
-            whole.setdefault(key, value.dtype is not None and value.dtype.is_integer())
             shape.append(key)
         shapes[name] = tuple(shape)
     symbols = {
-        key: Symbol(key, names[key], tuple(found), ranks[key], whole[key])
-        for key, found in places.items()
+        key: Symbol(key, names[key], tuple(found), ranks[key]) for key, found in places.items()
     }
     declared: dict[str, Shape] = {}
     for node in model.graph:

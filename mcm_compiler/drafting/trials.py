@@ -10,7 +10,7 @@ from pathlib import Path
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.drafting.solution import Found, Solution
 from mcm_compiler.drafting.symbols import OpenModel, Symbol, contradiction
-from mcm_compiler.graph.usual_sizes import BATCH, TOKENS, usual_size
+from mcm_compiler.graph.usual_sizes import BATCH, usual_size
 from mcm_compiler.ir.reading.importer import import_onnx
 from mcm_compiler.ir.shapes.shapes_by_run import observe
 
@@ -51,9 +51,7 @@ def guessed(opened: OpenModel, solution: Solution) -> dict[str, Found]:
             sizes[key] = sizes[first]
             continue
         size = usual_size(symbol.name, symbol.axis, symbol.rank)
-        if symbol.whole and symbol.rank == 1 and size > BATCH and not symbol.name:
-            size = TOKENS
-        least = solution.least.get(first)
+        least = solution.least_of(first)
         if least is not None and least.size > size:
             sizes[key] = Found(least.size, f"at least so many are {least.reason}", guessed=True)
         else:
@@ -190,7 +188,7 @@ def _candidates(
             ([key for key in free if solution.first(key) == first], OTHERS) for first in alone
         ]
     for group, others in groups:
-        least = max((s.size for key in group if (s := solution.least.get(key))), default=1)
+        least = max((s.size for key in group if (s := solution.least_of(key))), default=1)
         for size in others:
             if size >= least:
                 yield {**sizes, **{key: _other(size, sizes[key]) for key in group}}

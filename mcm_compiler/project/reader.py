@@ -47,7 +47,7 @@ def read_project(path: Path) -> ProjectFile:
     try:
         text = read_description(str(path), "project")
     except CompileError as error:
-        hint = "name the file, as in mcmc build FILE; docs/how-to/project-file.md has an example"
+        hint = "name a project file, or let mcmc init FOLDER write one"
         raise CompileError(
             [replace(d, code="MCM-B001", hint=hint) for d in error.diagnostics]
         ) from error

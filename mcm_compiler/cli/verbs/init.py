@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -39,13 +40,14 @@ def command(
     from mcm_compiler.processes.whole_files import write_whole
 
     listing = list_folder(folder)
+    named = [_relative(target, folder) for target in targets]
     path = folder / PROJECT_FILE
     refuse_existing(path, force)
     with progress_line() as progress:
         found = draft_all(folder, listing.models, jobs, partial(prepare_process, ()), progress)
         with closing(found):
             drafts = list(found)
-    text = draft_text(path, targets, drafts, listing)
+    text = draft_text(path, named, drafts, listing)
     write_whole(path, text.encode())
     for draft in drafts:
         if draft.faults:
@@ -76,3 +78,17 @@ def command(
     if unreadable:
         line += f", {count_text(unreadable, 'model')} left out that cannot be read"
     click.echo(line)
+
+
+def _relative(target: str, folder: Path) -> str:
+    """A target as the project file names it, whose paths are relative to its own folder.
+
+    Raises:
+        CompileError: as `load_target`, for one that does not exist or is at fault.
+    """
+    from mcm_compiler.components.target_loading import load_target
+
+    load_target(target)
+    if not target.endswith(".toml") and len(Path(target).parts) == 1:
+        return target
+    return Path(os.path.relpath(target, folder)).as_posix()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from importlib import resources
 
 import numpy as np
 import onnx
@@ -202,6 +203,20 @@ def test_groups_by_pattern(tmp_path):
     assert data["models"][1]["exclude"] == ["vision_0.onnx"]
     assert '# "vision_0.onnx": MCM-I003: ' in (tmp_path / "mcmc.toml").read_text()
     assert "1 model left out that cannot be read" in done.stdout
+
+
+def test_targets_are_loaded_and_named_from_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "models" / "net.onnx", FIXED)
+    done = init("models", "--target", "mcm44")
+    assert (done.exit_code, "MCM-U00" in done.stderr) == (1, True)
+    assert not (tmp_path / "models" / "mcmc.toml").exists()
+    described = resources.files("mcm_hardware.families.ring") / "targets" / "mcm4.toml"
+    (tmp_path / "own.toml").write_bytes(described.read_bytes())
+    done = init("models", "--target", "own.toml", "--target", "mcm4")
+    assert done.exit_code == 0, done.output
+    targets = read_project(tmp_path / "models" / "mcmc.toml").defaults.targets
+    assert targets == ("../own.toml", "mcm4")
 
 
 def test_the_same_bytes_again_and_only_with_force(tmp_path):
