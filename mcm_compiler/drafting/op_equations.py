@@ -130,6 +130,15 @@ def _recurrent(op: _Node) -> Iterator[Asked]:
     yield from op.equal(op.dim(4, 0), op.dim(0, 0 if layout else 1))
 
 
+def _quantised_recurrent(op: _Node) -> Iterator[Asked]:
+    """Its weights are transposed: `[directions, input, 4 hidden]`."""
+    yield from op.equal(op.dim(0, 2), op.dim(1, 1))
+    for state in (5, 6):
+        yield from op.equal(op.dim(state, 0), op.dim(1, 0))
+        yield from op.equal(op.dim(state, 1), op.dim(0, 1))
+        yield from op.equal(op.dim(state, 2), op.dim(2, 1))
+
+
 def _channels(op: _Node) -> Iterator[Asked]:
     yield from op.equal(op.dim(0, 1), op.dim(1, 0))
 
@@ -273,6 +282,7 @@ _RULES: dict[str, Callable[[_Node], Iterator[Asked]]] = {
     "Conv": _conv(1),
     "ConvInteger": _conv(1),
     "ConvTranspose": _conv(1, transposed=True),
+    "DynamicQuantizeLSTM": _quantised_recurrent,
     "DynamicQuantizeMatMul": _matmul(1),
     "Einsum": _einsum,
     "FusedConv": _conv(1),

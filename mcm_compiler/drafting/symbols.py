@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.dimensions import free_inputs, sizes_of
 from mcm_compiler.ir.shapes.inference import proto_for_inference
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
@@ -107,11 +106,14 @@ def inferred_shapes(opened: OpenModel, sizes: Mapping[str, int]) -> dict[str, Sh
     Args:
         opened: left unchanged.
         sizes: of symbols that are known already, by key.
+
+    Raises:
+        CompileError: MCM-I018 if the inference crashes or goes on and on.
     """
     proto = _bound_proto(opened, sizes)
     try:
         inferred = infer_in_child(proto, strict=False)
-    except (onnx.shape_inference.InferenceError, CompileError):
+    except onnx.shape_inference.InferenceError:
         return {}
     graph = inferred[0]
     found = {
@@ -124,7 +126,11 @@ def inferred_shapes(opened: OpenModel, sizes: Mapping[str, int]) -> dict[str, Sh
 
 
 def contradiction(opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
-    """What onnx's inference says against sizes of all symbols, or None where it says nothing."""
+    """What onnx's inference says against sizes of all symbols, or None where it says nothing.
+
+    Raises:
+        CompileError: MCM-I018 if the inference crashes or goes on and on.
+    """
     try:
         infer_in_child(_bound_proto(opened, sizes), strict=True)
     except onnx.shape_inference.InferenceError as error:
@@ -132,8 +138,6 @@ def contradiction(opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
         # An op whose type onnx cannot infer says nothing about sizes.
         faults = reason.partition("Inference error(s):")[2] or reason
         return reason if "[ShapeInferenceError]" in faults else None
-    except CompileError as error:
-        return error.diagnostics[0].message
     return None
 
 

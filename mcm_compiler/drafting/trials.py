@@ -23,6 +23,12 @@ NOT_SEEN = "not seen to run"
 MAX_RUNS = 24
 """Runs of a model in onnxruntime, at most; half of them for what faults speak of."""
 
+MIN_TRIED = 10
+"""Sizes that are tried of any model."""
+
+MAX_VISITED = 400_000
+"""Ops that onnx's inference visits for one model, in all trials together."""
+
 MAX_DEPTH = 4
 """Sizes that are changed one after the other by what faults speak of."""
 
@@ -76,7 +82,7 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
         return sizes
     search = _Search(path, opened)
     waiting = deque([(sizes, 0)])
-    while waiting and search.runs < MAX_RUNS // 2:
+    while waiting and search.runs < MAX_RUNS // 2 and not search.is_over():
         candidate, depth = waiting.popleft()
         reason = search.fault(candidate)
         if reason is None:
@@ -85,7 +91,7 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
             hinted = _hinted(solution, sizes, candidate, open_keys, reason)
             waiting += [(other, depth + 1) for other in hinted]
     for candidate in _candidates(opened, solution, sizes, open_keys):
-        if search.runs >= MAX_RUNS:
+        if search.is_over():
             break
         if search.fault(candidate) is None:
             return candidate
@@ -105,6 +111,11 @@ class _Search:
         self._told: dict[tuple[int, ...], str | None] = {}
         self.runs = 0
         self.first_reason: str | None = None
+
+    def is_over(self) -> bool:
+        """Whether enough was tried: runs, and of large models fewer sizes at all."""
+        most = max(MIN_TRIED, MAX_VISITED // (len(self._opened.model.graph) + 1))
+        return self.runs >= MAX_RUNS or len(self._told) >= most
 
     def fault(self, candidate: Mapping[str, Found]) -> str | None:
         """Why the model does not run with these sizes, or None; each is tried once."""
