@@ -101,6 +101,7 @@ def test_the_script_for_gitlab(project):
 
 
 def test_the_hook_builds_when_a_model_or_the_project_changes(project):
+    run(f"pre-commit validate-manifest {shlex.quote(str(HOOKS))}", project)
     (hook,) = yaml.safe_load(HOOKS.read_text(encoding="utf-8"))
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)
     for name in ("a/net.onnx", "net.onnx.data", "mcmc.toml", "a/mcmc.toml"):

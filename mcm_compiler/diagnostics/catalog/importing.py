@@ -220,7 +220,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "dimensions of such names usually have.",
         example="an input of the shape [batch, 128]: the dimension 'batch' has no size",
         remedy="Give it a size, such as --dim batch=1, or the whole shape with --shape\n"
-        "INPUT=1,128.",
+        "INPUT=1,128. For a folder of models mcmc init finds sizes, and says where from.",
     ),
     CatalogEntry(
         "MCM-I031",
