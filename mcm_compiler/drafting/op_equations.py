@@ -228,6 +228,30 @@ def _einsum(op: _Node) -> Iterator[Asked]:
                 yield from op.equal(first[letter], size)
 
 
+def _scan(op: _Node) -> Iterator[Asked]:
+    """What the body declares of its inputs: states as they are, sequences without their axis."""
+    body = op.node.attributes.get("body")
+    sequences = op.whole("num_scan_inputs", 0)
+    if body is None or body.type is not ir.AttributeType.GRAPH:
+        return
+    inner = body.as_graph().inputs
+    if len(inner) != len(op.node.inputs) or not sequences:
+        return  # of opset 8, which also takes lengths
+    states = len(inner) - sequences
+    axes = op.node.attributes.get_ints("scan_input_axes", None) or [0] * sequences
+    for position, value in enumerate(inner):
+        outer = op.shape(position)
+        if outer is None or value.shape is None:
+            continue
+        if position >= states:
+            axis = axes[position - states] % len(outer) if outer else 0
+            yield from op.equal(outer[axis], op.dim(states, axes[0]))
+            outer = outer[:axis] + outer[axis + 1 :]
+        if len(outer) == len(value.shape):
+            for size, declared in zip(outer, value.shape, strict=True):
+                yield from op.equal(size, declared if isinstance(declared, int) else None)
+
+
 def _trees(op: _Node) -> Iterator[Asked]:
     """Trees name the features that they read by number."""
     features = op.node.attributes.get_ints("nodes_featureids", None)
@@ -305,6 +329,7 @@ _RULES: dict[str, Callable[[_Node], Iterator[Asked]]] = {
     "Reshape": _reshape,
     "SVMClassifier": _vectors,
     "SVMRegressor": _vectors,
+    "Scan": _scan,
     "Scaler": _per_feature("offset", "scale"),
     "SimplifiedLayerNormalization": _last_axes,
     "Split": _split,

@@ -53,12 +53,14 @@ class OpenModel:
             input has none or is no tensor.
         symbols: by key.
         declared: static shapes that the file declares for other values, by name.
+        bare: the model in protobuf without shapes that it declares, once it was needed.
     """
 
     model: ir.Model
     shapes: dict[str, Shape | None]
     symbols: dict[str, Symbol]
     declared: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    bare: onnx.ModelProto | None = None
 
 
 def open_model(model: ir.Model) -> OpenModel:
@@ -143,11 +145,14 @@ def contradiction(opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
 
 def _bound_proto(opened: OpenModel, sizes: Mapping[str, int]) -> onnx.ModelProto:
     """The model with symbols' keys or sizes in its inputs, and no other shape declared."""
-    proto = proto_for_inference(opened.model)
-    del proto.graph.value_info[:]
-    for value in proto.graph.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
+    if opened.bare is None:
+        opened.bare = proto_for_inference(opened.model)
+        del opened.bare.graph.value_info[:]
+        for value in opened.bare.graph.output:
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+    proto = onnx.ModelProto()
+    proto.CopyFrom(opened.bare)
     for value in proto.graph.input:
         shape = opened.shapes.get(value.name)
         for axis, size in enumerate(shape or ()):

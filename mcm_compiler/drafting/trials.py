@@ -23,6 +23,9 @@ NOT_SEEN = "not seen to run"
 MAX_RUNS = 24
 """Runs of a model in onnxruntime, at most; half of them for what faults speak of."""
 
+MAX_TRIED = 240
+"""Sizes that are tried of one model; half of them for what faults speak of."""
+
 MIN_TRIED = 10
 """Sizes that are tried of any model."""
 
@@ -82,7 +85,7 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
         return sizes
     search = _Search(path, opened)
     waiting = deque([(sizes, 0)])
-    while waiting and search.runs < MAX_RUNS // 2 and not search.is_over():
+    while waiting and not search.is_over(MAX_RUNS // 2, MAX_TRIED // 2):
         candidate, depth = waiting.popleft()
         reason = search.fault(candidate)
         if reason is None:
@@ -91,7 +94,7 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
             hinted = _hinted(solution, sizes, candidate, open_keys, reason)
             waiting += [(other, depth + 1) for other in hinted]
     for candidate in _candidates(opened, solution, sizes, open_keys):
-        if search.is_over():
+        if search.is_over(MAX_RUNS, MAX_TRIED):
             break
         if search.fault(candidate) is None:
             return candidate
@@ -112,10 +115,11 @@ class _Search:
         self.runs = 0
         self.first_reason: str | None = None
 
-    def is_over(self) -> bool:
-        """Whether enough was tried: runs, and of large models fewer sizes at all."""
-        most = max(MIN_TRIED, MAX_VISITED // (len(self._opened.model.graph) + 1))
-        return self.runs >= MAX_RUNS or len(self._told) >= most
+    def is_over(self, runs: int, tried: int) -> bool:
+        """Whether so many runs, or so many sizes, were tried; of large models fewer sizes."""
+        visited = MAX_VISITED // (len(self._opened.model.graph) + 1)
+        most = max(MIN_TRIED, min(tried, visited))
+        return self.runs >= runs or len(self._told) >= most
 
     def fault(self, candidate: Mapping[str, Found]) -> str | None:
         """Why the model does not run with these sizes, or None; each is tried once."""

@@ -103,6 +103,14 @@ def test_a_size_that_a_failed_run_names_is_tried(tmp_path):
     assert found == Found(37, "onnxruntime runs with it, and not with 224", tried=True)
 
 
+def test_the_body_of_a_scan_declares_sizes(tmp_path):
+    body = """g (float[steps,n] x, float[m] start) => (float[m] last, float[s,4] all)
+    { last, all = Scan <num_scan_inputs = 1, body = b (float[4] before, float[4] now)
+      => (float[4] after, float[4] out) { after = Add (before, now) out = Relu (after) }>
+      (start, x) }"""
+    assert sizes(tmp_path, body) == {"steps": 128, "n": 4, "m": 4}
+
+
 def test_dimensions_without_names_become_whole_shapes(tmp_path):
     body = "(float[?,n] x) => (float[?,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }"
     assert sizes(tmp_path, f"g {body}") == {"x": (1, 3)}
