@@ -36,7 +36,7 @@ CONTRACTS = {
     "Passes": ("Pass", "PassContext", "AnnotationKey"),
     "Partition strategies": (
         "PartitionStrategy", "PartitionProblem", "Budget", "Outcome", "Partition", "LowerBound",
-        "AsksEvaluator", "Learns", "GivesStart", "KnowsMachines",
+        "AsksEvaluator", "Learns", "GivesStart", "KnowsMachines", "NeedsExtra",
     ),
     "Targets and machines": (
         "Target", "PackageLimits", "Lowers", "Simulates", "EvaluatesBatches", "ShrinkableTarget",
