@@ -5,6 +5,7 @@
 #   make docs     the documents as a site in build/site
 #   make coverage what the tests reach, by package
 #   make bench    measured bars    make format  rewrite in the project's style
+#   make wheel    a wheel of this platform in dist, with its kernels compiled
 #   make lock     pin the dependencies of pyproject.toml anew
 # PYTHON names the interpreter that .venv is made with.
 
@@ -19,7 +20,7 @@ PLUGINS = tests/acme_passes tests/acme_mesh
 # Recipes find the tools of .venv under their plain names, as in the README.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test lint walls docs coverage bench format lock clean
+.PHONY: setup demo test lint walls docs coverage bench wheel format lock clean
 
 setup: $(READY)
 
@@ -67,6 +68,9 @@ coverage: $(PLUGIN_READY)
 
 bench: $(READY)
 	@for script in tools/bench/*.py; do python "$$script" || exit 1; done
+
+wheel: $(READY)
+	python tools/build_wheel.py --outdir dist
 
 format: $(READY)
 	ruff check --fix .
