@@ -43,6 +43,9 @@ def commands() -> list[tuple[str, ...]]:
     for name in STRATEGIES:
         search = ("--replicas", "1", "--partitioner", name, "--samples", "200")
         found.append(("compile", MODEL, "--target", "mcm36", *search, *compiled))
+    # Where many partitions are compared at once.
+    judged = ("--replicas", "1", "--partitioner", "judge_search", "--samples", "1000")
+    found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *compiled))
     found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
     return found
 
