@@ -203,7 +203,7 @@ def _known_ops(domain: str) -> frozenset[str]:
 
     if domain == "com.microsoft":
         state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-        schemas = cast("list[Any]", state.get_all_operator_schema())
+        schemas = cast("list[Any]", getattr(state, "get_all_operator_schema", list)())
         return frozenset(str(one.name) for one in schemas if one.domain == domain)
     wanted = "" if domain == "ai.onnx" else domain
     return frozenset(
