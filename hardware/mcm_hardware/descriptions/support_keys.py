@@ -178,7 +178,7 @@ def _ops(
         domain, _, op_type = name.rpartition("::")
         plain = op_type if domain in ("", "ai.onnx") else name
         known = _known_ops(domain)
-        if known and op_type not in known:
+        if not op_type or (known and op_type not in known):
             near = difflib.get_close_matches(op_type[:100], known, n=1)
             prefix = f"{domain}::" if domain else ""
             where = f"the domain {quote(domain)}" if prefix else "ONNX"

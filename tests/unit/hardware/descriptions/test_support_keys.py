@@ -69,6 +69,8 @@ def test_details_show_the_lists():
         ('unsupported_ops = ["SoftMax"]', "MCM-T016", "did you mean 'Softmax'?"),
         ('supported_ops = ["com.microsoft::Gleu"]', "MCM-T016", "'com.microsoft::Gelu'"),
         ('unsupported_ops = ["Xyzzy"]', "MCM-T016", "written as"),
+        ('unsupported_ops = ["my.domain::"]', "MCM-T016", "'my.domain::'"),
+        ('unsupported_ops = [""]', "MCM-T016", "ONNX has no op ''"),
         ('unsupported_types = ["float17"]', "MCM-T006", "did you mean 'FLOAT16'?"),
         ('unsupported_types = ["quaternion"]', "MCM-T006", "the types are FLOAT"),
         ('unsupported_ops = "Softmax"', "MCM-T004", "a list"),
