@@ -40,11 +40,13 @@ CONTRACTS = {
     ),
     "Targets and machines": (
         "Target", "PackageLimits", "Lowers", "Simulates", "EvaluatesBatches", "ShrinkableTarget",
-        "TakesCostModel", "TargetFamily", "Machine", "Routes", "FamilyMapping",
+        "SupportsOps", "Unsupported", "TakesCostModel", "TargetFamily", "Machine", "Routes",
+        "FamilyMapping",
     ),
     "Programs and simulators": ("LoweredProgram", "ChipProgram", "Simulator", "SimulationResult"),
     "Cost models": (
-        "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews",
+        "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews", "KnowsHostOps",
+        "HostTrip",
     ),
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),
