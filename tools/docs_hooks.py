@@ -45,8 +45,8 @@ CONTRACTS = {
     ),
     "Programs and simulators": ("LoweredProgram", "ChipProgram", "Simulator", "SimulationResult"),
     "Cost models": (
-        "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews", "KnowsHostOps",
-        "HostTrip",
+        "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews",
+        "KnowsHostOps", "HostTrip",
     ),
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),
