@@ -49,7 +49,9 @@ class Lower(Pass):
             sequences = held_sequences(program, target, side)
             if sequences > program.sequences:
                 more = [replace(chip, sequences=sequences) for chip in chips]
-                program = lowering_of(target).lower(more, wires)
+                wanted = lowering_of(target).lower(more, wires)
+                # Where weights are streamed, more states may leave too little for the rest.
+                program = program if wanted.overflows else wanted
         PROGRAM.set(model, program)
         return False
 
