@@ -59,7 +59,7 @@ class Buffer:
         name: tensor name, with the slot where a channel has several.
         kind: weights and channel buffers are taken all the time, activations from `first` to
             `last`; `stream` buffers hold weights that come from off-package memory every time,
-            `state` buffers what each sequence in flight hands to its next inference.
+            a `state` buffer what every sequence in flight hands to its next inference.
         address: offset in SRAM, bytes.
         size_bytes: length, alignment included.
         first: index of the kernel from whose start the buffer is taken.

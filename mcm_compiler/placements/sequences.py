@@ -43,13 +43,9 @@ def independent(target: Target, program: LoweredProgram, side: Replication) -> S
     return simulate_pipelines(target, alone, 1, side.replicas, side.chips_each)
 
 
-def held_sequences(program: LoweredProgram, target: Target, side: Replication) -> int:
-    """Sequences whose states the chips of a pipeline shall hold.
-
-    As many as it needs, where they fit; where the target has no simulator, those of the program.
-    """
+def wanted_sequences(program: LoweredProgram, target: Target, side: Replication) -> int:
+    """Sequences that a pipeline needs; those of the program where the target has no simulator."""
     if not isinstance(target, Simulates):
         return program.sequences
     found = independent(target, program, side)
-    needed = needed_sequences(found.latency_s, found.period_s)
-    return max(min(needed, fitting_sequences(program, target)), program.sequences)
+    return needed_sequences(found.latency_s, found.period_s)

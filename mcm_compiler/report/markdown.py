@@ -21,7 +21,7 @@ from mcm_compiler.report.sentences import (
     strategy_phrase,
     verification_sentence,
 )
-from mcm_compiler.report.state_section import state_sentences, throughput_text
+from mcm_compiler.report.state_section import state_rows, state_sentences, throughput_text
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import (
@@ -62,6 +62,8 @@ def render_markdown(report: Mapping[str, Any]) -> str:
             ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
             [_chip(row) for row in report["chips"]],
         )
+    if rows := state_rows(report):
+        lines += ["", "## States", "", *_table(("chip", "of a sequence", "of all in flight"), rows)]
     lines += _roles(report)
     if report["links"]:
         lines += ["", "## Links", ""]

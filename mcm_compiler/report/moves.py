@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -130,8 +129,7 @@ def _need_bytes(
     for value in made:
         leaves = value.is_graph_output() or any(n not in inside for n in value.consumers())
         need += sizes.get(value.name or "", 0) * (slots if leaves else 1)
-    weights = {b.name for b in chip.buffers if b.kind in ("weight", "stream")}
-    states = Counter(_SLOT.sub("", b.name) for b in chip.buffers if b.kind == "state")
+    weights = {b.name for b in chip.buffers if b.kind in ("weight", "stream", "state")}
     read: dict[str, None] = {}
     for node in moving:
         for value in consumed_values(node):
@@ -139,7 +137,7 @@ def _need_bytes(
                 read.update(dict.fromkeys(_stored(value, sizes)))
     for name in read:
         if name not in held:
-            need += sizes[name] * (1 if name in weights else states.get(name, slots))
+            need += sizes[name] * (1 if name in weights else slots)
     return need
 
 
@@ -161,6 +159,6 @@ def _stored(value: ir.Value, sizes: Mapping[str, int]) -> list[str]:
 def _sizes(buffers: Iterable[Buffer]) -> dict[str, int]:
     """Bytes of one buffer by tensor."""
     return {
-        _SLOT.sub("", b.name) if b.kind in ("receive", "send", "state") else b.name: b.size_bytes
+        _SLOT.sub("", b.name) if b.kind in ("receive", "send") else b.name: b.size_bytes
         for b in buffers
     }

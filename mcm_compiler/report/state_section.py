@@ -103,6 +103,17 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def state_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Chips with the bytes of a sequence's states and of all that are in flight."""
+    facts = report.get(STATE_SECTION)
+    if facts is None:
+        return []
+    return [
+        (str(row["chip"]), bytes_text(row["sequence_bytes"]), bytes_text(row["held_bytes"]))
+        for row in facts["chips"]
+    ]
+
+
 def _chips(program: LoweredProgram) -> list[ChipStateRow]:
     return [
         {

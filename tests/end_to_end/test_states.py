@@ -182,6 +182,7 @@ def test_fewer_sequences_that_fit_are_what_is_told():
     result = compile_model(MODEL, "mcm4", options)
     assert result.program.sequences == 1
     assert result.simulation.period_s == pytest.approx(result.simulation.latency_s)
+    assert [d.code for d in result.diagnostics] == ["MCM-P053"]
 
 
 BUFFERS = """m (float[600] past_0, float[600] past_1, float[600] past_2, float[600] x)
@@ -203,7 +204,7 @@ def test_states_are_given_up_where_nothing_fits_with_them():
     assert {wire.tensor for wire in result.wires} >= {"past_0", "present_2"}
     assert result.program.sequences == 0
     fewer = compile_model(parse(BUFFERS), target, CompileOptions(passes=passes, sequences=2))
-    assert [d.code for d in fewer.diagnostics] == []
+    assert {d.code for d in fewer.diagnostics} <= {"MCM-P053"}
     assert fewer.program.sequences == 2
 
 

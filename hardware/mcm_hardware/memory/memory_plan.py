@@ -38,7 +38,7 @@ def plan_memory(
     """Gives every buffer of a chip its address.
 
     - Weights stay all the time, each once, unless they are streamed.
-    - States stay all the time, in buffers for every sequence in flight.
+    - States stay all the time, those of all sequences in flight beside each other.
     - A tensor that arrives has `slots` receive buffers, one that leaves has `slots` send buffers:
       the next inference writes into one while the last is sent from the other. They stay all the
       time too, because neighbours are at other inferences.
@@ -65,7 +65,7 @@ def plan_memory(
         stays += _slots("stream", "stream", stream.buffer_bytes, stream.buffers)
     for state in flow.states:
         size = buffer_bytes(spec, storage.value_bytes(state.present))
-        stays += _slots(state.past.name or "", "state", size, state.buffers)
+        stays.append((state.past.name or "", "state", size * state.buffers))
     for index in flow.arriving.values():
         transfer = transfers[index]
         size = buffer_bytes(spec, transfer.size_bytes)

@@ -258,6 +258,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-P053",
+        "too few sequences in flight",
+        "A step of a sequence waits for the step before, so that a pipeline is only busy all the\n"
+        "time with as many sequences as steps are under way at once. The chips hold the states of\n"
+        "fewer: their memory has no room for more beside what was placed on them, or --sequences\n"
+        "asks for fewer. The throughput that is told is that of the sequences that are held.",
+        example="2 sequences fit beside the weights, and 6 steps are under way in the pipeline",
+        remedy="Ask for --sequences, so that placing leaves room for their states, take a target\n"
+        "with more memory, or --replicas with shorter pipelines.",
+    ),
+    CatalogEntry(
+        "MCM-P056",
         "an output leaves in pieces",
         "An output that is put together from pieces takes more memory than a chip has,\n"
         "counting the buffers in which pieces arrive and the whole leaves. So each piece goes to\n"
@@ -272,7 +283,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "runtime of your own writes each piece to its place.",
     ),
     CatalogEntry(
-        "MCM-P054",
+        "MCM-P057",
         "ops are divided along rows",
         "An op and its tensors take more memory than any chip has, as for MCM-P015. It is divided\n"
         "along rows of its result, such as sequences or positions, and so are the ops before\n"
@@ -284,7 +295,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Nothing has to be done.",
     ),
     CatalogEntry(
-        "MCM-P055",
+        "MCM-P058",
         "an op that no chip has room for is not divided along rows",
         "An op and its tensors take more memory than any chip has, and no way to divide it along\n"
         "rows was found: no loop of it divides without partial sums, a value that has to be\n"

@@ -11,10 +11,10 @@ from mcm_compiler.components.capabilities import Capability, lowering_of
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.placements.sequences import held_sequences
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.placements.sequences import fitting_sequences, wanted_sequences
+from mcm_compiler.text.units import bytes_text, count_text
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Lower(Pass):
 
         Chips hold the states of as many sequences as the pipeline needs to be as fast as for
         independent inferences, as far as there is memory for them; or of as many as the option
-        `sequences` says.
+        `sequences` says. MCM-P053 notes that they are too few to keep the chips busy.
 
         Raises:
             CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit, and
@@ -44,16 +44,29 @@ class Lower(Pass):
         program = lowering_of(target).lower(chips, wires)
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
-        if program.sequences and context.options.sequences is None:
-            side = REPLICATION.find(model) or Replication(1, 0)
-            sequences = held_sequences(program, target, side)
-            if sequences > program.sequences:
-                more = [replace(chip, sequences=sequences) for chip in chips]
+        if program.sequences:
+            needed = wanted_sequences(program, target, REPLICATION.find(model) or Replication(1, 0))
+            held = min(needed, fitting_sequences(program, target))
+            if held > program.sequences and context.options.sequences is None:
+                more = [replace(chip, sequences=held) for chip in chips]
                 wanted = lowering_of(target).lower(more, wires)
                 # Where weights are streamed, more states may leave too little for the rest.
                 program = program if wanted.overflows else wanted
+            if program.sequences < needed:
+                context.report(_too_few(program.sequences, needed))
         PROGRAM.set(model, program)
         return False
+
+
+def _too_few(held: int, needed: int) -> Diagnostic:
+    return Diagnostic(
+        "MCM-P053",
+        f"{count_text(held, 'sequence')} in flight keep the chips busy for a part of the time; "
+        f"{needed} would for all of it",
+        at="states on their chips",
+        hint=f"--sequences {needed} makes placing leave room for them",
+        severity=Severity.NOTE,
+    )
 
 
 def _explain(overflow: MemoryOverflow, target: str) -> Diagnostic:
