@@ -98,7 +98,8 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     states = count_text(len(facts["held"]), "state")
     chips = count_text(len(facts["chips"]), "chip")
     most = bytes_text(max(row["sequence_bytes"] for row in facts["chips"]))
-    where = f"{states} on {chips}, up to {most} of a sequence on one"
+    whose = "a sequence" if facts["batch"] == 1 else "a batch"
+    where = f"{states} on {chips}, up to {most} of {whose} on one"
     rows.append(("states", f"{where}; none crosses a host link"))
     return rows
 

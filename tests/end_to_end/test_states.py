@@ -14,6 +14,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from tests.generators.small_mesh import small_mesh
@@ -21,6 +22,7 @@ from tests.oracles.real_road import PackageOptions, parse
 from tests.oracles.reference_states import ReferenceStates
 
 MODEL = "zoo:gpt2-tiny{cache=true,past=31,seq=1}"
+EXPORT = Path(__file__).parents[1] / "data" / "exports" / "dynamo_rotary_cache_opset23.onnx"
 WIDTHS = {"FLOAT": 16, "INT64": 32, "INT32": 32}
 STEPS = 8
 
@@ -143,6 +145,23 @@ def test_a_prompt_is_read_with_an_empty_past(tmp_path):
     assert oracle.planned_state_bytes() == oracle.state_bytes(report["states"]["sequences"])
     assert report["states"]["tokens_per_step"] == 16
     assert report["verification"]["holds"]
+
+
+@pytest.mark.parametrize(("past", "steps"), [(5, 8), (0, 0)])
+def test_two_profiles_of_an_exported_step(past, steps):
+    """A Llama-like step of torch with symbolic sizes, whose cache has names of its own."""
+    options = CompileOptions(
+        level=0,
+        replicas=1,
+        inferences=8,
+        dims={"batch": 2, "past": past},
+        state=(("keys", "cat_1"), ("values", "cat_2")),
+    )
+    result = compile_model(EXPORT, "mcm4", options)
+    assert result.verification.holds
+    assert result.verification.steps == steps
+    assert {pair.past for chip in result.chips for pair in chip.states} == {"keys", "values"}
+    assert {wire.tensor for wire in result.wires if wire.source == HOST} == {"tokens"}
 
 
 def test_a_mesh_keeps_states_too(tmp_path):
