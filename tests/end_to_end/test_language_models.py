@@ -90,7 +90,7 @@ def test_an_output_leaves_in_pieces_from_the_chips_that_make_them(compiled):
     assert pieces[0]["part"]["shape"] == [1, 32, 4000]
     assert pieces[0]["part"]["axis"] == 2
     assert [entry["name"] for entry in data["outputs"]] == ["logits"]
-    assert "MCM-P053" in result.stderr
+    assert "MCM-P056" in result.stderr
     program = json.loads((folder / "program.json").read_text())
     out = {t["tensor"]: t["source"] for t in program["transfers"] if t["destination"] == -1}
     assert out == {wire["tensor"]: wire["source"] for wire in pieces}
@@ -165,7 +165,7 @@ def tiled(tmp_path_factory):
 
 def test_tiles_of_rows_are_placed_and_proven(tiled, tmp_path):
     folder, result = tiled
-    assert "MCM-P054" in result.stderr
+    assert "MCM-P057" in result.stderr
     ops = {name for chip in manifest_of(folder)["chips"] for name in chip["order"]}
     assert {"/lm_head/Gemm/tile_0", "/lm_head/Gemm/tile_1"} <= ops
     assert check_folder(folder, seeds=(0,)).holds

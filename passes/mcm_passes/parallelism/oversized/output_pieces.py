@@ -134,11 +134,11 @@ def gather_bytes(sizes: Sequence[int], channel_slots: int) -> int:
 
 
 def pieces_note(parts: Sequence[OutputPart], limits: PackageLimits) -> Diagnostic:
-    """MCM-P053: one output leaves in these parts."""
+    """MCM-P056: one output leaves in these parts."""
     first = parts[0]
     kind = "strided writes" if first.strided else "a stretch of its memory each"
     return Diagnostic(
-        "MCM-P053",
+        "MCM-P056",
         f"no chip of {bytes_text(max(limits.sram_bytes))} has room to put the output together: it "
         f"leaves in {len(parts)} pieces along axis {first.axis} of {list(first.shape)}, which the "
         f"host writes to their places ({kind})",
