@@ -8,7 +8,7 @@ of elements for each index before that axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mcm_compiler.graph.annotations import AnnotationKey
@@ -25,6 +25,8 @@ class OutputPart:
         start: where this one begins.
         stop: one past its end.
         shape: of the whole output.
+        within: the place of `output`, where that is itself only a piece of a graph output: one that
+            was divided by columns and then by rows.
     """
 
     output: str
@@ -32,6 +34,17 @@ class OutputPart:
     start: Size
     stop: Size
     shape: tuple[Size, ...]
+    within: OutputPart | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many joins lead to the graph output."""
+        return 1 if self.within is None else 1 + self.within.depth
+
+    @property
+    def graph_output(self) -> str:
+        """The graph output that it is a piece of."""
+        return self.output if self.within is None else self.within.graph_output
 
     @property
     def piece_shape(self) -> tuple[int, ...]:
@@ -43,6 +56,41 @@ class OutputPart:
     def strided(self) -> bool:
         """Whether the piece is no single stretch of the output's memory."""
         return any(extent != 1 for extent in self.shape[: self.axis])
+
+
+@dataclass(frozen=True)
+class HostJoin:
+    """Pieces that the host puts together.
+
+    Attributes:
+        output: what they make: a graph output, or a piece of one.
+        pieces: tensors and their places, by where they begin.
+    """
+
+    output: str
+    pieces: tuple[tuple[str, OutputPart], ...]
+
+
+def host_joins(pieces: Iterable[tuple[str, OutputPart]]) -> list[HostJoin]:
+    """What the host puts together, in an order in which all that a join needs is there.
+
+    Args:
+        pieces: tensors that arrive, with their places.
+    """
+    pending = list(pieces)
+    joins: list[HostJoin] = []
+    while pending:
+        deepest = max(part.depth for _, part in pending)
+        groups: dict[str, list[tuple[str, OutputPart]]] = {}
+        for tensor, part in pending:
+            if part.depth == deepest:
+                groups.setdefault(part.output, []).append((tensor, part))
+        pending = [pair for pair in pending if pair[1].depth < deepest]
+        for output, found in groups.items():
+            joins.append(HostJoin(output, tuple(sorted(found, key=lambda pair: pair[1].start))))
+            if (within := found[0][1].within) is not None:
+                pending.append((output, within))
+    return joins
 
 
 OUTPUT_PARTS: AnnotationKey[Mapping[str, OutputPart]] = AnnotationKey(

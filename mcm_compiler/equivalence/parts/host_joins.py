@@ -11,22 +11,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.sharding.output_parts import OutputPart
+from mcm_compiler.contracts.sharding.output_parts import OutputPart, host_joins
 from mcm_compiler.contracts.target import Wire
 
 
 def join_models(wires: Sequence[Wire], opsets: Mapping[str, int]) -> list[ir.Model]:
-    """A model for each output that leaves in pieces: from the pieces to the output.
+    """A model for each join of the host: from the pieces to what they make.
 
     Args:
         wires: all tensors that travel.
         opsets: versions by domain.
     """
-    pieces: dict[str, list[tuple[str, OutputPart]]] = {}
-    for wire in wires:
-        if wire.part is not None:
-            pieces.setdefault(wire.part.output, []).append((wire.tensor, wire.part))
-    return [_join(output, found, opsets) for output, found in pieces.items()]
+    found = [(wire.tensor, wire.part) for wire in wires if wire.part is not None]
+    return [_join(join.output, join.pieces, opsets) for join in host_joins(found)]
 
 
 def _join(
@@ -35,7 +32,7 @@ def _join(
     inputs: list[ir.Value] = []
     nodes: list[ir.Node] = []
     shapes: list[ir.Value] = []
-    for tensor, part in sorted(pieces, key=lambda pair: pair[1].start):
+    for tensor, part in pieces:
         piece = ir.Value(name=tensor)
         extents = ir.Tensor(np.array(part.piece_shape, np.int64), name=f"{tensor}/place")
         shape = ir.Value(name=extents.name, const_value=extents)

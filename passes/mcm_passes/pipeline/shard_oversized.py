@@ -32,6 +32,9 @@ from mcm_passes.parallelism.oversized.oversized import (
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
 from mcm_passes.parallelism.row_tiles.tile_notes import not_tiled_note, tiled_note
 
+MAX_REFUSED = 5
+"""Ops that are told not to be divided along rows."""
+
 
 @dataclass(frozen=True)
 @checked(fraction=from_to(0.3, 1), tile_rows=at_least(0))
@@ -117,9 +120,12 @@ class ShardOversized(Pass):
         for region in done.regions:
             context.report(tiled_note(region, target.limits))
             for pieces in region.parts:
-                parts.update(pieces)
-                context.report(pieces_note([part for _, part in pieces], target.limits))
-        for refused in done.refused:
+                places = [part for _, part in pieces]
+                within = parts.pop(places[0].output, None)
+                if within is None:
+                    context.report(pieces_note(places, target.limits))
+                parts |= {name: replace(part, within=within) for name, part in pieces}
+        for refused in done.refused[:MAX_REFUSED]:
             context.report(not_tiled_note(refused, target.limits))
         return bool(done.regions)
 

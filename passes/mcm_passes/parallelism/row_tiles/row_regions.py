@@ -16,7 +16,8 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
 from mcm_compiler.graph.constants import is_deterministic
-from mcm_passes.parallelism.oversized.weight_cuts import MIN_COLUMNS
+from mcm_passes.parallelism.oversized.output_pieces import VIEWS
+from mcm_passes.parallelism.oversized.weight_cuts import MIN_COLUMNS, static_shape
 from mcm_passes.parallelism.oversized.weight_slices import can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules
 
@@ -114,13 +115,14 @@ class RowRegions:
             return
         dims = next((dims for dims in rule.outputs if dims is not None), ())
         for factor in dict.fromkeys(factor for dim in dims for factor in dim):
-            rows = rule.factors[factor].size
-            if rows is None or rows < 2:
+            size = rule.factors[factor].size
+            if size is None or size < 2:
                 continue
-            region = RowRegion(rows)
-            if self._take(region, node, factor):
-                self._grow(region, [*node.inputs, *node.outputs])
-                yield region
+            for rows in (size, *_merged_rows(node, size)):
+                region = RowRegion(rows)
+                if self._take(region, node, factor):
+                    self._grow(region, [*node.inputs, *node.outputs])
+                    yield region
 
     def _rule(self, node: ir.Node) -> ShardingRule | None:
         if node in self._taken or node.domain not in ("", "ai.onnx"):
@@ -205,6 +207,27 @@ def least_rows(node: ir.Node, op: TiledOp) -> int:
     rows, columns = made[-2] or 0, made[-1] or 0
     least = 2 if columns >= MIN_COLUMNS or rows <= MANY_ROWS else MANY_ROWS
     return -(-least // op.unit)
+
+
+def _merged_rows(node: ir.Node, size: int) -> list[int]:
+    """Coarser rows of a loop of `size` units, which a reshape before or after the op merges.
+
+    Positions of a batch of sequences make the rows of a product, which belong together sequence by
+    sequence as soon as the ops around it have an axis for either.
+    """
+    found: dict[int, None] = {}
+    for value in (*node.inputs, *node.outputs):
+        producer = value.producer() if value is not None else None
+        readers = [use.node for use in value.uses()] if value is not None else []
+        for view in filter(None, (producer, *readers)):
+            if view.op_type not in VIEWS or view is node:
+                continue
+            for end in (view.inputs[0], view.outputs[0]):
+                shape = static_shape(end) or ()
+                major = next((extent for extent in shape if extent != 1), 0)
+                if 1 < major < size and size % major == 0:
+                    found[major] = None
+    return sorted(found, reverse=True)
 
 
 def _slots(node: ir.Node, rule: ShardingRule) -> list[tuple[ir.Value | None, Dims | None]]:

@@ -142,7 +142,9 @@ class RowTiler:
                 regions.append(found)
             elif need:
                 refused.append(NotTiled(node, need, tuple(found)))
-        return RowTiling(self._plan, tuple(regions), tuple(refused), tuple(kept))
+        # What was refused may have been divided with another op.
+        whole = tuple(found for found in refused if found.node.graph is self._graph)
+        return RowTiling(self._plan, tuple(regions), whole, tuple(kept))
 
     def _size(self, value: ir.Value) -> int:
         if value not in self._sizes:
@@ -219,6 +221,7 @@ class RowTiler:
         for what, size in self._at_the_rim(region):
             if size > self._sram:
                 return f"{what} takes {bytes_text(size)}"
+        kernels = self._kernels(region)
         least = {node: least_rows(node, op) for node, op in region.ops.items()}
         first = max(2, -(-rows // self._tile_rows)) if self._tile_rows else 2
         most = min(rows, TILES_PER_CHIP * self._limits.num_chips)
@@ -234,7 +237,7 @@ class RowTiler:
                         f"fewer than {few} rows{before if largest[1] else ''}"
                     )
             share = max(extents) / rows
-            largest = max((self._tile_need(n, region, share), n.name or "") for n in region.ops)
+            largest = max((self._tile_need(k, region, share), k[-1].name or "") for k in kernels)
             if largest[0] <= self._fraction * self._sram:
                 return bounds
         return f"{quote(largest[1])} needs {bytes_text(largest[0])} in {most} tiles"
@@ -257,11 +260,31 @@ class RowTiler:
                 times = slots if value.is_graph_output() else 1
                 yield f"putting {quote(value.name or '')} together", size + times * size
 
-    def _tile_need(self, node: ir.Node, region: RowRegion, share: float) -> int:
-        """Bytes of one tile of an op with all buffers."""
-        slots = self._limits.channel_slots
+    def _kernels(self, region: RowRegion) -> list[list[ir.Node]]:
+        """The ops of a region, those together that stay fused."""
+        names = self._plan.group_names
+        found: dict[str, list[ir.Node]] = {}
+        for node in region.ops:
+            found.setdefault(names.get(node.name or "", f"op {node.name}"), []).append(node)
+        whole = {group.name: len(group.nodes) for group in self._plan.groups}
+        kernels: list[list[ir.Node]] = []
+        for name, nodes in found.items():
+            fused = whole.get(name) == len(nodes)
+            kernels += [nodes] if fused else [[node] for node in nodes]
+        return kernels
+
+    def _tile_need(self, kernel: Sequence[ir.Node], region: RowRegion, share: float) -> int:
+        """Bytes of one tile of a kernel with all buffers."""
+        slots, inside = self._limits.channel_slots, set(kernel)
+        made = {value for node in kernel for value in node.outputs}
+        read = {value for node in kernel for value in consumed_values(node)} - made
+        leaves = {
+            value
+            for value in made
+            if value.is_graph_output() or any(use.node not in inside for use in value.uses())
+        }
         total = 0.0
-        for value in (*consumed_values(node), *node.outputs):
+        for value in read | leaves:
             part = share if value in region.values else 1.0
             total += (1 if value in self._constants else slots) * part * self._size(value)
         return int(total)
