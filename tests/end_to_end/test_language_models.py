@@ -148,14 +148,14 @@ def test_pieces_in_other_places_are_refused(compiled, tmp_path, change, code):
     assert code in findings(changed(compiled, tmp_path, change))
 
 
-LONG = "zoo:gpt2-tiny{layers=1,hidden=64,heads=8,intermediate=128,vocab=512,seq=128}"
+LONG = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000,seq=128}"
 
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory):
-    """A folder of a model with more activations than a chip has room for."""
+    """A folder of a model whose head is divided by columns, for its weights, and then by rows."""
     base = tmp_path_factory.mktemp("tiles")
-    text = TARGET.replace("num_chips = 8", "num_chips = 12").replace("0.25", "0.3")
+    text = TARGET.replace("num_chips = 8", "num_chips = 16").replace("0.25", "0.27")
     (base / "small.toml").write_text(text)
     asked = ("--target", base / "small.toml", "-o", base / "out", "-O1")
     result = mcmc("compile", LONG, *asked)
@@ -163,17 +163,32 @@ def tiled(tmp_path_factory):
     return base / "out", result
 
 
-def test_tiles_of_rows_are_placed_and_proven(tiled, tmp_path):
+def test_tiles_of_rows_are_placed_passed_on_and_proven(tiled, tmp_path):
     folder, result = tiled
     assert "MCM-P057" in result.stderr
-    ops = {name for chip in manifest_of(folder)["chips"] for name in chip["order"]}
-    assert {"/lm_head/Gemm/tile_0", "/lm_head/Gemm/tile_1"} <= ops
+    data = manifest_of(folder)
+    ops = {name: chip["chip"] for chip in data["chips"] for name in chip["order"]}
+    assert ops["/lm_head/Gemm/shard_0/tile_0"] != ops["/lm_head/Gemm/shard_0/tile_1"]
+    # A tile's rows are passed on by a relay, and the proof follows them.
+    assert any("@part_" in name and "/relay_" in name for name in ops)
+    part = next(wire["part"] for wire in data["wires"] if wire["part"])
+    assert (part["output"], part["axis"]) == ("logits/part_0", 0)
+    assert (part["within"]["output"], part["within"]["axis"]) == ("logits", 2)
     assert check_folder(folder, seeds=(0,)).holds
     np.savez(tmp_path / "in.npz", input_ids=np.arange(128, dtype=np.int64)[None])
     result = mcmc("run", folder, "--input", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
     assert result.exit_code == 0, result.output
-    assert np.load(tmp_path / "out.npz")["logits"].shape == (1, 128, 512)
+    assert np.load(tmp_path / "out.npz")["logits"].shape == (1, 128, 4000)
 
 
-def test_tiles_in_other_places_are_refused(tiled, tmp_path):
-    assert "MCM-V061" in findings(changed(tiled, tmp_path, swap))
+def deeper(wires):
+    wires[0]["part"]["within"]["within"] = dict(wires[0]["part"]["within"])
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(swap, "MCM-V061"), (shift, "MCM-A011"), (deeper, "MCM-A011")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_tiles_in_other_places_are_refused(tiled, tmp_path, change, code):
+    assert code in findings(changed(tiled, tmp_path, change))

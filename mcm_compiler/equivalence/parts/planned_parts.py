@@ -104,6 +104,8 @@ class PlannedParts:
     def explains(self, node: ir.Node, known: Numbers) -> bool:
         """Whether an op computes parts of the model's values; whole ones get their number."""
         outputs = [known[value] for value in node.outputs if value in known]
+        if outputs and all(number in self._pieces or number in self._sums for number in outputs):
+            return True  # passed on by a relay
         op = self._op(outputs[0]) if outputs else None
         if op is None:
             return False
@@ -187,7 +189,41 @@ class PlannedParts:
             part = self._part(candidate, op, position, axis, intervals)
             if part is not None:
                 return self._meanings(part, results)
-        return None
+        return self._made_by_two(candidate, op, seeds[:MAX_SEEDS])
+
+    def _made_by_two(
+        self, candidate: int, op: OpKey, seeds: Sequence[tuple[int, int, Intervals]]
+    ) -> Sequence[Piece] | None:
+        """What an op makes that is cut along two loops, as rows and columns of a product."""
+        facts = self._source.facts(candidate)
+        cut: dict[int, tuple[int, Intervals]] = {}
+        taken: list[tuple[int, Intervals]] = []
+        for position, axis, intervals in seeds:
+            if position in cut:
+                continue
+            law = law_of(facts, position, axis)
+            if law is None or law.combined or len(law.outputs) != 1:
+                return None
+            units = {unit for _, unit in (*law.operands.values(), *law.outputs)}
+            if units != {1} or not cut.keys().isdisjoint(law.operands):
+                return None
+            cut |= {at: (along, intervals) for at, (along, _) in law.operands.items()}
+            taken.append((law.outputs[0][0], intervals))
+        if len({axis for axis, _ in taken}) != len(taken) or len(taken) != 2:
+            return None
+        if op.attributes != facts.key.attributes or len(op.inputs) != len(facts.key.inputs):
+            return None
+        for at, (own, given) in enumerate(zip(op.inputs, facts.key.inputs, strict=True)):
+            if at not in cut:
+                if not self._is_same(own, given):
+                    return None
+            elif own is None or given is None or not self._has(own, given, *cut[at]):
+                return None
+        piece = self._source.pieces.get(self._source.results(candidate)[0])
+        for axis, intervals in sorted(taken, reverse=True):
+            # Columns first: rows of them are still columns of a matrix of one row.
+            piece = None if piece is None else piece.taken(axis, intervals)
+        return None if piece is None else [piece]
 
     def _side_by_side(self, candidate: int, op: OpKey) -> list[Piece] | None:
         """Parts of all operands of a `Concat` along its axis are parts of each stretch of it."""

@@ -216,11 +216,22 @@ class RowTiler:
         return reasons or ["no axis of its result is divided by a rule without partial sums"]
 
     def _bounds(self, region: RowRegion) -> list[tuple[int, int]] | str:
-        """The tiles of a region, or why there are none."""
-        rows = region.rows
+        """The tiles of a region, or why there are none.
+
+        The chip of a tile may have to hand on what the tiles behind it read. Where that leaves room
+        for no tile, the memory plan may still find a way without.
+        """
         for what, size in self._at_the_rim(region):
             if size > self._sram:
                 return f"{what} takes {bytes_text(size)}"
+        with_relays = None if self._tile_rows else self._fit(region, relays=True)
+        if isinstance(with_relays, list):
+            return with_relays
+        return self._fit(region, relays=False)
+
+    def _fit(self, region: RowRegion, *, relays: bool) -> list[tuple[int, int]] | str:
+        """As few tiles as fit, or why none do."""
+        rows = region.rows
         kernels = self._kernels(region)
         least = {node: least_rows(node, op) for node, op in region.ops.items()}
         first = max(2, -(-rows // self._tile_rows)) if self._tile_rows else 2
@@ -237,7 +248,8 @@ class RowTiler:
                         f"fewer than {few} rows{before if largest[1] else ''}"
                     )
             share = max(extents) / rows
-            largest = max((self._tile_need(k, region, share), k[-1].name or "") for k in kernels)
+            needs = ((self._tile_need(k, region, share, relays), k) for k in kernels)
+            largest = max((need, kernel[-1].name or "") for need, kernel in needs)
             if largest[0] <= self._fraction * self._sram:
                 return bounds
         return f"{quote(largest[1])} needs {bytes_text(largest[0])} in {most} tiles"
@@ -273,8 +285,17 @@ class RowTiler:
             kernels += [nodes] if fused else [[node] for node in nodes]
         return kernels
 
-    def _tile_need(self, kernel: Sequence[ir.Node], region: RowRegion, share: float) -> int:
-        """Bytes of one tile of a kernel with all buffers."""
+    def _tile_need(
+        self, kernel: Sequence[ir.Node], region: RowRegion, share: float, relays: bool
+    ) -> int:
+        """Bytes of one tile of a kernel with all buffers.
+
+        Args:
+            kernel: its ops.
+            region: that they are in.
+            share: of the rows.
+            relays: whether all that the other tiles read is received and sent on, too.
+        """
         slots, inside = self._limits.channel_slots, set(kernel)
         made = {value for node in kernel for value in node.outputs}
         read = {value for node in kernel for value in consumed_values(node)} - made
@@ -286,7 +307,10 @@ class RowTiler:
         total = 0.0
         for value in read | leaves:
             part = share if value in region.values else 1.0
-            total += (1 if value in self._constants else slots) * part * self._size(value)
+            times = part if value in self._constants else slots * part
+            if relays and value in read and value not in self._constants:
+                times = 2.0 * slots
+            total += times * self._size(value)
         return int(total)
 
     def _rewrite(
