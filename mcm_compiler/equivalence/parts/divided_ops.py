@@ -72,7 +72,9 @@ class DividedOps:
     def _makes_up(self, value: int, whole: OpKey, parts: Sequence[OpKey], axis: int) -> bool:
         law = self._law(value, whole)
         rank = self._rank(value)
-        if law is None or rank is None or axis % rank != law.output_axis:
+        if law is None or rank is None or not -rank <= axis < rank:
+            return False
+        if axis % rank != law.output_axis:
             return False
         starts = self._starts(law, whole, parts)
         if starts is None:

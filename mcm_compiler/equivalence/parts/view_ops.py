@@ -34,8 +34,8 @@ def viewed(
         given = [piece for piece in pieces if piece is not None]
         if len(given) < len(pieces) or any(len(p.shape) != len(first.shape) for p in given):
             return None
-        axis = _int(key, "axis", 0) % max(1, len(first.shape))
-        found = joined(given, axis) if first.shape else None
+        axis = _axis(_int(key, "axis", 0), len(first.shape))
+        found = None if axis is None else joined(given, axis)
     elif key.op_type == "Slice":
         found = _slice(key, first, ints)
     else:
@@ -45,9 +45,9 @@ def viewed(
 
 
 def _split(key: OpKey, piece: Piece, ints: Ints, results: int) -> list[Piece] | None:
-    if not piece.shape or not results:
+    axis = _axis(_int(key, "axis", 0), len(piece.shape))
+    if axis is None or not results:
         return None
-    axis = _int(key, "axis", 0) % len(piece.shape)
     extent = piece.shape[axis]
     sizes = _listed(key, "split")
     if len(key.inputs) > 1 and key.inputs[1] is not None:
@@ -87,7 +87,9 @@ def _slice(key: OpKey, piece: Piece, ints: Ints) -> Piece | None:
     if not len(starts) == len(ends) == len(axes) or not rank:
         return None
     for start, end, axis in zip(starts, ends, axes, strict=True):
-        at = axis % rank
+        at = _axis(axis, rank)
+        if at is None:
+            return None
         size = piece.shape[at]
         low = min(max(start + size if start < 0 else start, 0), size)
         high = min(max(end + size if end < 0 else end, 0), size)
@@ -104,6 +106,8 @@ def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
     rank = len(shape)
     if key.op_type == "Flatten":
         axis = _int(key, "axis", 1)
+        if not -rank <= axis <= rank:
+            return None
         axis += rank if axis < 0 else 0
         return (math.prod(shape[:axis]), math.prod(shape[axis:]))
     given = len(key.inputs) > 1 and key.inputs[1] is not None
@@ -118,11 +122,13 @@ def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
     if key.op_type == "Squeeze":
         gone = {k for k, n in enumerate(shape) if n == 1}
         if axes is not None:
-            gone = {axis % rank for axis in axes}
+            gone = {at for axis in axes if (at := _axis(axis, rank)) is not None}
+            if len(gone) < len(axes) or any(shape[at] != 1 for at in gone):
+                return None
         return tuple(n for k, n in enumerate(shape) if k not in gone)
     assert axes is not None
     total = rank + len(axes)
-    new = {axis % total for axis in axes}
+    new = {at for axis in axes if (at := _axis(axis, total)) is not None}
     rest = iter(shape)
     if len(new) < len(axes):
         return None
@@ -141,6 +147,11 @@ def _reshaped(key: OpKey, shape: Shape, sizes: tuple[int, ...]) -> Shape | None:
             return None
         found[found.index(-1)] = math.prod(shape) // rest
     return tuple(found)
+
+
+def _axis(axis: int, rank: int) -> int | None:
+    """The index of an axis, or None where a value of that rank has none such."""
+    return axis % rank if -rank <= axis < rank else None
 
 
 def _int(key: OpKey, name: str, default: int) -> int:
