@@ -37,8 +37,9 @@ def build(*arguments):
 
 def test_ten_models_for_three_targets_and_again_with_one_changed(tmp_path, monkeypatch):
     benchmark = load_benchmark(monkeypatch)
-    names = benchmark.write_project(tmp_path, quick=True)
+    names = benchmark.write_models(tmp_path / "models", quick=True)
     assert len(names) == 10
+    benchmark.draft(tmp_path)
     project = str(tmp_path / "mcmc.toml")
     first = build(project)
     assert first.keys() == {f"{name}/{target}" for name in names for target in benchmark.TARGETS}

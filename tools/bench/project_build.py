@@ -1,19 +1,19 @@
 """How long `mcmc build` takes for a project of a hundred models, and again after one changed.
 
-The models are the exports in `tests/data/exports`, and small models of the zoo. They are compiled
-for three targets, checked, and kept in the cache; then the weights of one model change, and the
-project is built again. `second_share` is the share of the first build's time that the second one
-takes, `unchanged_share` that of a build in which nothing changed. `failed_cells` and `cells` say
-what was built. With `--quick` it is a tenth of the models, and
-shares say little, because a process takes longer to start than a cell.
+The models are the exports in `tests/data/exports` with symbolic sizes put back, and small models of
+the zoo. `mcmc init` writes the project file, and `ADDED` is all that is added by hand. Every model
+is compiled for three targets, checked, and kept in the cache; then the weights of one change, and
+the project is built again. `second_share` is the share of the first build's time that the second
+one takes, `unchanged_share` that of a build in which nothing changed. `failed_cells` and `cells`
+say what was built, `added_lines` how many lines were added. With `--quick` it is a tenth of the
+models, and shares say little, because a process takes longer to start than a cell.
 
-`write_project` makes the project; a test builds a tenth of it.
+`write_models` and `draft` make the project; a test builds a tenth of it.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -22,12 +22,13 @@ from harness.bars import Bar, median_bar
 from harness.children import MCMC, Child, run_child
 from harness.command_line import Settings, run_script
 
-from mcm_compiler.cli.main import VERBS
-
-ROOT = Path(__file__).resolve().parents[2]
-EXPORTS = ROOT / "tests" / "data" / "exports"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from reopened_exports import write_reopened
 
 TARGETS = ("mcm4", "mcm16", "mcm36")
+
+ADDED = ("level = 0",)
+"""Lines that are added to what `mcmc init` writes: with little search most time is not search's."""
 
 ZOO = (
     "plain-cnn{image_size=16,stages=2,blocks=2,width=16}",
@@ -70,8 +71,8 @@ def measure(settings: Settings) -> list[Bar]:
     """Builds the project, changes a model, and builds again."""
     with tempfile.TemporaryDirectory(prefix="mcm-bench-") as name:
         folder = Path(name)
-        names = write_project(folder, quick=settings.quick)
-        _draft(folder)
+        names = write_models(folder / "models", quick=settings.quick)
+        draft(folder)
         first = _build(folder)
         unchanged = _build(folder)
         change(folder)
@@ -84,6 +85,7 @@ def measure(settings: Settings) -> list[Bar]:
         return [
             median_bar("cells", [len(cells)], len(names) * len(TARGETS) - 0.5, "above"),
             median_bar("failed_cells", [len(failed)], 0.5),
+            median_bar("added_lines", [len(ADDED)], 10.0),
             median_bar("first_build_s", [first.seconds], 3600.0),
             median_bar("unchanged_share", [unchanged.seconds / first.seconds], 0.05),
             # A process takes longer to start than a tenth of the cells.
@@ -95,33 +97,33 @@ def measure(settings: Settings) -> list[Bar]:
         ]
 
 
-def write_project(folder: Path, *, quick: bool) -> list[str]:
-    """Writes `models/` and `mcmc.toml` into a folder.
+def write_models(models: Path, *, quick: bool) -> list[str]:
+    """Writes the models of the project.
 
     Args:
-        folder: that is there.
+        models: the folder, made anew.
         quick: a tenth of the models.
 
     Returns:
-        The names of the models.
+        Their names.
     """
-    models = folder / "models"
-    models.mkdir()
-    listed = json.loads((EXPORTS / "manifest.json").read_text(encoding="utf-8"))["models"]
-    sections: list[str] = []
-    for entry in listed:
-        if quick and entry["file"].removesuffix(".onnx") not in QUICK:
-            continue
-        for name in (entry["file"], *entry["external_data"]):
-            shutil.copyfile(EXPORTS / name, models / name)
-        sections.append(_section(entry["file"], entry["dims"], entry["shapes"]))
-    for number, spec in enumerate(ZOO[: 1 if quick else MODELS - len(listed)]):
-        name = f"zoo_{number:02}.onnx"
-        run_child([MCMC, "zoo", spec, "-o", models / name])
-        sections.append(_section(name, {}, {}))
-    head = f"targets = {json.dumps(list(TARGETS))}\nlevel = 0\n"
-    (folder / "mcmc.toml").write_text(head + "".join(sections), encoding="utf-8")
+    names = [path.stem for path in write_reopened(models, every=False)]
+    if quick:
+        for name in {*names} - {*QUICK}:
+            for path in models.glob(f"{name}.onnx*"):
+                path.unlink()
+    for number, spec in enumerate(ZOO[: 1 if quick else MODELS - len(names)]):
+        run_child([MCMC, "zoo", spec, "-o", models / f"zoo_{number:02}.onnx"])
     return sorted(path.stem for path in models.glob("*.onnx"))
+
+
+def draft(folder: Path) -> None:
+    """Lets `mcmc init` write the project file of a folder, and adds `ADDED`."""
+    targets = [word for target in TARGETS for word in ("--target", target)]
+    run_child([MCMC, "init", folder, *targets])
+    path = folder / "mcmc.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text("".join(f"{line}\n" for line in ADDED) + text, encoding="utf-8")
 
 
 def change(folder: Path) -> None:
@@ -129,25 +131,6 @@ def change(folder: Path) -> None:
     model = folder / "models" / f"{CHANGED}.onnx"
     spec = f"{ZOO[0].removesuffix('}')},seed=7}}"
     run_child([MCMC, "zoo", spec, "-o", model, "--force"])
-
-
-def _section(file: str, dims: dict[str, int], shapes: dict[str, list[int]]) -> str:
-    lines = ["", "[[models]]", f'files = "models/{file}"']
-    for key, table in (("dims", dims), ("shapes", shapes)):
-        if table:
-            items = (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items())
-            lines.append(f"{key} = {{ {', '.join(items)} }}")
-    return "\n".join(lines) + "\n"
-
-
-def _draft(folder: Path) -> None:
-    """Lets `mcmc init` write the project file, where the command line has that verb."""
-    if "init" not in VERBS:
-        return
-    targets = [word for target in TARGETS for word in ("--target", target)]
-    run_child([MCMC, "init", folder, *targets, "--force"])
-    path = folder / "mcmc.toml"
-    path.write_text(f"level = 0\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
 
 
 def _build(folder: Path) -> Child:
