@@ -1,0 +1,39 @@
+"""What a report says of states in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcm_compiler.report.state_section import state_sentences
+
+FACTS = {
+    "held": [{"past": "past", "present": "present", "chip": 0}],
+    "chips": [{"chip": 0, "sequence_bytes": 1024, "held_bytes": 2048}],
+    "sequences": 2,
+    "needed_sequences": 3,
+    "fitting_sequences": 1024,
+    "pipelines": 1,
+    "tokens_per_step": 1,
+    "batch": 1,
+    "tokens_per_s": 1000.0,
+    "tokens_per_s_alone": 500.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "crosses"),
+    [
+        ({}, "none crosses a host link"),
+        # The host may run the op that reads the past.
+        ({"host_fallback": {}}, "none crosses a host link but in round trips"),
+    ],
+)
+def test_what_crosses_the_link_of_the_host(more, crosses):
+    said = dict(state_sentences({"latency_s": 2e-3, "states": FACTS, **more}))
+    assert said["states"] == f"1 state on 1 chip, up to 1.0 KiB of a sequence on one; {crosses}"
+    assert said["sequences"] == "2 sequences in flight; 3 keep a pipeline busy, 1,024 would fit"
+    assert said["one sequence"] == "500 tokens/s by itself, 1 token every 2.00 ms"
+
+
+def test_nothing_is_said_without_states():
+    assert state_sentences({}) == []
