@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mcm_compiler.ci.baseline import read_baseline
 from mcm_compiler.ci.batch import (
@@ -169,27 +168,12 @@ def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
 
     cell = job.cell
     try:
-        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **_supported(cell))
+        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **cell.options)
     except Exception as error:
         return failure(Job(cell.model, job.folder), diagnose(error), start)
     # What is not proven is told by the check, which tries to prove all of it.
     settings = Settings(cell.target, options, force=True, diagnose=diagnose)
     return compile_one(settings, Job(cell.model, job.folder))
-
-
-def _supported(cell: Cell) -> Mapping[str, Any]:
-    """The options of a cell.
-
-    Raises:
-        CompileError: MCM-B004 for one that this compiler does not have.
-    """
-    from mcm_compiler.options import CompileOptions
-
-    for name in cell.options:
-        if name not in CompileOptions.__dataclass_fields__:
-            text = f"this compiler has no option '{name}'"
-            raise CompileError(Diagnostic("MCM-B004", text, cell.place, "leave it out"))
-    return cell.options
 
 
 def _dims(cell: Cell) -> dict[str, int]:

@@ -17,6 +17,7 @@ MAX_LISTED = 10_000
 """Elements of a list or table."""
 
 ROUTINGS = ("relay", "strict")
+FALLBACKS = ("host", "error")
 """As `mcm_compiler.machines.package_limits.Routing`, whose module takes long to import."""
 
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")
@@ -108,15 +109,15 @@ def levels() -> Rule:
     return Rule("a list of levels", read)
 
 
-def routing() -> Rule:
-    """One of the two rules for long dependencies."""
+def one_of(words: tuple[str, ...]) -> Rule:
+    """One of a few words."""
 
     def read(value: Any) -> str:
-        if value not in ROUTINGS:
-            raise UnfitError(f"{_shown(value)} is not {' or '.join(map(quote, ROUTINGS))}")
+        if value not in words:
+            raise UnfitError(f"{_shown(value)} is not {' or '.join(map(quote, words))}")
         return value
 
-    return Rule(" or ".join(f'"{word}"' for word in ROUTINGS), read)
+    return Rule(" or ".join(f'"{word}"' for word in words), read)
 
 
 def amount(units: Mapping[str, float], such_as: str) -> Rule:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.artifact.manifest import TensorEntry
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.replication import Replication
-from mcm_compiler.contracts.simulation import SimulationResult
-from mcm_compiler.contracts.target import ChipState, Target
-from mcm_compiler.placements.sequences import (
-    fitting_sequences,
-    independent,
-    needed_sequences,
-)
-from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.records.states import ChipStateRow, StateFacts
 from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.artifact.manifest import TensorEntry
+    from mcm_compiler.contracts.program import LoweredProgram
+    from mcm_compiler.contracts.replication import Replication
+    from mcm_compiler.contracts.simulation import SimulationResult
+    from mcm_compiler.contracts.target import ChipState, Target
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""
@@ -43,6 +39,13 @@ def state_facts(
     """
     if not held:
         return None
+    # A build that has all in its cache shows figures without any library of models.
+    from mcm_compiler.placements.sequences import (
+        fitting_sequences,
+        independent,
+        needed_sequences,
+    )
+
     inputs, outputs = ({entry.name: entry for entry in entries} for entries in ends)
     tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or 1
     states = {name for state in held for name in (state.past, state.present)}
@@ -80,6 +83,8 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = report.get(STATE_SECTION)
     if facts is None:
         return []
+    from mcm_compiler.report.host_section import HOST_SECTION
+
     rows: list[tuple[str, str]] = []
     step = count_text(facts["tokens_per_step"], "token")
     if facts["tokens_per_s_alone"] is not None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mcm_compiler.contracts.target import Fallback
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.project.keys import DEFAULT_KEYS, FAILURE_KEYS, MODEL_KEYS, PROFILE_KEYS
 from mcm_compiler.project.reader import parse_project, read_project
-from mcm_compiler.project.values import ROUTINGS
+from mcm_compiler.project.values import FALLBACKS, ROUTINGS
 
 ROOT = Path(__file__).parents[4]
 MINIMAL = '[[models]]\nfiles = "a.onnx"\n'
@@ -186,13 +187,10 @@ def test_keys_are_those_of_the_options_and_of_the_reference() -> None:
     for keys in (DEFAULT_KEYS, MODEL_KEYS, PROFILE_KEYS, FAILURE_KEYS):
         assert [name for name in keys if f"`{name}`" not in page] == []
     settable = {key.option for key in MODEL_KEYS.values() if key.option}
-    said_otherwise = {"level", "dims", "shapes", "input"}
-    of_states = {"state", "sequences"}
-    assert settable | said_otherwise | of_states == {
-        *CompileOptions.__dataclass_fields__,
-        *of_states,
-    }
+    said_otherwise = {"level", "dims", "shapes", "input", "state"}
+    assert settable | said_otherwise == CompileOptions.__dataclass_fields__.keys()
     assert set(ROUTINGS) == set(typing.get_args(Routing))
+    assert set(FALLBACKS) == set(typing.get_args(Fallback))
 
 
 def test_the_example_of_the_reference_is_a_project_file() -> None:
