@@ -290,8 +290,8 @@ def progress_line(quiet: bool = False) -> Generator[Callable[[str], None] | None
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.text import Text
+    from mcm_compiler.cli.show import status_line
 
-    with Console(stderr=True).status("starting") as status:
-        yield lambda line: status.update(Text(line))
+    with status_line() as say:
+        say("starting")
+        yield say

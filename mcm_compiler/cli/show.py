@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +15,7 @@ from mcm_compiler.text.printable import printable
 from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from mcm_compiler.text.styled import View
 
 
 def show_json(data: Any) -> None:
@@ -37,14 +39,14 @@ def show_simulation(simulation: dict[str, Any]) -> None:
     show_view(simulation_view(simulation, width=_width(), ascii_only=_ascii_only()))
 
 
-def show_view(view: RenderableType) -> None:
-    """Writes a `rich` renderable, in colour if stdout is a terminal."""
+def show_view(view: View) -> None:
+    """Writes a view, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import plain_text
 
     if sys.stdout.isatty():
-        from rich.console import Console
+        from mcm_compiler.text.styled import coloured_lines
 
-        Console().print(view, width=_width())
+        click.echo("\n".join(coloured_lines(view, _width())))
     else:
         click.echo(plain_text(view, ascii_only=_ascii_only()), nl=False)
 
@@ -108,9 +110,28 @@ def _width() -> int:
 
     if not sys.stdout.isatty():
         return PLAIN_WIDTH
-    from rich.console import Console
+    return min(shutil.get_terminal_size().columns, MAX_WIDTH)
 
-    return min(Console().width, MAX_WIDTH)
+
+@contextmanager
+def status_line() -> Generator[Callable[[str], None]]:
+    """A line on a terminal's stderr that is written over while the block runs, and taken away."""
+    from mcm_compiler.text.styled import NO_CODES, cropped
+
+    if os.environ.get("TERM", "") in NO_CODES:
+        yield lambda _text: None
+        return
+
+    def say(text: str) -> None:
+        shown = cropped(printable(text), max(shutil.get_terminal_size().columns - 1, 1))
+        sys.stderr.write(f"\r{shown}\x1b[K")
+        sys.stderr.flush()
+
+    try:
+        yield say
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def _ascii_only() -> bool:

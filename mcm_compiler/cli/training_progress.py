@@ -1,7 +1,8 @@
-"""What a training tells: bars with rates on a terminal, lines elsewhere, curves for TensorBoard."""
+"""What a training tells: a bar with rates on a terminal, or lines; curves for TensorBoard."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.training import TrainingProgress
 
 Tell = Callable[["TrainingProgress"], None]
+
+BAR_CELLS = 24
+"""Of a full bar on a terminal."""
 
 LINES_PER_PHASE = 20
 """Lines of progress where stderr is no terminal."""
@@ -61,7 +65,7 @@ def clock_text(seconds: float) -> str:
 
 @contextmanager
 def training_progress(tensorboard: Path | None) -> Generator[Tell]:
-    """Bars on a terminal, some lines elsewhere, on stderr; and curves in `tensorboard`.
+    """Progress on stderr, a line that is written over on a terminal; and curves in `tensorboard`.
 
     Raises:
         CompileError: MCM-L012 without the library that writes them, MCM-A002 if the folder cannot
@@ -82,19 +86,23 @@ def _shown() -> Generator[Tell]:
     if not sys.stderr.isatty():
         yield _lines(rates)
         return
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from mcm_compiler.cli.show import status_line
 
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        ids: dict[str, TaskID] = {}
+    with status_line() as say:
 
         def tell(at: TrainingProgress) -> None:
-            if at.phase not in ids:
-                ids[at.phase] = bars.add_task(at.phase)
-            text = " ".join(filter(None, (at.phase, rates.text(at), printable(at.note))))
-            bars.update(ids[at.phase], completed=at.done, total=at.total, description=text)
+            counts = f"{at.done:,}/{at.total:,}"
+            told = " ".join(filter(None, (counts, rates.text(at), printable(at.note))))
+            # Narrow terminals keep the numbers rather than the bar.
+            room = shutil.get_terminal_size().columns - len(at.phase) - len(told) - 3
+            say(" ".join(filter(None, (at.phase, _bar(at) if room >= BAR_CELLS + 2 else "", told))))
 
         yield tell
+
+
+def _bar(at: TrainingProgress) -> str:
+    full = BAR_CELLS * min(at.done, at.total) // max(at.total, 1)
+    return f"[{'#' * full}{'.' * (BAR_CELLS - full)}]"
 
 
 def _lines(rates: Rates) -> Tell:

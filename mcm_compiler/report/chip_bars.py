@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.sentences import shared_sentence
+from mcm_compiler.text.styled import Group, Table, Text, View
 from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text
 from mcm_compiler.text.wrapping import wrapped
 
@@ -58,7 +53,7 @@ def chip_view(
     width: int,
     *,
     ascii_only: bool,
-) -> RenderableType:
+) -> View:
     """The chips as a table, without bars where these do not fit, else line by line.
 
     Args:
@@ -68,11 +63,10 @@ def chip_view(
         width: columns; numbers are whole in all of them.
         ascii_only: for outputs that cannot encode more.
     """
-    endless = Console(width=10_000)
     no_bars = BarStyle(0, 0, ascii_only, waits=False)
     for style in (BarStyle.for_width(width, ascii_only), no_bars):
         table = chip_table(chips, links, bottleneck, style)
-        if Measurement.get(endless, endless.options, table).maximum <= width:
+        if table.columns <= width:
             return table
     return _chip_by_chip(chips, links, bottleneck, width)
 
@@ -111,20 +105,16 @@ def chip_table(
     shown = _busiest(chips)
     left_out = len(chips) - len(shown)
     table = Table(
-        box=box.ASCII2 if style.ascii_only else box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=True,
-        padding=(0, 1),
-        header_style="dim",
+        ascii_only=style.ascii_only,
         caption=f"{left_out} less busy chips are left out" if left_out else None,
     )
-    table.add_column("chip", justify="right", no_wrap=True)
-    table.add_column("busy", no_wrap=True)
+    table.add_column("chip", justify="right")
+    table.add_column("busy")
     if style.waits:
-        table.add_column("waits for", no_wrap=True)
-    table.add_column("SRAM", no_wrap=True)
-    table.add_column("ops", justify="right", no_wrap=True)
-    table.add_column("link to the next" if in_a_row else "busiest link, to", no_wrap=True)
+        table.add_column("waits for")
+    table.add_column("SRAM")
+    table.add_column("ops", justify="right")
+    table.add_column("link to the next" if in_a_row else "busiest link, to")
     for row in shown:
         is_worst = worst["kind"] == "chip" and worst["chip"] == row["chip"]
         link = link_of.get(row["chip"])

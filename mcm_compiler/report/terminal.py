@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
-
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
 
 from mcm_compiler.report.chip_bars import (
     LEAST_BESIDE,
@@ -37,6 +30,7 @@ from mcm_compiler.report.sentences import (
 )
 from mcm_compiler.report.state_section import state_sentences, throughput_text
 from mcm_compiler.text.printable import printable_data
+from mcm_compiler.text.styled import Group, Labelled, Panel, Text, View, plain_lines
 from mcm_compiler.text.units import bytes_text, count_text, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 
@@ -60,28 +54,18 @@ def report_text(report: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     return plain_text(report_view(report, ascii_only=ascii_only), ascii_only=ascii_only)
 
 
-def plain_text(view: RenderableType, *, ascii_only: bool = False) -> str:
-    """A renderable as plain text without trailing blanks."""
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=PLAIN_WIDTH,
-        force_terminal=False,
-        color_system=None,
-        legacy_windows=False,
-        _environ={},
-    )
-    console.print(view)
-    text = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+def plain_text(view: View, *, ascii_only: bool = False) -> str:
+    """A view as plain text without trailing blanks."""
+    text = "\n".join(plain_lines(view, PLAIN_WIDTH)) + "\n"
     return text.encode("ascii", "backslashreplace").decode("ascii") if ascii_only else text
 
 
 def report_view(
     report: Mapping[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
-) -> RenderableType:
-    """The report as a `rich` renderable with bars for `width` columns."""
+) -> View:
+    """The report as a view with bars for `width` columns."""
     report = printable_data(report)
-    parts: list[RenderableType] = [_header(report, width, ascii_only), _facts(report, width)]
+    parts: list[View] = [_header(report, width, ascii_only), _facts(report, width)]
     links, bottleneck = report["links"], report["bottleneck"]
     if report["chips"]:
         parts.append(Text())
@@ -96,8 +80,8 @@ def report_view(
 
 def simulation_view(
     simulation: dict[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
-) -> RenderableType:
-    """A simulation as a `rich` renderable.
+) -> View:
+    """A simulation as a view.
 
     Args:
         simulation: `simulator`, `inferences`, `steady_from`, `throughput_per_s`, `period_s`,
@@ -116,7 +100,7 @@ def simulation_view(
     if (bottleneck := simulation["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
     links = simulation["links"]
-    parts: list[RenderableType] = [_labelled(rows, width), Text()]
+    parts: list[View] = [_labelled(rows, width), Text()]
     parts.append(chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only))
     parts += _link_lines(links, bottleneck, width)
     return Group(*parts)
@@ -131,7 +115,7 @@ def _rate(simulation: Mapping[str, Any]) -> str:
 
 def _link_lines(
     links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None, width: int
-) -> list[RenderableType]:
+) -> list[View]:
     lines = (
         host_links_line(links, bottleneck, width),
         memory_links_line(links, bottleneck, width),
@@ -161,13 +145,12 @@ def _header(report: Mapping[str, Any], width: int, ascii_only: bool) -> Panel:
             title,
             *(Text("\n".join(wrapped(fact, width - FRAME_COLUMNS)), style="dim") for fact in facts),
         ),
-        box=box.ASCII if ascii_only else box.ROUNDED,
         border_style="cyan",
-        padding=(0, 1),
+        ascii_only=ascii_only,
     )
 
 
-def _facts(report: Mapping[str, Any], width: int) -> RenderableType:
+def _facts(report: Mapping[str, Any], width: int) -> View:
     simulator = report["period_model"]
     source = f" ({simulator_sentence(simulator, report)})" if simulator else ""
     period = seconds_text(report["period_s"])
@@ -200,22 +183,21 @@ def _facts(report: Mapping[str, Any], width: int) -> RenderableType:
     return _labelled(rows, width)
 
 
-def _labelled(rows: list[tuple[str, Text]], width: int) -> RenderableType:
+def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
     """Labels with texts beside them, or below them where the width leaves too little."""
     beside = width - max(len(label) for label, _ in rows) - 3
     if beside < LEAST_BESIDE:
-        lines: list[RenderableType] = []
+        lines: list[View] = []
         for label, text in rows:
             lines.append(Text(f" {label}", style="dim"))
             # One column less than elsewhere: `14,496 inferences/s` then fits 20 columns.
             lines += [Text(f" {line}", text.style) for line in wrapped(text.plain, width - 1)]
         return Group(*lines)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, text in rows:
-        grid.add_row(f" {label}", Text("\n".join(wrapped(text.plain, beside)), text.style))
-    return grid
+    return Labelled([(f" {label}", _folded(text, beside)) for label, text in rows])
+
+
+def _folded(text: Text, width: int) -> Text:
+    return Text("\n".join(wrapped(text.plain, width)), text.style)
 
 
 def _verdict(verification: dict[str, Any] | None) -> Text:

@@ -59,6 +59,34 @@ def test_lines_in_a_pipe_have_rates(
     assert lines == ["training 50/100: best 1.2", "training 100/100: 50.0 samples/s, best 1.2"]
 
 
+def test_a_terminal_has_a_bar_with_rates(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(1000))
+    monkeypatch.setattr(
+        "mcm_compiler.cli.training_progress.Rates", lambda: Rates(lambda: next(now))
+    )
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "90")
+    with training_progress(None) as tell:
+        for done in (25, 50):
+            tell(_at(done, note="best\x1b 1.2"))
+    _, first, second, end = capsys.readouterr().err.split("\r")
+    assert first == f"training [{'#' * 6}{'.' * 18}] 25/100 best\\x1b 1.2\x1b[K"
+    bar = f"[{'#' * 12}{'.' * 12}]"
+    assert second == f"training {bar} 50/100 25.0 samples/s, 0:02 left best\\x1b 1.2\x1b[K"
+    assert end == "\x1b[K"
+    monkeypatch.setenv("COLUMNS", "50")
+    with training_progress(None) as tell:
+        tell(_at(50, note="best 1.2"))
+    assert "\rtraining 50/100 best 1.2\x1b[K" in capsys.readouterr().err
+    monkeypatch.setenv("TERM", "dumb")
+    with training_progress(None) as tell:
+        tell(_at(50))
+    assert capsys.readouterr().err == ""
+
+
 def _records(data: bytes) -> Iterator[bytes]:
     """The records of an event file: length, its checksum, the bytes, their checksum."""
     at = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import os
 import re
 from collections import Counter
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from mcm_compiler.report.chip_bars import MAX_CHIPS
 from mcm_compiler.report.markdown import LISTED, render_markdown
@@ -19,6 +17,7 @@ from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
 from mcm_compiler.text.printable import printable, printable_data
+from mcm_compiler.text.styled import coloured_lines, plain_lines
 from tests.generators.example_result import bare_result, example_result
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "report"
@@ -53,20 +52,22 @@ def test_plain_output_has_a_fixed_width_and_no_control_characters(report: dict[s
         assert text.isascii() or not ascii_only
 
 
-def test_a_terminal_gets_colours(report: dict[str, Any]) -> None:
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, color_system="standard", width=100)
-    console.print(report_view(report))
-    assert "\x1b[" in stream.getvalue()
+def test_a_terminal_gets_colours(report: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = plain_lines(report_view(report), 100)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = coloured_lines(report_view(report), 100)
+    assert any("\x1b[1;32m" in line for line in lines)
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in lines] == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured_lines(report_view(report), 100) == plain
 
 
 @pytest.mark.parametrize("width", [72, 80, 97, 120])
 def test_the_table_fits_the_width(report: dict[str, Any], width: int) -> None:
     for row in report["chips"]:
         row["ops"] = 12_345
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(report_view(report, width=width))
-    lines = stream.getvalue().splitlines()
+    lines = plain_lines(report_view(report, width=width), width)
     assert all(len(line) <= width for line in lines)
     assert any("99.9 %" in line and "24.0 MiB" in line and "390.6 KiB" in line for line in lines)
 
@@ -91,10 +92,7 @@ def test_numbers_are_whole_in_every_width(
 
 
 def _lines_at(report: dict[str, Any], width: int, ascii_only: bool) -> list[str]:
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None)
-    console.print(report_view(report, width=width, ascii_only=ascii_only))
-    return [line.rstrip() for line in stream.getvalue().splitlines()]
+    return plain_lines(report_view(report, width=width, ascii_only=ascii_only), width)
 
 
 def test_the_chips_in_narrow_terminals(report: dict[str, Any]) -> None:
@@ -144,9 +142,7 @@ def test_what_chips_wait_for_where_there_is_room(report: dict[str, Any]) -> None
     assert "link     0.1 %" in rows["1"]
     report["chips"][1]["stall_s"]["link"] = 1e-9
     assert "link     0.0 %" not in report_text(report)
-    stream = io.StringIO()
-    Console(file=stream, width=80, color_system=None).print(report_view(report, width=80))
-    assert "waits for" not in stream.getvalue()
+    assert "waits for" not in "\n".join(plain_lines(report_view(report, width=80), 80))
 
 
 def test_channels_from_off_package_memory_have_a_line(report: dict[str, Any]) -> None:

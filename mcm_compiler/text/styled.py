@@ -1,0 +1,316 @@
+"""Text with styles, tables and frames, laid out in lines for a terminal or as plain text."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Segment = tuple[str, str]
+"""Characters and their style: words such as `bold red`, or none."""
+
+Line = list[Segment]
+
+_CODES = {
+    "bold": 1, "dim": 2, "italic": 3,
+    "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36,
+}  # fmt: skip
+
+NO_CODES = ("dumb", "unknown")
+"""Terminals (`TERM`) that would show codes as characters."""
+
+_WORDS = re.compile(r"\s*\S+\s*")
+
+
+class View(Protocol):
+    """What can be laid out."""
+
+    def lines(self, width: int) -> list[Line]:
+        """Its lines, of at most `width` columns."""
+        ...
+
+
+def columns_of(text: str) -> int:
+    """Columns that characters take: none for marks on the one before, two for wide ones."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+class Text:
+    """A run of text, with breaks between words where it is longer than a line.
+
+    Args:
+        text: the characters.
+        style: of all of them.
+    """
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self.style = style
+        self.segments: Line = [(text, style)] if text else []
+
+    @classmethod
+    def assemble(cls, *parts: str | Text | Segment) -> Text:
+        """Parts one after the other: plain, with a style, or assembled already."""
+        made = cls()
+        for part in parts:
+            if isinstance(part, Text):
+                made.segments += part.segments
+            elif isinstance(part, str):
+                made.segments.append((part, ""))
+            else:
+                made.segments.append(part)
+        return made
+
+    @property
+    def plain(self) -> str:
+        """The characters alone."""
+        return "".join(text for text, _ in self.segments)
+
+    def lines(self, width: int) -> list[Line]:
+        """Its lines; a word that no line holds is broken within."""
+        found: list[Line] = []
+        begin = 0
+        for paragraph in self.plain.split("\n"):
+            for start, end in _breaks(paragraph, max(width, 1)):
+                found.append(_trimmed(_cut(self.segments, begin + start, begin + end)))
+            begin += len(paragraph) + 1
+        return found
+
+
+@dataclass(frozen=True)
+class Group:
+    """Views below each other.
+
+    Attributes:
+        views: from the top.
+    """
+
+    views: tuple[View, ...]
+
+    def __init__(self, *views: View) -> None:
+        object.__setattr__(self, "views", views)
+
+    def lines(self, width: int) -> list[Line]:
+        """The lines of all."""
+        return [line for view in self.views for line in view.lines(width)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A view in a frame that is as wide as the line.
+
+    Attributes:
+        view: what is framed.
+        border_style: of the frame.
+        ascii_only: draws it with ASCII characters.
+    """
+
+    view: View
+    border_style: str = ""
+    ascii_only: bool = False
+
+    def lines(self, width: int) -> list[Line]:
+        """The frame's lines."""
+        corners = "++++" if self.ascii_only else "╭╮╰╯"
+        across, down = ("-", "|") if self.ascii_only else ("─", "│")
+        style, inner = self.border_style, max(width - 4, 1)
+        found: list[Line] = [[(f"{corners[0]}{across * (inner + 2)}{corners[1]}", style)]]
+        for line in self.view.lines(inner):
+            blank = " " * (inner - _width(line))
+            found.append([(down, style), (" ", ""), *line, (f"{blank} ", ""), (down, style)])
+        found.append([(f"{corners[2]}{across * (inner + 2)}{corners[3]}", style)])
+        return found
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labels in a column, each with text beside it that is broken within its own.
+
+    Attributes:
+        rows: label and text of each.
+        label_style: of the labels.
+        gap: columns between the two.
+    """
+
+    rows: Sequence[tuple[str, Text]]
+    label_style: str = "dim"
+    gap: int = 2
+
+    def lines(self, width: int) -> list[Line]:
+        """The rows' lines."""
+        labels = max((columns_of(label) for label, _ in self.rows), default=0)
+        found: list[Line] = []
+        for label, text in self.rows:
+            beside = text.lines(max(width - labels - self.gap, 1)) or [[]]
+            for k, line in enumerate(beside):
+                shown = label if k == 0 else ""
+                blank = " " * (labels - columns_of(shown) + self.gap)
+                found.append([(shown, self.label_style), (blank, ""), *line])
+        return found
+
+
+@dataclass
+class Table:
+    """Cells of one line each, in columns below headers.
+
+    Attributes:
+        ascii_only: draws its lines with ASCII characters.
+        caption: a line below it, or None.
+        headers: of the columns, with the side on which their cells stand.
+        rows: of cells.
+    """
+
+    ascii_only: bool = False
+    caption: str | None = None
+    headers: list[tuple[str, Literal["left", "right"]]] = field(
+        default_factory=list[tuple[str, Literal["left", "right"]]]
+    )
+    rows: list[tuple[Text, ...]] = field(default_factory=list[tuple[Text, ...]])
+
+    def add_column(self, header: str, justify: Literal["left", "right"] = "left") -> None:
+        """Adds a column to the right."""
+        self.headers.append((header, justify))
+
+    def add_row(self, *cells: Text) -> None:
+        """Adds a row of as many cells as there are columns."""
+        self.rows.append(cells)
+
+    def lines(self, width: int) -> list[Line]:
+        """Its lines; what is wider than `width` is cut off."""
+        heads, widths = self._heads(), self._widths()
+        across, cross, between = ("-", "+", "|") if self.ascii_only else ("─", "─", " ")
+        rule = cross.join(across * (cells + 2) for cells in widths)
+        found = [
+            self._row(heads, widths, between),
+            [(rule, "")],
+            *(self._row(row, widths, between) for row in self.rows),
+        ]
+        if self.caption is not None:
+            left = max(columns_of(rule) - columns_of(self.caption), 0) // 2
+            found.append([(" " * left, ""), (self.caption, "italic")])
+        return [_cropped(line, width) for line in found]
+
+    @property
+    def columns(self) -> int:
+        """Columns in which nothing is cut off."""
+        widths = self._widths()
+        return sum(widths) + 3 * len(widths) - 1
+
+    def _heads(self) -> tuple[Text, ...]:
+        return tuple(Text(header, "dim") for header, _ in self.headers)
+
+    def _widths(self) -> list[int]:
+        return [
+            max(columns_of(cell.plain) for cell in column)
+            for column in zip(self._heads(), *self.rows, strict=True)
+        ]
+
+    def _row(self, cells: Sequence[Text], widths: Sequence[int], between: str) -> Line:
+        line: Line = []
+        for k, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
+            blank = " " * (columns - columns_of(cell.plain))
+            before, after = (blank, "") if self.headers[k][1] == "right" else ("", blank)
+            edge = between if k else ""
+            line += [(f"{edge} {before}", ""), *cell.segments, (f"{after} ", "")]
+        return line
+
+
+def plain_lines(view: View, width: int) -> list[str]:
+    """A view's lines without styles and without trailing blanks."""
+    return ["".join(text for text, _ in line).rstrip() for line in view.lines(width)]
+
+
+def coloured_lines(view: View, width: int) -> list[str]:
+    """A view's lines with a terminal's codes for styles, where the environment allows them."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in NO_CODES:
+        return plain_lines(view, width)
+    return ["".join(map(_coloured, line)) for line in view.lines(width)]
+
+
+def cropped(text: str, width: int) -> str:
+    """The beginning of a line that fits `width` columns."""
+    return "".join(part for part, _ in _cropped([(text, "")], width))
+
+
+def _coloured(segment: Segment) -> str:
+    text, style = segment
+    if not style or not text:
+        return text
+    codes = ";".join(str(_CODES[word]) for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m"
+
+
+def _breaks(text: str, width: int) -> Iterable[tuple[int, int]]:
+    """Where the lines of a paragraph begin and end, in characters."""
+    start = used = 0
+    for word in _WORDS.finditer(text):
+        needed = columns_of(word[0].rstrip())
+        if used + needed <= width:
+            used += columns_of(word[0])
+            continue
+        at = word.start()
+        if at > start:
+            yield start, at
+        start, used = at, columns_of(word[0])
+        while needed > width:
+            part = cropped(text[start : word.end()], width)
+            # A character that is wider than the line stands in one of its own.
+            end = start + max(len(part), 1)
+            yield start, end
+            start = end
+            used = columns_of(text[start : word.end()])
+            needed = columns_of(text[start : word.end()].rstrip())
+    yield start, len(text)
+
+
+def _cut(segments: Line, start: int, end: int) -> Line:
+    """Segments of the characters from `start` up to `end`."""
+    found: Line = []
+    at = 0
+    for text, style in segments:
+        part = text[max(start - at, 0) : max(end - at, 0)]
+        if part:
+            found.append((part, style))
+        at += len(text)
+    return found
+
+
+def _trimmed(line: Line) -> Line:
+    """A line without the blanks at its end, where the next one was broken off."""
+    kept = list(line)
+    while kept:
+        text, style = kept.pop()
+        if text.rstrip():
+            return [*kept, (text.rstrip(), style)]
+    return kept
+
+
+def _cropped(line: Line, width: int) -> Line:
+    found: Line = []
+    left = width
+    for text, style in line:
+        if columns_of(text) <= left:
+            found.append((text, style))
+            left -= columns_of(text)
+            continue
+        part = ""
+        for character in text:
+            if columns_of(part + character) > left:
+                break
+            part += character
+        return [*found, (part, style)]
+    return found
+
+
+def _width(line: Line) -> int:
+    return sum(columns_of(text) for text, _ in line)
