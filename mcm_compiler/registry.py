@@ -105,8 +105,8 @@ class Registry(Generic[T]):
                 if begun.startswith(prefix):
                     give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
                     names |= {registration.name for registration in give()}
-                else:
-                    names.add(prefix)
+                else:  # the same whether or not its names are known by now
+                    names = {name for name in names if not name.startswith(prefix)} | {prefix}
         return sorted(names)
 
     def get(self, name: str) -> T:

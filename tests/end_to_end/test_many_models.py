@@ -171,7 +171,9 @@ def test_an_interrupt_leaves_whole_folders_only(models, wait_for_chips, jobs):
     _stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
-    left = sorted(path.name for path in out.iterdir())
+    left = sorted(path.name for path in out.iterdir()) if out.exists() else []
     assert all((out / name / "manifest.json").is_file() for name in left)
     assert len(left) < 3
-    assert sorted(path.name for path in models.parent.iterdir()) == ["models", "out"]
+    # Where nothing was written, the folder for it is gone again.
+    there = ["models", "out"] if left else ["models"]
+    assert sorted(path.name for path in models.parent.iterdir()) == there

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.output_parts import OutputPart
@@ -174,14 +175,16 @@ class RowTiler:
         made = {value for node in nodes for value in node.outputs}
         inside = set(nodes)
         slots = self._limits.channel_slots
+        # The host has the weights of what it runs.
+        elsewhere = self._limits.stream_bytes_per_s > 0.0 or runs_on_host(self._cost_model, nodes)
         held: dict[ir.Value, int] = {}
         for node in nodes:
             for value in consumed_values(node):
                 if value in made:
                     continue
                 root = self._root(value)
-                streams = value in self._constants and self._limits.stream_bytes_per_s > 0.0
-                times = 0 if streams else slots if root.is_graph_input() else 1
+                absent = elsewhere and value in self._constants
+                times = 0 if absent else slots if root.is_graph_input() else 1
                 times = 1 if root in self._constants and times else times
                 held[root] = max(held.get(root, 0), times)
             for value in node.outputs:
@@ -304,6 +307,8 @@ class RowTiler:
             for value in made
             if value.is_graph_output() or any(use.node not in inside for use in value.uses())
         }
+        if runs_on_host(self._cost_model, kernel):
+            read -= self._constants
         total = 0.0
         for value in read | leaves:
             part = share if value in region.values else 1.0
