@@ -39,8 +39,6 @@ TESTS = (
     "tests/unit/compiler/processes/test_staging.py",
     "tests/unit/compiler/text/test_spec_text.py",
     "tests/unit/compiler/text/test_toml_description.py",
-    "tests/unit/models/dqn",
-    "tests/unit/models/pipelines",
     "tests/unit/passes/parallelism/pipelines",
     "tests/unit/passes/parallelism/rules",
 )

@@ -31,9 +31,9 @@ SMALLER = {
     "bert-large": "bert-large{layers=2}",
     "bidirectional-rnn": "bidirectional-rnn{layers=1,steps=4}",
     "encoder-decoder-rnn": "encoder-decoder-rnn{layers=1,steps=4}",
-    "gnmt": "gnmt{layers=2,steps=3,vocab=2000}",
+    "gnmt": "gnmt{layers=2,steps=2,vocab=2000}",
     "gpt2": "gpt2{layers=3}",
-    "nmt": "nmt{steps=3}",
+    "nmt": "nmt{steps=2}",
     "stacked-rnn": "stacked-rnn{layers=2,steps=4}",
     "t5": "t5{layers=2,decoder_layers=2}",
 }

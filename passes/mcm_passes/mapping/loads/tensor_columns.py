@@ -68,7 +68,7 @@ def tensor_columns(table: DemandTable, block_bytes: int = 1) -> TensorColumns:
     return TensorColumns(
         kind=table.kinds,
         amount=np.ascontiguousarray(np.stack(columns, axis=1), np.int64),
-        passed_s=np.asarray(
-            table.amount(Subject.TENSOR, Trigger.PASSED, Resource.BUSY), np.float64
-        ),
+        # A copy: arrays of a problem are read-only and others are not, and kernels that take one
+        # of each are compiled twice.
+        passed_s=np.array(table.amount(Subject.TENSOR, Trigger.PASSED, Resource.BUSY), np.float64),
     )

@@ -6,18 +6,13 @@ import json
 import os
 import shutil
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.cli.failures import diagnosed
 from mcm_compiler.cli.main import cli
-from mcm_compiler.project.cell_work import CellJob, work_on
-from mcm_compiler.project.cells import cells_of
-from mcm_compiler.project.reader import read_project
 from tests.generators.mlp_files import write_network
 
 HEAD = 'targets = "mcm4"\nlevel = 0\nreplicas = 1\ndims = { batch = 1 }\n'
@@ -237,17 +232,6 @@ def test_sample_inputs_are_compared() -> None:
     np.savez("sample.npz", y=np.zeros((1, 8), np.float32))
     (cell,) = cells(code=1)
     assert codes(cell)[0] == "MCM-I051"
-
-
-def test_an_option_that_the_compiler_does_not_have_is_told(monkeypatch) -> None:
-    write_network(Path("models/a.onnx"))
-    write(PROJECT)
-    (made,) = cells_of(read_project(Path("mcmc.toml")), lambda _: True)
-    job = CellJob(
-        replace(made, options={"tomorrow": 1}), Path("out"), None, Path("cache"), None, 0.0
-    )
-    (found,) = work_on(diagnosed, job).record.diagnostics
-    assert (found.code, found.at) == ("MCM-B004", "mcmc.toml:5: 'models'")
 
 
 def test_github_gets_a_summary_and_annotations(monkeypatch) -> None:
