@@ -13,9 +13,9 @@ from typing import Any
 from mcm_compiler.artifact import layout
 from mcm_compiler.checking.check import CheckReport, check_folder
 from mcm_compiler.ci.batch import lost_process
-from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
+from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
 from mcm_compiler.text.units import count_text
@@ -118,14 +118,8 @@ def check_all(
     Yields:
         The outcomes in the order of `folders`, each as soon as those before it are there.
     """
-    if is_heard() or (processes > 1 and len(folders) > 1):
-        work = partial(check_one, settings)
-        yield from run_in_processes(folders, work, lost, prepare, min(processes, len(folders)))
-        return
-    for number, folder in enumerate(folders, start=1):
-        if progress is not None:
-            progress(f"{number} of {len(folders)}: {folder}")
-        yield check_one(settings, folder)
+    work = partial(check_one, settings)
+    yield from work_on_all(folders, work, lost, prepare, processes, progress)
 
 
 def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:

@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from mcm_compiler.processes.crash_journal import CrashJournal, hand_on, tell_to
+from mcm_compiler.processes.crash_journal import CrashJournal, hand_on, is_heard, tell_to
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.parent_death_signal import end_with_parent
 from mcm_compiler.processes.private_folders import clean_up
@@ -40,6 +40,37 @@ class _Worker:
     pipe: Connection
     index: int = -1
     journal: CrashJournal = field(default_factory=CrashJournal)
+
+
+def work_on_all(
+    jobs: Sequence[J],
+    work: Callable[[J], R],
+    lost: Callable[[J, int | None, CrashJournal], R],
+    prepare: Callable[[], None],
+    processes: int,
+    progress: Callable[[str], None] | None = None,
+) -> Generator[R]:
+    """Applies `work` to all jobs: here if one process is enough, else as `run_in_processes`.
+
+    Args:
+        jobs: none, one or many.
+        work: raises nothing.
+        lost: the result for a job whose process died.
+        prepare: run in each other process before its first job; importable by its name.
+        processes: that work at once; 1 works in this one, unless it is a supervised command: a
+            crash then costs one job alone.
+        progress: called with the job that is begun, where that is known here.
+
+    Yields:
+        The results in the order of `jobs`, each as soon as those before it are there.
+    """
+    if is_heard() or (processes > 1 and len(jobs) > 1):
+        yield from run_in_processes(jobs, work, lost, prepare, min(processes, len(jobs)))
+        return
+    for number, job in enumerate(jobs, start=1):
+        if progress is not None:
+            progress(f"{number} of {len(jobs)}: {job}")
+        yield work(job)
 
 
 def run_in_processes(

@@ -11,12 +11,12 @@ from pathlib import Path
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.batch import lost_process
 from mcm_compiler.ci.model_list import SUFFIX
-from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.drafting.model_draft import ModelDraft, draft_model
 from mcm_compiler.drafting.sections import sections_of
 from mcm_compiler.drafting.toml_text import project_text
-from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
+from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.project.reader import parse_project
 
 PROJECT_FILE = "mcmc.toml"
@@ -104,14 +104,8 @@ def draft_all(
     Yields:
         The drafts in the order of `models`.
     """
-    if is_heard() or (processes > 1 and len(models) > 1):
-        work = partial(draft_model, root)
-        yield from run_in_processes(models, work, _lost, prepare, min(processes, len(models)))
-        return
-    for number, model in enumerate(models, start=1):
-        if progress is not None:
-            progress(f"{number} of {len(models)}: {model}")
-        yield draft_model(root, model)
+    work = partial(draft_model, root)
+    yield from work_on_all(models, work, _lost, prepare, processes, progress)
 
 
 def draft_text(

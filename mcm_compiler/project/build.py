@@ -11,9 +11,8 @@ from pathlib import Path, PurePosixPath
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.baseline import report_path
 from mcm_compiler.ci.comparison import Comparison
-from mcm_compiler.ci.processes import run_in_processes
+from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.crash_journal import is_heard
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
     CellJob,
@@ -81,8 +80,9 @@ def build(
     run = _Build(project, options)
     run.look_up(cells)
     jobs = [run.job(cell) for cell in cells if cell.folder not in run.hits]
+    work = partial(work_on, diagnose)
     try:
-        with closing(_results(jobs, options.jobs, diagnose, prepare)) as results:
+        with closing(work_on_all(jobs, work, lost, prepare, options.jobs)) as results:
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None else next(results)
@@ -98,16 +98,6 @@ def build(
     finally:
         for cell in cells:
             remove_empty(run.output, cell.folder)
-
-
-def _results(
-    jobs: Sequence[CellJob], at_once: int, diagnose: Diagnose, prepare: Callable[[], None]
-) -> Generator[CellResult]:
-    work = partial(work_on, diagnose)
-    if jobs and (is_heard() or (at_once > 1 and len(jobs) > 1)):
-        yield from run_in_processes(jobs, work, lost, prepare, min(at_once, len(jobs)))
-    else:
-        yield from map(work, jobs)
 
 
 class _Build:
