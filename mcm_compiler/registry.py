@@ -181,6 +181,8 @@ COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
 MAPPINGS: Registry[Any] = Registry("mcm_compiler.mappings", "mapping of a family")
 LEVELS: Registry[Any] = Registry("mcm_compiler.levels", "level")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
+PLACERS: Registry[Any] = Registry("mcm_compiler.placers", "placer")
+GRADIENT_RULES: Registry[Any] = Registry("mcm_compiler.gradient_rules", "gradient rule")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
 SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
@@ -277,6 +279,11 @@ def register_placement_cost(cls: type[T]) -> type[T]:
     return _by_its_name(PLACEMENT_COSTS, cls)
 
 
+def register_placer(cls: type[T]) -> type[T]:
+    """The same for a `Placer`."""
+    return _by_its_name(PLACERS, cls)
+
+
 def register_zoo(cls: type[T]) -> type[T]:
     """The same for a `ModelBuilder`."""
     return _by_its_name(ZOO, cls)
@@ -303,6 +310,11 @@ def register_sharding_rule(name: str) -> Callable[[T], T]:
     For a text the decorator is called: `register_sharding_rule("com.acme::Blend")("n c -> n c")`.
     """
     return _by_name(SHARDING_RULES, name)
+
+
+def register_gradient_rule(name: str) -> Callable[[T], T]:
+    """Registers the `GradientRule` of an op such as `com.acme::Blend`."""
+    return _by_name(GRADIENT_RULES, name)
 
 
 def register_proof_checker(name: str) -> Callable[[T], T]:

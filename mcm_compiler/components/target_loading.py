@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from mcm_compiler.components.cost_choice import ReadFile, TakesCostModel, with_cost_model
 from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
+from mcm_compiler.contracts.boxes.box import BoxFamily, BoxTarget
 from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
 from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -19,8 +20,8 @@ from mcm_compiler.text.toml_description import parse_description, read_descripti
 
 T = TypeVar("T")
 
-Package = Target | ClusterTarget
-"""Whatever has a name among the targets: a package of chips, or a cluster."""
+Package = Target | ClusterTarget | BoxTarget
+"""Whatever has a name among the targets: a package of chips, a cluster, or a box."""
 
 
 def load_package(name_or_path: str) -> Package:
@@ -46,7 +47,7 @@ def _checked(make: Callable[[], Package], name: str) -> Package:
     """What `make` makes, if its machine can be."""
     try:
         package = make()
-        if not isinstance(package, ClusterTarget):
+        if not isinstance(package, ClusterTarget | BoxTarget):
             # Whoever makes it on demand finds what is wrong with it here.
             machine_of(package)
     except MachineError as error:
@@ -58,7 +59,7 @@ def load_target(name_or_path: str) -> Target:
     """The package of chips of a name or path, as `load_package`.
 
     Raises:
-        CompileError: as `load_package`, and MCM-S040 for a cluster.
+        CompileError: as `load_package`, MCM-S040 for a cluster, and MCM-D001 for a box.
     """
     return _chips_only(load_package(name_or_path), name_or_path)
 
@@ -67,7 +68,7 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     """The cluster of a name or path, as `load_package`.
 
     Raises:
-        CompileError: as `load_package`, and MCM-S041 for a package of chips.
+        CompileError: as `load_package`, and MCM-S041 for a package of chips or a box.
     """
     package = load_package(name_or_path)
     if isinstance(package, ClusterTarget):
@@ -75,10 +76,11 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     clusters = ", ".join(
         name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
     )
+    what = "a box" if isinstance(package, BoxTarget) else "a package of chips"
     raise CompileError(
         Diagnostic(
             "MCM-S041",
-            f"target {quote(package.name)} is a package of chips, not a cluster",
+            f"target {quote(package.name)} is {what}, not a cluster",
             at=f"target {quote(name_or_path)}",
             hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
             'family = "cluster"',
@@ -86,18 +88,54 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     )
 
 
-def target_from_text(
-    name: str, text: str, place: str | None = None, read: ReadFile | None = None
-) -> Target:
-    """Makes a package of chips from a TOML description, as `package_from_text`.
+def load_box(name_or_path: str) -> BoxTarget:
+    """The box of a name or path, as `load_package`.
 
     Raises:
-        CompileError: as `package_from_text`, and MCM-S040 for a cluster.
+        CompileError: as `load_package`, and MCM-D002 for what is no box.
     """
-    return _chips_only(package_from_text(name, text, place, read), place or name)
+    package = load_package(name_or_path)
+    if isinstance(package, BoxTarget):
+        return package
+    boxes = ", ".join(name for name in _registered(TARGETS) if name.startswith("box-"))
+    verb = "parallelize" if isinstance(package, ClusterTarget) else "compile"
+    raise CompileError(
+        Diagnostic(
+            "MCM-D002",
+            f"target {quote(package.name)} is no box of CPUs and GPUs",
+            at=f"target {quote(name_or_path)}",
+            hint=f"take a box ({boxes or 'none is installed'}), or a description with "
+            f'family = "box"; for this target there is `mcmc {verb}`',
+        )
+    )
+
+
+def load_plannable(name_or_path: str) -> Target | ClusterTarget:
+    """The package of chips or the cluster of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-D001 for a box.
+    """
+    return _no_box(load_package(name_or_path), name_or_path, "planned")
+
+
+def _no_box(package: Package, place: str, what: str) -> Target | ClusterTarget:
+    if not isinstance(package, BoxTarget):
+        return package
+    raise CompileError(
+        Diagnostic(
+            "MCM-D001",
+            f"target {quote(package.name)} is a box of CPUs and GPUs, and no model is {what} "
+            "for one",
+            at=f"target {quote(place)}",
+            hint=f"place the model's ops in it with `mcmc place MODEL --target {package.name}`; "
+            "`mcmc targets` lists the packages of chips",
+        )
+    )
 
 
 def _chips_only(package: Package, place: str) -> Target:
+    package = _no_box(package, place, "compiled")
     if not isinstance(package, ClusterTarget):
         return package
     raise CompileError(
@@ -150,7 +188,7 @@ def package_from_text(
     if not isinstance(family, str):
         raise CompileError(Diagnostic("MCM-T004", "expected a text", at=at))
     try:
-        make = cast("TargetFamily | ClusterFamily", TARGET_FAMILIES.get(family))
+        make = cast("TargetFamily | ClusterFamily | BoxFamily", TARGET_FAMILIES.get(family))
     except CompileError as error:
         raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:

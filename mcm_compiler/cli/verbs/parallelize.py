@@ -170,7 +170,7 @@ def command(
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
-    from mcm_compiler.components.target_loading import load_package
+    from mcm_compiler.components.target_loading import load_plannable
     from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
@@ -187,7 +187,7 @@ def command(
     )
     old = _old_options(planner, search, linkage)
     made = planner_of(planner, *(option for option, _ in old))
-    package = load_package(target)
+    package = load_plannable(target)
     if cost_model is not None:
         package = with_cost_model(package, cost_model, user_files(Path()))
     imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))

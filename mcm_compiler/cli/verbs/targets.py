@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.components.target_loading import Package
+    from mcm_compiler.contracts.boxes.box import Box
     from mcm_compiler.contracts.cluster import Cluster
     from mcm_compiler.contracts.target import PackageLimits
 
@@ -97,8 +98,11 @@ def _numbers(package: Package) -> dict[str, Any]:
     """What the list says of a package of chips, or of a cluster."""
     from dataclasses import asdict
 
+    from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.cluster import ClusterTarget
 
+    if isinstance(package, BoxTarget):
+        return {"summary": package.summary, "box": _box_numbers(package.box)}
     if isinstance(package, ClusterTarget):
         return {"summary": package.summary, "cluster": asdict(package.cluster)}
     limits = package.limits
@@ -115,21 +119,49 @@ def _numbers(package: Package) -> dict[str, Any]:
 def _summary(package: Package) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.cluster import ClusterTarget
 
     named = {"name": package.name, "summary": package.summary}
+    if isinstance(package, BoxTarget):
+        return {**named, "box": _box_numbers(package.box)}
     if isinstance(package, ClusterTarget):
         return {**named, "cluster": asdict(package.cluster)}
     return {**named, "limits": asdict(package.limits)}
 
 
 def _in_words(package: Package) -> str:
+    from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.cluster import ClusterTarget
 
-    return (
-        _cluster_in_words(package.cluster)
-        if isinstance(package, ClusterTarget)
-        else _chips_in_words(package.limits)
+    if isinstance(package, BoxTarget):
+        return _box_in_words(package.box)
+    if isinstance(package, ClusterTarget):
+        return _cluster_in_words(package.cluster)
+    return _chips_in_words(package.limits)
+
+
+def _box_numbers(box: Box) -> dict[str, Any]:
+    return {
+        "devices": list(box.devices),
+        "kinds": [box.kinds[kind] for kind in box.kind_of.tolist()],
+        "memory_bytes": box.memory_bytes.tolist(),
+        "host": box.devices[box.host],
+    }
+
+
+def _box_in_words(box: Box) -> str:
+    from collections import Counter
+
+    from mcm_compiler.text.units import bytes_text
+
+    kinds = Counter(
+        (box.kinds[kind], memory)
+        for kind, memory in zip(box.kind_of.tolist(), box.memory_bytes.tolist(), strict=True)
+    )
+    return ", ".join(
+        f"{count} x {kind} with {bytes_text(memory)} usable"
+        for (kind, memory), count in kinds.items()
     )
 
 

@@ -13,11 +13,15 @@ def catalog() -> dict[str, CatalogEntry]:
     """
     from mcm_compiler.diagnostics.catalog import (
         artifacts,
+        boxes,
         costs,
+        gradients,
         importing,
         learning,
         partitioning,
         passes,
+        placed_models,
+        placing,
         problem_files,
         projects,
         sharding,
@@ -28,11 +32,15 @@ def catalog() -> dict[str, CatalogEntry]:
 
     families = (
         artifacts,
+        boxes,
         costs,
+        gradients,
         importing,
         learning,
         partitioning,
         passes,
+        placed_models,
+        placing,
         problem_files,
         projects,
         sharding,

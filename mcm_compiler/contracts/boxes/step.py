@@ -1,0 +1,100 @@
+"""The contract of steps: the ops of one inference or training step, as arrays.
+
+Two things of training are ops of their own here that ONNX has none for: a *variable* is an op
+without inputs that takes no time and makes a value that stays (weights, and what an optimiser
+keeps of them); whatever reads it elsewhere gets a copy in each step. Weights of inference never
+change: they lie ready on each device that reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+
+VARIABLE = "Variable"
+"""Op type of variables."""
+
+INPUT = "Input"
+"""Op type of the step's inputs: ops that take no time and that only the host may run."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepProblem:
+    """N ops and V values, to be placed on the D devices of a box of K kinds. Arrays are read-only.
+
+    Ops stand in a topological order.
+
+    Attributes:
+        names: `[N]`, distinct.
+        op_types: `[N]`, such as `MatMul`, `VARIABLE` or `INPUT`.
+        time_s: `[N, K]`, time of each op on a device of each kind, launch included; infinite where
+            such a device cannot run it.
+        value_names: `[V]`, distinct.
+        value_bytes: `[V]`.
+        producer: `[V]`, the op that makes the value, or -1 for a weight that lies ready on every
+            device that reads it.
+        view_of: `[V]`, a value that the op which makes this one reads, and in whose memory this one
+            lies (a view of it, or what overwrites it), or -1 for memory of its own.
+        stays: `[V]`, in memory before the step and after it: values of variables.
+        kept: `[V]`, in memory until the step ends: outputs of the model.
+        read_begin: `[N + 1]`, op n reads `reads[read_begin[n] : read_begin[n + 1]]`.
+        reads: values, distinct and ascending for each op.
+        together: `[N]`, numbers from 0 without gaps; ops of one number run on one device.
+        allowed: `[N, D]`, devices on which an op may run by its kind, by pins and constraints. The
+            same for ops that run together.
+        layer: `[N]`, the layer that the op belongs to, numbers from 0 in the order of the forward
+            pass, or -1 where its name tells none; for experts' placements.
+    """
+
+    names: tuple[str, ...]
+    op_types: tuple[str, ...]
+    time_s: Floats
+    value_names: tuple[str, ...]
+    value_bytes: Longs
+    producer: Ints
+    view_of: Ints
+    stays: Bools
+    kept: Bools
+    read_begin: Longs
+    reads: Ints
+    together: Ints
+    allowed: Bools
+    layer: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+
+    def __post_init__(self) -> None:
+        if len(self.layer) != len(self.names):
+            object.__setattr__(self, "layer", np.full(len(self.names), -1, np.int32))
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_ops(self) -> int:
+        """N."""
+        return len(self.names)
+
+    @property
+    def num_values(self) -> int:
+        """V."""
+        return len(self.value_names)
+
+    @property
+    def num_groups(self) -> int:
+        """Sets of ops that run together."""
+        return int(self.together.max()) + 1 if len(self.together) else 0
+
+    @cached_property
+    def edges(self) -> Ints:
+        """`[E, 2]`, distinct pairs of an op and one that reads a value of it, ascending."""
+        reader = np.repeat(np.arange(self.num_ops), np.diff(self.read_begin))
+        maker = self.producer[self.reads]
+        made = maker >= 0
+        keys = np.unique(maker[made].astype(np.int64) * self.num_ops + reader[made])
+        pairs = np.stack([keys // max(self.num_ops, 1), keys % max(self.num_ops, 1)], axis=1)
+        pairs = pairs.astype(np.int32)
+        pairs.setflags(write=False)
+        return pairs

@@ -1,0 +1,1 @@
+"""Placing the ops of a step in a box of CPUs and GPUs."""
