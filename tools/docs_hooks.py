@@ -49,6 +49,11 @@ CONTRACTS = {
         "KnowsHostOps", "HostTrip",
     ),
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
+    "Boxes and steps": (
+        "BoxTarget", "Box", "StepProblem", "StepEvaluator", "StepConditions", "StepResults",
+        "StepTrace", "Placer", "PlacerRequest", "PlacerAnswer",
+    ),
+    "Gradient rules": ("GradientRequest", "GradientOps", "NotDifferentiable"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),
     "Placement problems": ("PlacementCost", "PlacementProblem", "PlacementRequest", "Placement"),
     "Proofs": ("ProofChecker", "ProblemModel"),
