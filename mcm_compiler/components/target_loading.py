@@ -110,6 +110,17 @@ def load_box(name_or_path: str) -> BoxTarget:
     )
 
 
+def target_from_text(
+    name: str, text: str, place: str | None = None, read: ReadFile | None = None
+) -> Target:
+    """Makes a package of chips from a TOML description, as `package_from_text`.
+
+    Raises:
+        CompileError: as `package_from_text`, MCM-S040 for a cluster, and MCM-D001 for a box.
+    """
+    return _chips_only(package_from_text(name, text, place, read), place or name)
+
+
 def load_plannable(name_or_path: str) -> Target | ClusterTarget:
     """The package of chips or the cluster of a name or path, as `load_package`.
 
