@@ -15,10 +15,12 @@ from mcm_compiler import registry as registry_module
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import (
     COST_MODELS,
+    GRADIENT_RULES,
     LEVELS,
     MAPPINGS,
     PASSES,
     PLACEMENT_COSTS,
+    PLACERS,
     PLANNERS,
     PROBLEM_MODELS,
     PROOF_CHECKERS,
@@ -190,12 +192,14 @@ def test_a_plugin_that_fails(tmp_path: Path, name: str, text: str | None, part: 
 BY_THEIR_NAMES = {
     "register_pass": PASSES,
     "register_placement_cost": PLACEMENT_COSTS,
+    "register_placer": PLACERS,
     "register_planner": PLANNERS,
     "register_strategy": STRATEGIES,
     "register_trainer": TRAINERS,
     "register_zoo": ZOO,
 }
 BY_GIVEN_NAMES = {
+    "register_gradient_rule": GRADIENT_RULES,
     "register_problem_model": PROBLEM_MODELS,
     "register_proof_checker": PROOF_CHECKERS,
     "register_sharding_rule": SHARDING_RULES,
