@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_hardware.families.box.step_kernels import StepRecord
+from mcm_hardware.families.box.step_arrays import StepRecord
 
 
 def critical_chain(problem: StepProblem, placement: Ints, record: StepRecord, copies: int) -> Ints:
