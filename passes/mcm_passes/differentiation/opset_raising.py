@@ -1,0 +1,344 @@
+"""Takes a graph up to an opset whose ops gradients are written in.
+
+`ScatterND` adds from opset 16 on, and reductions have their axes as an input from 18 on. Few ops
+mean something else there than in older opsets; those are written anew, where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+
+OPSET = 18
+"""The oldest opset of gradients."""
+
+IR_VERSION = 8
+"""The IR version that goes with it."""
+
+_SAME = frozenset(
+    {
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Add",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "AveragePool",
+        "BitShift",
+        "Cast",
+        "Ceil",
+        "Compress",
+        "Concat",
+        "ConcatFromSequence",
+        "Constant",
+        "ConstantOfShape",
+        "Conv",
+        "ConvTranspose",
+        "Cos",
+        "Cosh",
+        "CumSum",
+        "DepthToSpace",
+        "DequantizeLinear",
+        "Div",
+        "Einsum",
+        "Elu",
+        "Equal",
+        "Erf",
+        "Exp",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "GRU",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Gemm",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "Greater",
+        "GreaterOrEqual",
+        "HardSigmoid",
+        "Identity",
+        "If",
+        "InstanceNormalization",
+        "IsInf",
+        "IsNaN",
+        "LRN",
+        "LSTM",
+        "LeakyRelu",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "Loop",
+        "LpNormalization",
+        "LpPool",
+        "MatMul",
+        "Max",
+        "MaxPool",
+        "MaxUnpool",
+        "Mean",
+        "MeanVarianceNormalization",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NegativeLogLikelihoodLoss",
+        "NonZero",
+        "Not",
+        "OneHot",
+        "Or",
+        "PRelu",
+        "Pow",
+        "QuantizeLinear",
+        "RNN",
+        "RandomNormalLike",
+        "Range",
+        "Reciprocal",
+        "Relu",
+        "Reshape",
+        "Resize",
+        "RoiAlign",
+        "Round",
+        "Scan",
+        "ScatterElements",
+        "ScatterND",
+        "Selu",
+        "SequenceAt",
+        "Shape",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Size",
+        "SoftmaxCrossEntropyLoss",
+        "Softplus",
+        "Softsign",
+        "SpaceToDepth",
+        "SplitToSequence",
+        "Sqrt",
+        "Sub",
+        "Sum",
+        "Tan",
+        "Tanh",
+        "Tile",
+        "Transpose",
+        "Where",
+        "Xor",
+    }  # fmt: skip
+)
+"""Ops that mean in opset 18 what they meant in 11; later forms take more types or attributes."""
+
+_OLDEST_SAME = 11
+
+
+class _Raising:
+    """One graph on its way up."""
+
+    def __init__(self, graph: ir.Graph, old: int, names: UnusedNames) -> None:
+        self.graph = graph
+        self.old = old
+        self._names = names
+
+    def ints(self, numbers: Sequence[int]) -> ir.Value:
+        """A new initializer."""
+        name = self._names.take("constant/axes")
+        tensor = ir.tensor(np.array(numbers, np.int64), name=name)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()),
+            const_value=tensor,
+        )  # fmt: skip
+        self.graph.register_initializer(value)
+        return value
+
+    def replace(
+        self, node: ir.Node, inputs: Sequence[ir.Value | None], without: str, **more: Any
+    ) -> None:
+        """Gives a node other inputs and takes an attribute from it; its outputs stay."""
+        attributes = [a for a in node.attributes.values() if a.name != without]
+        attributes += [ir.convenience.convert_attribute(k, v) for k, v in more.items()]
+        new = ir.Node(
+            node.domain, node.op_type, inputs, attributes, num_outputs=len(node.outputs),
+            name=node.name,
+        )  # fmt: skip
+        new.metadata_props.update(node.metadata_props)
+        for old, made in zip(node.outputs, new.outputs, strict=True):
+            made.name, made.type, made.shape = old.name, old.type, old.shape
+        ir.convenience.replace_nodes_and_values(
+            self.graph, node, [node], [new], node.outputs, new.outputs
+        )
+
+    def in_front(self, node: ir.Node, op_type: str, *inputs: ir.Value, **more: Any) -> ir.Value:
+        """A new op before a node, of the shape of its first input unless told otherwise."""
+        name = self._names.take(f"{node.name}/{op_type}")
+        new = ir.node(op_type, inputs, more, name=name)
+        (value,) = new.outputs
+        value.name, value.type = name, inputs[0].type
+        self.graph.insert_before(node, new)
+        return value
+
+
+def _axes_as_input(raising: _Raising, node: ir.Node) -> None:
+    if len(node.inputs) > 1:
+        return
+    axes = node.attributes.get("axes")
+    inputs = [node.inputs[0], *([raising.ints(axes.as_ints())] if axes is not None else [])]
+    raising.replace(node, inputs, "axes")
+
+
+def _split(raising: _Raising, node: ir.Node) -> None:
+    sizes = node.attributes.get("split")
+    if sizes is not None:
+        raising.replace(node, [node.inputs[0], raising.ints(sizes.as_ints())], "split")
+    elif len(node.inputs) < 2 or node.inputs[1] is None:
+        raising.replace(node, node.inputs[:1], "split", num_outputs=len(node.outputs))
+
+
+def _softmax(raising: _Raising, node: ir.Node) -> None:
+    """Up to opset 12 all dimensions from `axis` on are one."""
+    if raising.old >= 13:
+        return
+    (x,) = node.inputs
+    assert x is not None
+    shape = x.shape
+    axis = node.attributes.get_int("axis", 1)
+    rank = None if shape is None else len(shape)
+    if rank is not None and axis % rank == rank - 1:
+        raising.replace(node, [x], "axis", axis=-1)
+        return
+    if shape is None or rank is None or not shape.is_static():
+        raise _Refused("its shape is open")
+    dims = [int(dim) for dim in shape.numpy()]
+    rows = int(np.prod(dims[: axis % rank], dtype=np.int64))
+    columns = int(np.prod(dims[axis % rank :], dtype=np.int64))
+    flat = raising.in_front(node, "Reshape", x, raising.ints([rows, columns]))
+    flat.shape = ir.Shape([rows, columns])
+    made = raising.in_front(node, node.op_type, flat, axis=-1)
+    made.shape = ir.Shape([rows, columns])
+    new = ir.node("Reshape", [made, raising.ints(dims)], name=node.name)
+    new.metadata_props.update(node.metadata_props)
+    (out,), (old,) = new.outputs, node.outputs
+    out.name, out.type, out.shape = old.name, old.type, old.shape
+    ir.convenience.replace_nodes_and_values(
+        raising.graph, node, [node], [new], node.outputs, new.outputs
+    )
+
+
+def _batch_normalization(raising: _Raising, node: ir.Node) -> None:
+    if raising.old < 14 and any(v.uses() or v.is_graph_output() for v in node.outputs[1:]):
+        raise _Refused("before opset 14 it gives statistics in another form")
+
+
+def _dropout(raising: _Raising, node: ir.Node) -> None:
+    if raising.old < 12:
+        raising.replace(node, node.inputs[:1], "ratio")
+
+
+_REDUCTIONS = (
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+
+_REWRITES: dict[str, Callable[[_Raising, ir.Node], None]] = {
+    **dict.fromkeys((*_REDUCTIONS, "Squeeze", "Unsqueeze"), _axes_as_input),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+    "Split": _split,
+    "BatchNormalization": _batch_normalization,
+    "Dropout": _dropout,
+    "Clip": lambda raising, _: _since(raising, 11),
+    "Slice": lambda raising, _: _since(raising, 10),
+    "Pad": lambda raising, _: _since(raising, 11),
+    "TopK": lambda raising, _: _since(raising, 10),
+}
+
+
+class _Refused(Exception):  # noqa: N818 - it is an answer
+    """Says why an op cannot be taken up."""
+
+
+def raise_opset(model: ir.Model) -> int:
+    """Takes a model up to `OPSET`, in place; a newer one stays.
+
+    Returns:
+        The opset that it has then.
+
+    Raises:
+        CompileError: MCM-D036 for an op that means something else there and cannot be rewritten.
+    """
+    old = model.opset_imports.get("", 0)
+    if old >= OPSET:
+        return old
+    names = UnusedNames(model.graph)
+    for graph in _graphs(model.graph):
+        raising = _Raising(graph, old, names)
+        for node in list(graph):
+            if node.domain not in ("", "ai.onnx"):
+                continue
+            try:
+                _raise(raising, node)
+            except _Refused as refused:
+                raise CompileError(_fault(node, old, str(refused))) from None
+    model.opset_imports[""] = OPSET
+    model.ir_version = max(model.ir_version, IR_VERSION)
+    return OPSET
+
+
+def _raise(raising: _Raising, node: ir.Node) -> None:
+    before, after = _version(node, raising.old), _version(node, OPSET)
+    if before == after:
+        return
+    rewrite = _REWRITES.get(node.op_type)
+    if rewrite is not None:
+        rewrite(raising, node)
+    elif not after:
+        raise _Refused(f"opset {OPSET} has none")
+    elif node.op_type not in _SAME or (raising.old < _OLDEST_SAME and _grew(node)):
+        raise _Refused("it means something else there")
+
+
+def _grew(node: ir.Node) -> bool:
+    """Whether an op of an opset before 11 differs from that of 11 in more than its types."""
+    return node.op_type in ("Resize", "Loop", "Scan", "OneHot")
+
+
+def _since(raising: _Raising, version: int) -> None:
+    if raising.old < version:
+        raise _Refused(f"before opset {version} it has attributes for inputs")
+
+
+def _version(node: ir.Node, opset: int) -> int:
+    try:
+        return onnx.defs.get_schema(node.op_type, opset, "").since_version
+    except onnx.defs.SchemaError:
+        return 0
+
+
+def _graphs(graph: ir.Graph) -> list[ir.Graph]:
+    found = [graph]
+    for node in graph:
+        for inner in subgraphs(node):
+            found += _graphs(inner)
+    return found
+
+
+def _fault(node: ir.Node, old: int, reason: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-D036",
+        f"gradients are written in opset {OPSET}, the model has {old}, and {quote(node.op_type)} "
+        f"cannot be taken there: {reason}",
+        at=f"node {quote(node.name or '')} ({quote(node.op_type)})",
+        hint=f"export the model with opset_version={OPSET} or newer",
+    )

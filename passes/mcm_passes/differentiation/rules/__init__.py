@@ -1,0 +1,29 @@
+"""Gradient rules of ONNX's own operators, one family a file.
+
+Every file has `RULES`, rules by operator. Versions of ops are those of opset 18 or newer.
+"""
+
+from __future__ import annotations
+
+from mcm_compiler.contracts.gradients import GradientRule
+from mcm_passes.differentiation.rules import (
+    elementwise,
+    indexing,
+    losses,
+    products,
+    reductions,
+    shapes,
+)
+
+FAMILIES: dict[str, dict[str, GradientRule]] = {
+    "elementwise": elementwise.RULES,
+    "products": products.RULES,
+    "reductions": reductions.RULES,
+    "shapes": shapes.RULES,
+    "indexing": indexing.RULES,
+    "losses": losses.RULES,
+}
+
+ONNX_GRADIENTS: dict[str, GradientRule] = {
+    operator: rule for rules in FAMILIES.values() for operator, rule in rules.items()
+}

@@ -1,0 +1,137 @@
+"""Gradients of ops that take and put elements by index: what is taken twice adds up."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.contracts.gradients import (
+    GradientOps,
+    GradientRequest,
+    GradientRule,
+    NotDifferentiable,
+)
+from mcm_passes.differentiation.rules.operands import (
+    Gradients,
+    arriving,
+    filled,
+    given,
+    placed,
+    reshaped,
+)
+from mcm_passes.differentiation.rules.shapes import padded
+
+
+def _gather(request: GradientRequest) -> Gradients:
+    ops, data, indices = request.ops, given(request, 0), given(request, 1)
+    if not request.wanted[0]:
+        return [None, None]
+    shape = request.shape(data)
+    axis = int(request.attribute("axis", 0)) % len(shape)
+    gradient = arriving(request)
+    known = None if indices.is_graph_input() else ir.convenience.get_const_tensor(indices)
+    if known is not None and known.size == 1:
+        place = int(known.numpy().reshape(-1)[0]) % shape[axis]
+        one = reshaped(ops, gradient, (*shape[:axis], 1, *shape[axis + 1 :]))
+        before = [place if d == axis else 0 for d in range(len(shape))]
+        behind = [shape[axis] - 1 - place if d == axis else 0 for d in range(len(shape))]
+        return [padded(ops, one, before, behind), None]
+    return [_added_rows(ops, gradient, indices, request.shape(indices), shape, axis), None]
+
+
+def _added_rows(
+    ops: GradientOps,
+    gradient: ir.Value,
+    indices: ir.Value,
+    extents: tuple[int, ...],
+    shape: tuple[int, ...],
+    axis: int,
+) -> ir.Value:
+    """Adds the rows of a gradient to zeros of `shape` at `indices` along an axis."""
+    count = len(extents)
+    others = [d for d in range(len(shape)) if d != axis]
+    if axis:
+        moved = [
+            *range(axis, axis + count),
+            *range(axis),
+            *range(axis + count, count + len(others)),
+        ]
+        gradient = ops.op("Transpose", gradient, perm=moved)
+    rows = math.prod(extents)
+    width = [shape[d] for d in others]
+    flat = reshaped(ops, gradient, (rows, *width))
+    places = reshaped(ops, indices, (rows, 1))
+    if places.dtype is not ir.DataType.INT64:
+        places = ops.op("Cast", places, to=int(ir.DataType.INT64))
+    nothing = filled(ops, (shape[axis], *width), gradient)
+    total = ops.op("ScatterND", nothing, places, flat, reduction="add")
+    if axis:
+        total = ops.op(
+            "Transpose", total, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
+        )
+    return total
+
+
+def _gather_elements(request: GradientRequest) -> Gradients:
+    ops, data, indices = request.ops, given(request, 0), given(request, 1)
+    axis = int(request.attribute("axis", 0))
+    nothing = filled(ops, request.shape(data), data)
+    total = ops.op(
+        "ScatterElements", nothing, indices, arriving(request), axis=axis, reduction="add"
+    )
+    return [total, None]
+
+
+def _gather_nd(request: GradientRequest) -> Gradients:
+    ops, data, indices = request.ops, given(request, 0), given(request, 1)
+    batch = int(request.attribute("batch_dims", 0))
+    extents = request.shape(indices)
+    if batch:
+        # The places within the batch are what the indices leave out.
+        grids = np.indices(extents[:-1], dtype=np.int64)[:batch]
+        indices = ops.op("Concat", ops.constant(np.moveaxis(grids, 0, -1)), indices, axis=-1)
+    nothing = filled(ops, request.shape(data), data)
+    return [ops.op("ScatterND", nothing, indices, arriving(request), reduction="add"), None]
+
+
+def _scatter(request: GradientRequest) -> Gradients:
+    """What was overwritten gets nothing; what was put there gets what stands there."""
+    ops, gradient = request.ops, arriving(request)
+    indices, updates = given(request, 1), given(request, 2)
+    op_type = request.node.op_type
+    reduction = str(request.attribute("reduction", "none"))
+    if reduction not in ("none", "add"):
+        raise NotDifferentiable(f"reduction={reduction} has no gradient rule")
+    along = {} if op_type == "ScatterND" else {"axis": int(request.attribute("axis", 0))}
+    to_data = gradient
+    if reduction == "none" and request.wanted[0]:
+        nothing = filled(ops, request.shape(updates), updates)
+        to_data = ops.op(op_type, gradient, indices, nothing, **along)
+    taking = "GatherND" if op_type == "ScatterND" else "GatherElements"
+    to_updates = ops.op(taking, gradient, indices, **along) if request.wanted[2] else None
+    return [to_data if request.wanted[0] else None, None, to_updates]
+
+
+def _one_hot(request: GradientRequest) -> Gradients:
+    """The value of hot elements gets what arrives at those, that of cold ones the rest."""
+    ops, gradient = request.ops, arriving(request)
+    indices, depth, values = given(request, 0), given(request, 1), given(request, 2)
+    marks = ops.constant(np.array([0, 1]).astype(gradient.dtype.numpy()))  # pyright: ignore[reportOptionalMemberAccess]
+    hot = ops.op("OneHot", indices, depth, marks, axis=int(request.attribute("axis", -1)))
+    on = ops.op("ReduceSum", ops.op("Mul", gradient, hot), keepdims=0)
+    off = ops.op("Sub", ops.op("ReduceSum", gradient, keepdims=0), on)
+    first = [reshaped(ops, value, (1,)) for value in (off, on)]
+    both = ops.op("Concat", *first, axis=0)
+    return placed(reshaped(ops, both, request.shape(values)), request, 2)
+
+
+RULES: dict[str, GradientRule] = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "ScatterElements": _scatter,
+    "ScatterND": _scatter,
+    "OneHot": _one_hot,
+}
