@@ -1,0 +1,153 @@
+"""What a planner leaves on disk, from which a later process goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_models.cards import CARD_KEY, card_of
+from mcm_passes.families.box.learning.judged import Judged
+from mcm_passes.families.box.learning.planning import Plan, Progress, begin
+
+STATE_NAME = "planner.safetensors"
+
+
+class _Numbers(Struct, frozen=True):
+    """What the state says of itself, and all of it that is no array."""
+
+    devices: int
+    groups: int
+    ops: int
+    seed: int
+    settings: dict[str, Any]
+    update: int
+    average: float
+    evaluations: int
+    best_score: float
+    history: list[tuple[int, float]]
+    any_fits: bool
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """Where a planner leaves its state.
+
+    Attributes:
+        path: folder.
+        kind: of planner; another one does not go on from its state.
+    """
+
+    path: Path
+    kind: str
+
+    @property
+    def file(self) -> Path:
+        """The only file."""
+        return self.path / STATE_NAME
+
+    def save(self, plan: Plan, judged: Judged, progress: Progress) -> None:
+        """Writes all of it at once: a reader sees the state before or this one.
+
+        Raises:
+            CompileError: MCM-A003 and others where it cannot be written.
+        """
+        import jax
+        from safetensors.numpy import save
+
+        leaves = jax.tree.leaves((progress.params, progress.optimizer))
+        arrays = {f"learned/{n:03}": np.array(leaf, order="C") for n, leaf in enumerate(leaves)}
+        arrays["best"] = judged.best
+        arrays["curve"] = np.array(progress.curve, np.float64).reshape(-1, 5)
+        numbers = {
+            **self._asked(plan),
+            "update": progress.update,
+            "average": progress.average,
+            "evaluations": judged.evaluations,
+            "best_score": judged.best_score,
+            "history": judged.history,
+            "any_fits": judged.any_fits,
+        }
+        card = {CARD_KEY: json.dumps(numbers, sort_keys=True)}
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_whole(self.file, save(arrays, metadata=card), lasting=True)
+
+    def load(self, plan: Plan, judged: Judged) -> Progress | None:
+        """What an earlier process left, or None where there is nothing yet.
+
+        Raises:
+            CompileError: MCM-D063 for a state of another box, graph or recipe, MCM-D064 for a
+                damaged one.
+        """
+        import jax
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if not self.file.exists():
+            return None
+        fresh = begin(plan)
+        leaves, shape = jax.tree.flatten((fresh.params, fresh.optimizer))
+        try:
+            data = self.file.read_bytes()
+            numbers = card_of(data, _Numbers)
+            self._check(plan, numbers)
+            arrays = load(data)
+            found = [arrays[f"learned/{n:03}"] for n in range(len(leaves))]
+            if any(one.shape != other.shape for one, other in zip(found, leaves, strict=True)):
+                raise ValueError("its arrays have other shapes")
+            best: Ints = arrays["best"]
+            curve = [tuple(row) for row in arrays["curve"].tolist()]
+        except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-D064",
+                    f"the state of the planner is damaged: {quote(str(error))}",
+                    at=quote(str(self.file)),
+                    hint="remove it, or name another folder",
+                )
+            ) from error
+        judged.evaluations, judged.best_score = numbers.evaluations, numbers.best_score
+        judged.best, judged.history = best, list(numbers.history)
+        judged.any_fits = numbers.any_fits
+        params, optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(one) for one in found])
+        return Progress(params, optimizer, numbers.update, numbers.average, curve)
+
+    def _asked(self, plan: Plan) -> dict[str, Any]:
+        import dataclasses
+
+        settings = dataclasses.asdict(plan.settings)
+        # JSON has no infinity.
+        settings = {name: str(value) for name, value in settings.items()}
+        return {
+            "devices": plan.layout.devices,
+            "groups": plan.layout.groups,
+            "ops": len(plan.units.of_op),
+            "seed": plan.seed,
+            "settings": {**settings, "kind": self.kind, "hidden": str(plan.layout.hidden)},
+        }
+
+    def _check(self, plan: Plan, numbers: _Numbers) -> None:
+        for name, asked in self._asked(plan).items():
+            found = getattr(numbers, name)
+            if found != asked:
+                words = f"{found} {name}, not {asked}"
+                if name == "settings":
+                    words = "other settings"
+                elif name == "seed":
+                    words = f"seed {found}, not {asked}"
+                raise CompileError(
+                    Diagnostic(
+                        "MCM-D063",
+                        f"the state of the planner is of {words}",
+                        at=quote(str(self.file)),
+                        hint="name another folder, or ask for what the state is of",
+                    )
+                )

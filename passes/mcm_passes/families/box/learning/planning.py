@@ -1,0 +1,299 @@
+"""The loop of a planner: groups and devices are drawn, judged and learned from.
+
+Everything random of an update follows from the seed and the number of the update, so that a
+planner that is stopped goes on from what it left as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.boxes.evaluation import StepResults
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_models.planner.group_features import group_features
+from mcm_models.planner.layout import PlannerLayout, Weights, initial_weights
+from mcm_models.planner.op_features import OpFeatures
+from mcm_models.planner.sampling import draw_groups, grouping_gradient
+from mcm_models.planner.settings import PlannerSettings
+from mcm_passes.families.box.learning.credit import local_credit, standardised
+from mcm_passes.families.box.learning.judged import Judged
+from mcm_passes.families.box.learning.placement_units import PlacementUnits
+
+if TYPE_CHECKING:
+    from mcm_models.planner.updates import Batch, GroupInputs, Ops
+
+Singles = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a planner decides, and how it learns.
+
+    Attributes:
+        units: that get devices.
+        features: of ops.
+        layout: of the networks.
+        settings: of learning.
+        seed: of everything random.
+        given: `[U]`, group of each unit, or None for a Grouper.
+        prior: `[M, D]`, added to scores of devices.
+        table: scores of devices are a table, not a network.
+    """
+
+    units: PlacementUnits
+    features: OpFeatures
+    layout: PlannerLayout
+    settings: PlannerSettings
+    seed: int
+    given: Ints | None
+    prior: Singles
+    table: bool = False
+
+    @cached_property
+    def definitions(self) -> tuple[Any, ...]:
+        """Of what places groups, and of the Grouper where there is one."""
+        from flax import nnx
+
+        from mcm_models.planner.networks import Grouper, LogitTable, Placer
+
+        layout = self.layout
+        placer = (
+            LogitTable(layout.groups, layout.devices)
+            if self.table
+            else Placer(layout, self.settings.tanh_constant)
+        )
+        modules = [placer] if self.given is not None else [placer, Grouper(layout)]
+        return tuple(nnx.split(module)[0] for module in modules)
+
+    def initial_weights(self) -> tuple[Weights, ...]:
+        """Of the same modules. A table begins at 0."""
+        layout = self.layout
+        table = np.zeros((layout.groups, layout.devices), np.float32)
+        placer = (
+            {"table": table} if self.table else initial_weights(layout.placer_shapes(), self.seed)
+        )
+        if self.given is not None:
+            return (placer,)
+        return placer, initial_weights(layout.grouper_shapes(), self.seed + 1)
+
+
+@dataclass(eq=False)
+class Progress:
+    """What changes while a planner learns.
+
+    Attributes:
+        params: weights of the modules.
+        optimizer: state of the optimizer.
+        update: that comes next.
+        average: moving average of signals.
+        curve: per update the mean score, the mean entropies of devices and of groups in nats, and
+            the mean numbers of used groups and devices.
+    """
+
+    params: tuple[Any, ...]
+    optimizer: Any
+    update: int = 0
+    average: float = 0.0
+    curve: list[tuple[float, float, float, float, float]] = field(
+        default_factory=list[tuple[float, float, float, float, float]]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """K samples before they are judged.
+
+    Attributes:
+        inputs: of the Placer.
+        devices: `[K, M]`.
+        placements: `[K, N]`.
+        used_groups: mean number of groups that have units.
+        probabilities: `[U, M]` of the Grouper, empty without one.
+        groups: `[K, U]`, empty without one.
+        group_entropy: mean of a unit, in nats.
+    """
+
+    inputs: GroupInputs
+    devices: Ints
+    placements: Ints
+    used_groups: float
+    probabilities: Singles
+    groups: Ints
+    group_entropy: float
+
+
+def begin(plan: Plan) -> Progress:
+    """A planner that has learned nothing."""
+    from mcm_models.planner.networks import params_of
+    from mcm_models.planner.updates import optimizer
+
+    params = tuple(params_of(weights) for weights in plan.initial_weights())
+    average = 0.0 if plan.settings.has_slope else float(np.sqrt(plan.settings.failing_s))
+    return Progress(params, optimizer(plan.settings).init(params), average=average)
+
+
+def learn(
+    plan: Plan,
+    judged: Judged,
+    progress: Progress,
+    updates: int,
+    stop: float | None,
+    after: Callable[[Progress], None],
+) -> None:
+    """Goes on until so many updates are done.
+
+    Args:
+        plan: what is learned.
+        judged: asks the evaluator.
+        progress: changed in place.
+        updates: in all, with those that are done.
+        stop: when to stop, as `time.monotonic` says; None for not at all.
+        after: called after each update.
+
+    Raises:
+        CompileError: MCM-D060 for scores that are no numbers, MCM-D066 where weights diverge.
+    """
+    given = _GivenGroups.of(plan)
+    while progress.update < updates and (stop is None or time.monotonic() < stop):
+        drawn = _draw(plan, progress, given)
+        results = judged.judge(drawn.placements)
+        advantage, progress.average = _advantages(plan.settings, results, progress.average)
+        entropy = _update(plan, progress, drawn, results, advantage)
+        used = np.mean([len(np.unique(place)) for place in drawn.placements])
+        progress.curve.append(
+            (
+                float(results.score.mean()),
+                entropy,
+                drawn.group_entropy,
+                drawn.used_groups,
+                float(used),
+            )
+        )
+        progress.update += 1
+        after(progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _GivenGroups:
+    """Features `[1, M, F]` of groups that never change."""
+
+    features: Singles
+
+    @classmethod
+    def of(cls, plan: Plan) -> _GivenGroups | None:
+        if plan.given is None:
+            return None
+        of_op = plan.given[plan.units.of_op][None]
+        return cls(group_features(plan.features, of_op, plan.layout.groups))
+
+
+def _draw(plan: Plan, progress: Progress, given: _GivenGroups | None) -> Drawn:
+    import jax.numpy as jnp
+
+    from mcm_models.planner.networks import GroupInputs
+    from mcm_models.planner.updates import group_probabilities, sample_devices
+
+    layout, count = plan.layout, plan.settings.samples
+    rng = np.random.Generator(np.random.SFC64([plan.seed, progress.update]))
+    level = np.float32(plan.settings.noise_at(progress.update))
+    shape = (count, layout.groups, layout.devices)
+    noise = np.zeros(shape, np.float32)
+    if level:
+        noise = level * rng.standard_normal(shape, np.float32)
+    uniforms = rng.random((count, layout.groups), np.float32)
+    groups = np.empty((0, plan.units.count), np.int32)
+    probabilities, entropy = np.empty((0, layout.groups), np.float32), 0.0
+    if given is None:
+        units = plan.units.count
+        extra = None
+        if level:
+            # One draw for all K samples: they have their probabilities in common (a choice).
+            extra = level * rng.standard_normal((units, layout.groups), np.float32)
+        found = group_probabilities(
+            plan.definitions[1],
+            progress.params[1],
+            plan.features.unit_type,
+            plan.features.unit_values,
+            extra,
+        )
+        probabilities, entropy = np.asarray(found[0]), float(found[1])
+        groups = np.empty((count, units), np.int32)
+        draw_groups(probabilities, rng.random((units, count), np.float32), groups)
+        features = group_features(plan.features, groups[:, plan.units.of_op], layout.groups)
+        rows = groups
+    else:
+        features = given.features
+        assert plan.given is not None
+        rows = np.broadcast_to(plan.given, (count, plan.units.count))
+    inputs = GroupInputs(*(jnp.asarray(part) for part in (features, plan.prior, noise)))
+    found = sample_devices(plan.definitions[0], progress.params[0], inputs, uniforms)
+    devices = np.asarray(found).astype(np.int32)
+    placements = plan.units.placements(np.take_along_axis(devices, rows, axis=1))
+    used = float(np.mean([len(np.unique(row)) for row in (groups if given is None else rows[:1])]))
+    return Drawn(inputs, devices, placements, used, probabilities, groups, entropy)
+
+
+def _advantages(
+    settings: PlannerSettings, results: StepResults, average: float
+) -> tuple[Floats, float]:
+    """`[K]`, how much better each sample is than the baseline, and the new moving average.
+
+    The signal is the square root of the time, as published; what does not fit counts as
+    `failing_s`, or has a score that grows with what is too much.
+    """
+    seconds = results.score
+    if not settings.has_slope:
+        seconds = np.where(results.fits, results.seconds, settings.failing_s)
+    signals = np.sqrt(seconds)
+    if settings.baseline == "batch":
+        return standardised(-signals), average
+    keeps = settings.average_keeps
+    return average - signals, keeps * average + (1.0 - keeps) * float(signals.mean())
+
+
+def _update(
+    plan: Plan, progress: Progress, drawn: Drawn, results: StepResults, advantage: Floats
+) -> float:
+    """Learns from samples, in place. Returns the mean entropy of a group's device."""
+    import jax.numpy as jnp
+
+    from mcm_models.planner.updates import Batch, Ops, update
+
+    settings = plan.settings
+    of_choice = np.repeat(advantage[:, None], plan.layout.groups, axis=1).astype(np.float32)
+    if settings.credit:
+        of_choice += np.float32(settings.credit) * local_credit(drawn.devices, results)
+    ops: Ops | None = None
+    if plan.given is None:
+        gradient = np.empty_like(drawn.probabilities)
+        weight = advantage.astype(np.float32)
+        grouping_gradient(drawn.probabilities, drawn.groups, weight, settings.entropy, gradient)
+        features = plan.features
+        ops = Ops(
+            jnp.asarray(features.unit_type),
+            jnp.asarray(features.unit_values),
+            jnp.asarray(gradient),
+        )
+    batch: Batch = Batch(drawn.inputs, jnp.asarray(drawn.devices), jnp.asarray(of_choice))
+    rate = np.float32(settings.rate_at(progress.update))
+    progress.params, progress.optimizer, metrics = update(
+        plan.definitions, settings, progress.params, progress.optimizer, batch, ops, rate
+    )
+    if not np.isfinite(float(metrics.gradient)):
+        raise CompileError(
+            Diagnostic(
+                "MCM-D066",
+                f"the planner diverges in update {progress.update + 1}: its gradient is not finite",
+                at=f"learning rate {settings.rate_at(progress.update):g}",
+                hint="take a smaller learning rate",
+            )
+        )
+    return float(metrics.entropy)
