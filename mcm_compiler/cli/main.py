@@ -53,7 +53,15 @@ VERBS = {
     "completion": "Print what a shell reads to complete verbs and names.",
     "version": "Show the versions of the compiler and of what it runs on.",
 }
-"""All verbs with their help line; each is `mcm_compiler.cli.<verb>:command`."""
+"""All verbs with their help line; each is `command` of the module that `module_of` names."""
+
+_LISTINGS = frozenset({"costs", "passes", "strategies", "targets", "version", "zoo"})
+
+
+def module_of(verb: str) -> str:
+    """The module of a verb, by its full name."""
+    room = "verbs.listings" if verb in _LISTINGS else "verbs"
+    return f"mcm_compiler.cli.{room}.{verb}"
 
 
 class LazyGroup(click.Group):
@@ -65,7 +73,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        return importlib.import_module(f"mcm_compiler.cli.verbs.{cmd_name}").command
+        return importlib.import_module(module_of(cmd_name)).command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mcm_compiler.cli.main import cli
 from mcm_hardware.families.ring.builtin_targets import mcm36
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[6]
 DOCUMENT = (ROOT / "docs" / "how-to" / "writing-a-target.md").read_text(encoding="utf-8")
 EXAMPLE = DOCUMENT.partition('```toml title="my-package.toml"\n')[2].partition("```")[0]
 

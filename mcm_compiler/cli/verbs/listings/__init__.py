@@ -1,0 +1,1 @@
+"""Verbs that list what there is: components, targets, models of the zoo, versions."""
