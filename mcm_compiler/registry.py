@@ -182,6 +182,7 @@ MAPPINGS: Registry[Any] = Registry("mcm_compiler.mappings", "mapping of a family
 LEVELS: Registry[Any] = Registry("mcm_compiler.levels", "level")
 PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
 PLACERS: Registry[Any] = Registry("mcm_compiler.placers", "placer")
+STEP_BOUNDS: Registry[Any] = Registry("mcm_compiler.step_bounds", "bound of steps")
 GRADIENT_RULES: Registry[Any] = Registry("mcm_compiler.gradient_rules", "gradient rule")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
