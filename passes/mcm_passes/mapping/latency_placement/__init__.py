@@ -1,0 +1,1 @@
+"""Placements that answer one sample soonest, one contiguous part per accelerator."""
