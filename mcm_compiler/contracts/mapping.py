@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,8 +25,30 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import Diagnostic
+
+Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
+"""Rules of placements, on whatever family of machines."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule.
+
+    Attributes:
+        rule: which one.
+        message: one sentence with the names and numbers.
+        nodes: indices of the nodes involved: both ends of a dependency, a node on the highest
+            chip where one is skipped, the largest contributors to an overflow.
+        chips: the chips involved; of a triangle those of its longer path, in order.
+        path: `(source, target)` of each dependency on the longer path of a triangle.
+    """
+
+    rule: Rule
+    message: str
+    nodes: tuple[int, ...]
+    chips: tuple[int, ...]
+    path: tuple[tuple[int, int], ...] = ()
 
 
 class Evaluation(Protocol):

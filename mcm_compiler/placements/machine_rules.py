@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, Machine
 from mcm_compiler.placements.ring_rules import (

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import bytes_text
 

@@ -138,7 +138,7 @@ _SAME = frozenset(
         "Transpose",
         "Where",
         "Xor",
-    }  # fmt: skip
+    }
 )
 """Ops that mean in opset 18 what they meant in 11; later forms take more types or attributes."""
 

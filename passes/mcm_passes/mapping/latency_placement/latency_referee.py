@@ -183,8 +183,10 @@ def _misplaced(problem: PlacementProblem, place: list[int]) -> list[str]:
     for v, color in enumerate(problem.color.tolist()):
         u = first.setdefault(color, v)
         if place[u] != place[v]:
-            where = ["the CPU" if d == problem.max_accelerators else f"accelerator {d}"
-                     for d in (place[u], place[v])]
+            where = [
+                "the CPU" if d == problem.max_accelerators else f"accelerator {d}"
+                for d in (place[u], place[v])
+            ]
             found.append(
                 f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
                 f"on {where[0]} and {where[1]}"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.loads.device_memory import device_memory

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.mapping import Nearest
+from mcm_compiler.contracts.mapping import Nearest, Violation
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.placements.assignment_file import AssignedName
 from mcm_compiler.text.units import count_text

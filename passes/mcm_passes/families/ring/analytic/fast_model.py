@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.contracts.violation import Violation
 from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_passes.families.ring.analytic import fast_kernels
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
