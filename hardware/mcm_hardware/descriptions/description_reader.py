@@ -188,7 +188,7 @@ class DescriptionReader:
         known = [*keys] if at else [*keys, *sorted(form.arrays), *sorted(form.tables)]
         few = len(self._faults) < MAX_FAULTS
         near = nearest_key(".".join(path), known) if few else None
-        message = f"{'an override' if at else form.subject} has no such key"
+        message = f"{form.part if at else form.subject} has no such key"
         self.fault("MCM-T002", message, (*at, *path), near[1] if near else None)
         return near[0] if near else ""
 
@@ -212,7 +212,7 @@ class DescriptionReader:
         table = ".".join(part for part in path[:-1] if isinstance(part, str))
         example = f'"{rule.words[0]}"' if isinstance(rule, Choice) else "..."
         where = f"the table [{table}]" if table else "the top of the file"
-        where = f"[[{table}]]" if at else where
+        where = f"[[{table}]]" if any(isinstance(part, int) for part in at) else where
         self.fault("MCM-T003", "the key is missing", path, f"add {path[-1]} = {example} to {where}")
 
 

@@ -18,6 +18,31 @@ if TYPE_CHECKING:
     from mcm_hardware.descriptions.description_reader import DescriptionReader
 
 
+def support_lists(who: str) -> dict[str, Key]:
+    """The keys that list ops and element types, without their table.
+
+    Args:
+        who: they are about, such as `chips`.
+    """
+    every_op, every_type = f"{who} run every op", f"{who} know every type"
+    return {
+        "unsupported_ops": Key(
+            Names("ops"),
+            f'ops that {who} cannot run, such as `"Softmax"` or `"com.microsoft::Gelu"`',
+            otherwise=every_op,
+        ),
+        "supported_ops": Key(Names("ops"), f"the only ops that {who} run", otherwise=every_op),
+        "unsupported_types": Key(
+            Names("element types"),
+            f'element types that no tensor of {who} may have, such as `"float16"`',
+            otherwise=every_type,
+        ),
+        "supported_types": Key(
+            Names("element types"), "the only ones that they may have", otherwise=every_type
+        ),
+    }
+
+
 def support_keys(table: str, who: str) -> dict[str, Key]:
     """Keys of what chips or devices cannot run, and of the host that does.
 
@@ -25,24 +50,8 @@ def support_keys(table: str, who: str) -> dict[str, Key]:
         table: of the lists.
         who: they are about, such as `chips`.
     """
-    every_op, every_type = f"{who} run every op", f"{who} know every type"
     return {
-        f"{table}.unsupported_ops": Key(
-            Names("ops"),
-            f'ops that {who} cannot run, such as `"Softmax"` or `"com.microsoft::Gelu"`',
-            otherwise=every_op,
-        ),
-        f"{table}.supported_ops": Key(
-            Names("ops"), f"the only ops that {who} run", otherwise=every_op
-        ),
-        f"{table}.unsupported_types": Key(
-            Names("element types"),
-            f'element types that no tensor of {who} may have, such as `"float16"`',
-            otherwise=every_type,
-        ),
-        f"{table}.supported_types": Key(
-            Names("element types"), "the only ones that they may have", otherwise=every_type
-        ),
+        **{f"{table}.{name}": key for name, key in support_lists(who).items()},
         "host.fallback": Key(
             Choice(("host", "error")),
             f"what becomes of what {who} cannot run: the host does, or the model is refused; "
@@ -124,30 +133,32 @@ def _listed(
     if len(keys) == 2:
         message = f"what is not in supported_{what} is not supported: one of the two lists says all"
         hint = f"leave {keys[0]} or {keys[1]} out"
-        reader.fault("MCM-T008", message, (table, keys[0]), hint)
+        reader.fault("MCM-T008", message, _path(table, keys[0]), hint)
         return None
     if not keys:
         return None
     (key,) = keys
-    listed = cast("list[Any]", values[f"{table}.{key}"])
+    listed = cast("list[Any]", values[".".join(_path(table, key))])
     if not listed:
-        reader.fault("MCM-T008", "the list names nothing", (table, key), "leave it out")
+        reader.fault("MCM-T008", "the list names nothing", _path(table, key), "leave it out")
     elif len(listed) > MAX_NAMES:
-        reader.fault("MCM-T005", f"{len(listed)} names are more than {MAX_NAMES}", (table, key))
+        reader.fault(
+            "MCM-T005", f"{len(listed)} names are more than {MAX_NAMES}", _path(table, key)
+        )
         return key, []
     names: list[str] = []
     for name in listed:
         if not isinstance(name, str):
-            reader.wrong_type((table, key), name, "a list of texts")
+            reader.wrong_type(_path(table, key), name, "a list of texts")
         elif name in names:
-            reader.fault("MCM-T008", f"{quote(name)} is listed twice", (table, key))
+            reader.fault("MCM-T008", f"{quote(name)} is listed twice", _path(table, key))
         else:
             names.append(name)
     return key, names
 
 
 def _has(values: Mapping[str, Any], table: str, key: str) -> bool:
-    return f"{table}.{key}" in values
+    return ".".join(_path(table, key)) in values
 
 
 def _types(
@@ -162,7 +173,7 @@ def _types(
             near = difflib.get_close_matches(word[:100], _TYPES, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"the types are {', '.join(_TYPES)}"
             reader.fault(
-                "MCM-T006", f"{quote(name)} is not an ONNX element type", (table, key), hint
+                "MCM-T006", f"{quote(name)} is not an ONNX element type", _path(table, key), hint
             )
     return frozenset(found), key.startswith("supported")
 
@@ -187,10 +198,10 @@ def _ops(
                 if near
                 else "an op of another domain is written as 'com.microsoft::Gelu'"
             )
-            reader.fault("MCM-T016", f"{where} has no op {quote(name)}", (table, key), hint)
+            reader.fault("MCM-T016", f"{where} has no op {quote(name)}", _path(table, key), hint)
         elif plain in RUNS_NOTHING and not only:
             message = f"a chip cannot lack {quote(name)}: nothing runs for it, or a copy of bytes"
-            reader.fault("MCM-T008", message, (table, key), "leave it out")
+            reader.fault("MCM-T008", message, _path(table, key), "leave it out")
         else:
             found.add(plain)
     return frozenset(found), only
@@ -209,3 +220,8 @@ def _known_ops(domain: str) -> frozenset[str]:
     return frozenset(
         one.name for one in onnx.defs.get_all_schemas_with_history() if one.domain == wanted
     )
+
+
+def _path(table: str, key: str) -> tuple[str, ...]:
+    """The path of a key: `table` may be dotted, or empty for the top of a file."""
+    return (*(part for part in table.split(".") if part), key)

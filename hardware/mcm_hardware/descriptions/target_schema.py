@@ -111,6 +111,7 @@ class DescriptionForm:
         free_tables: those with free keys.
         arrays: names of arrays of tables.
         optional_tables: those that may be left out.
+        part: what an entry of an array or of a free table is.
     """
 
     subject: str
@@ -118,6 +119,7 @@ class DescriptionForm:
     free_tables: frozenset[str] = frozenset()
     arrays: frozenset[str] = frozenset()
     optional_tables: frozenset[str] = frozenset()
+    part: str = "an override"
 
 
 UNITS: Mapping[str, str] = {

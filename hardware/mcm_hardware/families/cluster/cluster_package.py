@@ -87,7 +87,12 @@ class ClusterPackage(DescribedTarget):
 
     def own_costs(self) -> CostPair:
         """The roofline of one device, for search and for what is played."""
-        from mcm_hardware.families.cluster.device_roofline import device_roofline
+        from mcm_hardware.chip.device_roofline import device_roofline
 
-        own = device_roofline(self.cluster, self.spec.launch_s)
+        own = device_roofline(
+            self.cluster.flops_per_s,
+            self.cluster.memory_bytes_per_s,
+            self.cluster.memory_bytes,
+            self.spec.launch_s,
+        )
         return CostPair(own, own)

@@ -1,4 +1,4 @@
-"""The analytic cost model of one device of a cluster: arithmetic against memory traffic.
+"""The analytic cost model of one device, such as a GPU: arithmetic against memory traffic.
 
 Williams, Waterman and Patterson 2009, *Roofline: An Insightful Visual Performance Model*, with one
 arithmetic rate for all ops. There is no tile quantisation: what an accelerator's library makes of
@@ -7,7 +7,6 @@ a shape is not known here, so times are lower bounds that keep the proportions b
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.cluster import Cluster
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork
 from mcm_hardware.chip.roofline import EngineTimes, Roofline
@@ -16,18 +15,22 @@ from mcm_hardware.tensors.storage_widths import StorageWidths
 _ALIGNMENT_BYTES = 256
 
 
-def device_roofline(cluster: Cluster, launch_s: float) -> Roofline:
+def device_roofline(
+    flops_per_s: float, memory_bytes_per_s: float, memory_bytes: int, launch_s: float
+) -> Roofline:
     """The cost model of a device; tensors take as many bytes as ONNX says.
 
     Args:
-        cluster: its numbers.
+        flops_per_s: arithmetic; a multiply-accumulate counts as two.
+        memory_bytes_per_s: between the device and its memory.
+        memory_bytes: of the device.
         launch_s: cost of starting one kernel.
     """
     # The peak rate as one multiply-accumulate unit with a fast clock.
-    macs_per_s = cluster.flops_per_s / 2
+    macs_per_s = flops_per_s / 2
     device = ChipSpec(
-        sram_bytes=cluster.memory_bytes,
-        sram_bytes_per_s=cluster.memory_bytes_per_s,
+        sram_bytes=memory_bytes,
+        sram_bytes_per_s=memory_bytes_per_s,
         alignment_bytes=_ALIGNMENT_BYTES,
         launch_s=launch_s,
         array=MacArray(rows=1, cols=1, clock_hz=macs_per_s),

@@ -1,0 +1,39 @@
+"""The boxes that come with the compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcm_compiler.components.target_loading import load_box, load_package, package_from_text
+from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.registry import TARGETS
+
+NAMES = [r.name for r in TARGETS.registrations() if r.name.startswith("box-")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_box_loads_and_is_what_its_text_says(name: str) -> None:
+    target = load_box(name)
+    again = package_from_text(name, target.source_text)
+    assert isinstance(again, BoxTarget)
+    assert again.details() == target.details()
+    assert target.details()["copy"]["latency_us"] > 0  # type: ignore[operator]
+    assert name.startswith(f"box-{target.box.num_devices - 1}gpu") or "gpu:1" not in (
+        target.box.devices
+    )
+
+
+def test_numbers_of_the_k40() -> None:
+    target = load_box("box-2gpu")
+    assert target.box.devices == ("cpu:0", "gpu:0", "gpu:1")
+    assert target.box.memory_bytes[1] == pytest.approx(11.2 * 2**30)
+    assert target.details()["k40"]["peak_tflop_per_s"] == pytest.approx(2.6)
+
+
+def test_a_cluster_is_no_box() -> None:
+    with pytest.raises(CompileError) as caught:
+        load_box("config-a")
+    assert caught.value.diagnostics[0].code == "MCM-D002"
+    assert "box-2gpu" in (caught.value.diagnostics[0].hint or "")
+    assert not isinstance(load_package("config-a"), BoxTarget)
