@@ -12,7 +12,7 @@ from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.chip.device_roofline import device_roofline
-from mcm_hardware.chip.kernel_work import kernel_work
+from mcm_hardware.chip.kernel_work import is_view, kernel_work
 from mcm_hardware.chip.roofline import Roofline
 from mcm_hardware.families.box.device_kinds import DeviceKind
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW
@@ -25,6 +25,12 @@ def kind_roofline(kind: DeviceKind) -> Roofline:
     )
 
 
+def aliases(node: ir.Node) -> bool:
+    """Whether the first output of `node` is its first input: a view of it, or the very same."""
+    same = node.op_type == "Identity" and node.domain in ("", "ai.onnx")
+    return same or is_view(node)
+
+
 def op_times(nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind]) -> Floats:
     """`[nodes, kinds]`, seconds with launch; 0 where nothing runs; infinite where a kind cannot.
 
@@ -35,6 +41,8 @@ def op_times(nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind]) -> Floats:
     costs = [kind_roofline(kind) for kind in kinds]
     times = np.zeros((len(nodes), len(kinds)))
     for n, node in enumerate(nodes):
+        if aliases(node):
+            continue
         if (node.domain, node.op_type) in CONTROL_FLOW:
             times[n] = [cost.node_cost(node).seconds for cost in costs]
             continue

@@ -51,7 +51,8 @@ def test_numbers_of_a_box() -> None:
     mine = spec.kinds[0]
     assert (mine.flops_per_s, mine.memory_bytes_per_s) == (3e12, 50e9)
     assert mine.launch_s == pytest.approx(2e-6)
-    assert mine.support is not None and mine.support.ops == {"Softmax"}
+    assert mine.support is not None
+    assert mine.support.ops == {"Softmax"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""From an ONNX graph to what there is to place of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.arrays.types import Bools, Floats, Ints
+from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.states import StatePair
+from mcm_hardware.chip.op_support import op_name
+from mcm_hardware.families.box.box_file import BoxSpec
+from mcm_hardware.families.box.layer_names import layers_of
+from mcm_hardware.families.box.op_times import op_times
+from mcm_hardware.families.box.step_parts import StepParts, step_parts
+
+
+def build_step(graph: ir.Graph, states: Sequence[StatePair], spec: BoxSpec) -> StepProblem:
+    """The ops of a graph, with their times in a box.
+
+    What depends on no input is there before the step: it is no op, and what others read of it are
+    weights that lie ready. Values that nobody reads and that are no outputs are left out.
+
+    Args:
+        graph: with static shapes, in topological order; left unchanged.
+        states: its variables: graph inputs, and the outputs that follow them.
+        spec: the box.
+
+    Raises:
+        CompileError: MCM-D010 for ops that no device runs, one diagnostic per op type; MCM-D011 for
+            values of unknown size.
+    """
+    parts = step_parts(graph, states)
+    box = spec.box
+    times = np.zeros((len(parts.names), len(spec.kinds)))
+    of_nodes = times[len(parts.names) - len(parts.nodes) :]
+    of_nodes[:] = op_times(parts.nodes, spec.kinds)
+    check_runs(parts.nodes, of_nodes, spec)
+    allowed = np.isfinite(times)[:, box.kind_of]
+    inputs = np.array([kind == INPUT for kind in parts.op_types], np.bool_)
+    allowed[inputs] = False
+    allowed[inputs, box.host] = True
+    together = _groups(parts)
+    allowed = _agreed(together, allowed)
+    return StepProblem(
+        names=tuple(parts.names),
+        op_types=tuple(parts.op_types),
+        time_s=times,
+        value_names=tuple(parts.value_names),
+        value_bytes=np.array(parts.value_bytes, np.int64),
+        producer=np.array(parts.producer, np.int32),
+        view_of=np.array(parts.view_of, np.int32),
+        stays=np.array(parts.stays, np.bool_),
+        kept=np.array(parts.kept, np.bool_),
+        read_begin=np.cumsum([0, *map(len, parts.reads)]).astype(np.int64),
+        reads=np.array([v for values in parts.reads for v in sorted(values)], np.int32),
+        together=together,
+        allowed=allowed,
+        layer=_spread(layers_of(parts.names), together),
+    )
+
+
+def check_runs(nodes: Sequence[ir.Node], times: Floats, spec: BoxSpec) -> None:
+    """Checks that some device runs each op.
+
+    Raises:
+        CompileError: MCM-D010, one diagnostic per op type.
+    """
+    lost = [nodes[n] for n in np.flatnonzero(~np.isfinite(times).any(axis=1)).tolist()]
+    if not lost:
+        return
+    kinds = ", ".join(kind.name for kind in spec.kinds)
+    counts = Counter(map(op_name, lost))
+    firsts = {op_name(node): node for node in reversed(lost)}
+    raise CompileError(
+        [
+            Diagnostic(
+                "MCM-D010",
+                f"no device of the box runs {quote(name)}, of which there are {count} in the "
+                f"model; its kinds are {kinds}",
+                at=f"op {quote(firsts[name].name or name)}",
+                hint="add a device that runs it, such as a CPU, or replace it in the model",
+            )
+            for name, count in sorted(counts.items())
+        ]
+    )
+
+
+def _groups(parts: StepParts) -> Ints:
+    """`[N]`, numbers of the sets of ops that run together, in the order of their first ops."""
+    first = np.array([parts.first_of(op) for op in range(len(parts.names))], np.int64)
+    return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+
+def _agreed(together: Ints, allowed: Bools) -> Bools:
+    """`[N, D]`, where all ops that run together with an op may run.
+
+    There is always such a device: of ops that are no variables and no views, which run anywhere, a
+    set has one at most.
+    """
+    common = np.ones((int(together.max(initial=-1)) + 1, allowed.shape[1]), np.bool_)
+    np.logical_and.at(common, together, allowed)
+    return common[together]
+
+
+def _spread(layer: Ints, together: Ints) -> Ints:
+    """Layers, those of ops without one from what they run together with."""
+    of_group = np.full(int(together.max(initial=-1)) + 1, -1, np.int32)
+    np.maximum.at(of_group, together, layer)
+    return np.where(layer >= 0, layer, of_group[together]).astype(np.int32)
