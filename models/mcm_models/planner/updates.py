@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -145,11 +145,16 @@ def update(
         return loss, jnp.mean(entropy)
 
     adam = optimizer(settings)
-    metrics: list[UpdateMetrics] = []
-    for _ in range(settings.epochs):
+
+    def step(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], UpdateMetrics]:
+        params, state = carry
         gradient, entropy = jax.grad(loss_of, has_aux=True)(params)
         change, state = adam.update(gradient, state, params)
-        change = optax.tree_utils.tree_scale(rate, change)
-        params = cast("tuple[Params, ...]", optax.apply_updates(params, change))
-        metrics.append(UpdateMetrics(entropy, optax.tree_utils.tree_norm(gradient)))
-    return params, state, metrics[0]
+        params = optax.apply_updates(params, optax.tree_utils.tree_scale(rate, change))
+        return (params, state), UpdateMetrics(entropy, optax.tree_utils.tree_norm(gradient))
+
+    if settings.epochs == 1:
+        (params, state), metrics = step((params, state), None)
+        return params, state, metrics
+    (params, state), history = jax.lax.scan(step, (params, state), length=settings.epochs)
+    return params, state, UpdateMetrics(*(values[0] for values in history))

@@ -1,0 +1,298 @@
+"""Random training steps, for learning what carries over between models.
+
+Four families: recurrent networks that are unrolled over time, convolutional ones with branches
+and shortcuts, feed-forward ones with several towers, and transformers. They share no code, size or
+name with the models of the zoo: results on those are results on models that were not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_models.planner.step_builder import DeviceRates, StepBuilder
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticCase:
+    """A step and a box.
+
+    Attributes:
+        family: of the step.
+        problem: the step.
+        box: for which its times are.
+    """
+
+    family: str
+    problem: StepProblem
+    box: Box
+
+
+@dataclass(frozen=True)
+class RecurrentSize:
+    """Size of an unrolled network.
+
+    Attributes:
+        layers: one on top of the other.
+        steps: of time.
+        width: of states.
+        batch: rows.
+        gates: products per cell.
+        vocabulary: classes of each step's answer; 0 for one answer at the end.
+        attention: each step of the upper half reads all states of the lower half.
+    """
+
+    layers: int
+    steps: int
+    width: int
+    batch: int
+    gates: int = 4
+    vocabulary: int = 0
+    attention: bool = False
+
+
+def recurrent_step(size: RecurrentSize) -> StepBuilder:
+    """An unrolled network with gates."""
+    step = StepBuilder()
+    activation = 4 * size.batch * size.width
+    product = 2.0 * size.batch * size.width * size.width * size.gates
+    data = [step.op(INPUT, (), (activation,), layer=0)[0] for _ in range(size.steps)]
+    for layer in range(size.layers):
+        there = step.variable(4 * size.width * size.width * size.gates, layer)
+        own = step.variable(4 * size.width * size.width * size.gates, layer)
+        bias = step.variable(4 * size.width * size.gates, layer)
+        memory = data if size.attention and layer == size.layers // 2 else []
+        state = step.op("Zeros", (), (activation,), layer=layer)[0]
+        cell = state
+        out: list[int] = []
+        for now in range(size.steps):
+            below = data[now]
+            if memory:
+                below = _attend(step, state, memory, below, activation, layer)
+            wide = activation * size.gates
+            x = step.op("MatMul", (below, there), (wide,), product, layer)[0]
+            h = step.op("MatMul", (state, own), (wide,), product, layer)[0]
+            total = step.op("Add", (x, h), (wide,), layer=layer)[0]
+            total = step.op("BiasAdd", (total, bias), (wide,), layer=layer)[0]
+            parts = step.op("Split", (total,), (activation,) * size.gates, layer=layer)
+            gates = [step.op("Sigmoid", (v,), (activation,), layer=layer)[0] for v in parts[:-1]]
+            value = step.op("Tanh", (parts[-1],), (activation,), layer=layer)[0]
+            kept = step.op("Mul", (gates[0], cell), (activation,), layer=layer)[0]
+            fresh = step.op("Mul", (gates[-1], value), (activation,), layer=layer)[0]
+            cell = step.op("Add", (kept, fresh), (activation,), layer=layer)[0]
+            shown = step.op("Tanh", (cell,), (activation,), layer=layer)[0]
+            gate = gates[len(gates) // 2]
+            state = step.op("Mul", (gate, shown), (activation,), layer=layer)[0]
+            out.append(state)
+        data = out
+    _answer(step, data if size.vocabulary else data[-1:], size)
+    return step
+
+
+def _attend(
+    step: StepBuilder, state: int, memory: list[int], below: int, activation: int, layer: int
+) -> int:
+    """What a state reads of the memory, joined to the value below."""
+    stacked = step.op("Concat", tuple(memory), (activation * len(memory),), layer=layer)[0]
+    flops = activation * len(memory) / 2
+    scores = step.op("BatchMatMul", (state, stacked), (4 * len(memory),), flops, layer)[0]
+    scores = step.op("Softmax", (scores,), (4 * len(memory),), layer=layer)[0]
+    read = step.op("BatchMatMul", (scores, stacked), (activation,), flops, layer)[0]
+    return step.op("Add", (read, below), (activation,), layer=layer)[0]
+
+
+def _answer(step: StepBuilder, data: list[int], size: RecurrentSize) -> None:
+    classes = size.vocabulary or 16
+    layer = size.layers - 1
+    weight = step.variable(4 * size.width * classes, layer)
+    losses: list[int] = []
+    for value in data:
+        scores = 4 * size.batch * classes
+        flops = 2.0 * size.batch * size.width * classes
+        found = step.op("MatMul", (value, weight), (scores,), flops, layer)[0]
+        found = step.op("LogSoftmax", (found,), (scores,), layer=layer)[0]
+        losses.append(step.op("Nll", (found,), (4,), layer=layer)[0])
+    step.train(step.op("AddN", tuple(losses), (4,), layer=layer)[0])
+
+
+def convolutional_step(rng: np.random.Generator) -> StepBuilder:
+    """Stages of convolutions with branches that meet, and shortcuts."""
+    step = StepBuilder()
+    batch = int(rng.choice([16, 32, 64, 128]))
+    image, width = int(rng.choice([32, 64, 128])), int(rng.choice([16, 32, 64]))
+    value = step.op(INPUT, (), (4 * batch * image * image * 3,), layer=0)[0]
+    channels, layer = 3, 0
+    for _stage in range(int(rng.integers(2, 5))):
+        for _block in range(int(rng.integers(1, 5))):
+            branches: list[int] = []
+            for _branch in range(int(rng.integers(1, 5))):
+                found, inner = value, channels
+                for _ in range(int(rng.integers(1, 4))):
+                    found = _convolution(step, found, (batch, image, inner, width), layer)
+                    inner = width
+                branches.append(found)
+            if len(branches) > 1 and channels == width and rng.random() < 0.5:
+                branches.append(value)
+            size = 4 * batch * image * image * width
+            value = branches[0]
+            if len(branches) > 1:
+                value = step.op("Sum", tuple(branches), (size,), layer=layer)[0]
+            channels, layer = width, layer + 1
+        image, size = image // 2, batch * image * image * width
+        value = step.op("MaxPool", (value,), (size,), layer=layer)[0]
+        width *= 2
+    _classes(step, value, batch, channels, layer)
+    return step
+
+
+def _convolution(step: StepBuilder, value: int, size: tuple[int, int, int, int], layer: int) -> int:
+    batch, image, inner, outer = size
+    weight = step.variable(4 * 9 * inner * outer, layer)
+    bytes_made = 4 * batch * image * image * outer
+    flops = 2.0 * 9 * inner * outer * batch * image * image
+    value = step.op("Conv", (value, weight), (bytes_made,), flops, layer)[0]
+    scale = step.variable(8 * outer, layer)
+    value = step.op("BatchNorm", (value, scale), (bytes_made,), layer=layer)[0]
+    return step.op("Relu", (value,), (bytes_made,), layer=layer)[0]
+
+
+def _classes(step: StepBuilder, value: int, batch: int, width: int, layer: int) -> None:
+    weight = step.variable(4 * width * 100, layer)
+    value = step.op("Mean", (value,), (4 * batch * width,), layer=layer)[0]
+    flops = 2.0 * batch * width * 100
+    value = step.op("MatMul", (value, weight), (400 * batch,), flops, layer)[0]
+    step.train(step.op("Nll", (value,), (4,), layer=layer)[0])
+
+
+def towers_step(rng: np.random.Generator) -> StepBuilder:
+    """Feed-forward towers of unequal sizes that meet in one."""
+    step = StepBuilder()
+    batch = int(rng.choice([64, 256, 1024]))
+    met: list[int] = []
+    width = int(rng.choice([128, 256, 512]))
+    deepest = 0
+    for _tower in range(int(rng.integers(1, 9))):
+        inner = int(rng.choice([256, 512, 1024, 2048]))
+        value = step.op(INPUT, (), (4 * batch * inner,), layer=0)[0]
+        depth = int(rng.integers(1, 7))
+        for layer in range(depth):
+            outer = width if layer == depth - 1 else int(rng.choice([512, 1024, 2048, 4096]))
+            value = _dense(step, value, (batch, inner, outer), layer)
+            inner = outer
+        deepest = max(deepest, depth)
+        met.append(value)
+    value = met[0]
+    if len(met) > 1:
+        value = step.op("Sum", tuple(met), (4 * batch * width,), layer=deepest)[0]
+    for layer in range(int(rng.integers(1, 5))):
+        value = _dense(step, value, (batch, width, width), deepest + layer)
+    _classes(step, value, batch, width, deepest + 4)
+    return step
+
+
+def _dense(step: StepBuilder, value: int, size: tuple[int, int, int], layer: int) -> int:
+    batch, inner, outer = size
+    weight, bias = step.variable(4 * inner * outer, layer), step.variable(4 * outer, layer)
+    flops, made = 2.0 * batch * inner * outer, (4 * batch * outer,)
+    value = step.op("MatMul", (value, weight), made, flops, layer)[0]
+    value = step.op("BiasAdd", (value, bias), made, layer=layer)[0]
+    return step.op("Relu", (value,), made, layer=layer)[0]
+
+
+def transformer_step(rng: np.random.Generator) -> StepBuilder:
+    """Blocks of attention, head by head, and of dense layers."""
+    step = StepBuilder()
+    rows = int(rng.choice([512, 1024, 4096]))
+    width, heads = int(rng.choice([128, 256, 512])), int(rng.choice([2, 4, 8]))
+    length = int(rng.choice([32, 64, 128]))
+    part = width // heads
+    value = step.op(INPUT, (), (4 * rows * width,), layer=0)[0]
+    layers = int(rng.integers(1, 7))
+    for layer in range(layers):
+        read: list[int] = []
+        for _ in range(heads):
+            made, flops = (4 * rows * part,), 2.0 * rows * width * part
+            q, k, v = (
+                step.op(
+                    "MatMul", (value, step.variable(4 * width * part, layer)), made, flops, layer
+                )[0]
+                for _ in range(3)
+            )
+            table, work = (4 * rows * length,), 2.0 * rows * length * part
+            scores = step.op("BatchMatMul", (q, k), table, work, layer)[0]
+            scores = step.op("Softmax", (scores,), table, layer=layer)[0]
+            read.append(step.op("BatchMatMul", (scores, v), made, work, layer)[0])
+        whole = (4 * rows * width,)
+        joined = step.op("Concat", tuple(read), whole, layer=layer)[0]
+        joined = _dense(step, joined, (rows, width, width), layer)
+        value = step.op("Add", (value, joined), whole, layer=layer)[0]
+        inner = _dense(step, value, (rows, width, 4 * width), layer)
+        inner = _dense(step, inner, (rows, 4 * width, width), layer)
+        value = step.op("Add", (value, inner), whole, layer=layer)[0]
+    _classes(step, value, rows, width, layers)
+    return step
+
+
+def random_recurrent(rng: np.random.Generator, most_cells: int = 160) -> StepBuilder:
+    """An unrolled network of up to so many cells."""
+    layers = int(rng.integers(1, 10))
+    steps = int(rng.integers(3, max(4, min(32, most_cells // layers + 1))))
+    return recurrent_step(
+        RecurrentSize(
+            layers,
+            steps,
+            width=int(rng.choice([256, 512, 1024, 2048])),
+            batch=int(rng.choice([16, 32, 64, 128])),
+            gates=int(rng.integers(2, 6)),
+            vocabulary=int(rng.choice([0, 0, 1_000, 5_000, 20_000])),
+            attention=bool(rng.random() < 0.4),
+        )
+    )
+
+
+FAMILIES: dict[str, Callable[[np.random.Generator], StepBuilder]] = {
+    "recurrent": random_recurrent,
+    "convolutional": convolutional_step,
+    "towers": towers_step,
+    "transformer": transformer_step,
+}
+
+
+def random_accelerators(rng: np.random.Generator) -> tuple[Box, tuple[DeviceRates, ...]]:
+    """A box of a CPU and 2 to 8 accelerators of one kind, with rates over two magnitudes."""
+    gpus = int(rng.integers(2, 9))
+    devices = gpus + 1
+    flops = float(10 ** rng.uniform(12.0, 13.6))
+    rates = (
+        DeviceRates(flops / rng.uniform(8, 40), 5e10, 1e-6),
+        DeviceRates(flops, flops / rng.uniform(8, 40), float(10 ** rng.uniform(-5.3, -4.8))),
+    )
+    copies = np.full((devices, devices), float(10 ** rng.uniform(9.5, 10.6)))
+    copies[0, :] = copies[:, 0] = float(10 ** rng.uniform(9.6, 10.2))
+    latency = np.full((devices, devices), float(10 ** rng.uniform(-5.3, -4.5)))
+    np.fill_diagonal(copies, np.inf)
+    np.fill_diagonal(latency, 0.0)
+    memory = np.array([256 * _GIB, *[int(rng.choice([8, 12, 16, 32]) * _GIB)] * gpus], np.int64)
+    box = Box(
+        kinds=("host", "accelerator"),
+        devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
+        kind_of=np.array([0] + [1] * gpus, np.int32),
+        memory_bytes=memory,
+        copy_bytes_per_s=copies,
+        copy_latency_s=latency,
+    )
+    return box, rates
+
+
+def synthetic_case(seed: int, index: int) -> SyntheticCase:
+    """One of endlessly many cases; half of them are recurrent."""
+    rng = np.random.default_rng([seed, index])
+    family = str(rng.choice(list(FAMILIES), p=[0.5, 0.2, 0.1, 0.2]))
+    box, rates = random_accelerators(rng)
+    return SyntheticCase(family, FAMILIES[family](rng).problem(box, rates), box)

@@ -1,0 +1,116 @@
+"""The networks equal a plain reading of the paper in NumPy."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from flax import nnx
+
+from mcm_models.planner.layout import PlannerLayout, initial_weights
+from mcm_models.planner.networks import (
+    Grouper,
+    GroupInputs,
+    LogitTable,
+    Placer,
+    params_of,
+    weights_of,
+)
+
+LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5, type_width=2)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(x, state, w_in, w_own, forget):
+    cell, last = state
+    i, f, o, g = np.split(x @ w_in + last @ w_own, 4)
+    cell = sigmoid(i) * np.tanh(g) + sigmoid(f + forget) * cell
+    return cell, sigmoid(o) * np.tanh(cell)
+
+
+def plain_placer(w, groups, prior, noise, uniforms, tanh_constant):
+    """Devices and log-probabilities of one sample, step by step, in double precision."""
+    w = {name: array.astype(np.float64) for name, array in w.items()}
+    half = LAYOUT.hidden // 2
+    there, back = [], [None] * len(groups)
+    state = other = (np.zeros(half), np.zeros(half))
+    for m in range(len(groups)):
+        state = lstm(groups[m], state, w["forward_in"], w["forward_own"], w["encoder_forget"])
+        there.append(state[1])
+    for m in reversed(range(len(groups))):
+        other = lstm(groups[m], other, w["backward_in"], w["backward_own"], w["encoder_forget"])
+        back[m] = other[1]
+    memory = np.array([np.concatenate(pair) for pair in zip(there, back, strict=True)])
+    memory = memory @ w["memory"]
+    state = tuple(np.concatenate(pair) for pair in zip(state, other, strict=True))
+    signal, chosen, log_p = w["first"][0], [], []
+    for m in range(len(groups)):
+        state = lstm(signal, state, w["decoder_in"], w["decoder_own"], w["decoder_forget"])
+        matched = np.tanh(state[1] @ w["query"] + memory) @ w["attention"][:, 0]
+        share = np.exp(matched) / np.exp(matched).sum()
+        scores = np.concatenate([state[1], share @ memory]) @ w["logits"]
+        if tanh_constant:
+            scores = tanh_constant * np.tanh(scores)
+        scores = scores + prior[m] + noise[m] * np.sqrt((scores**2).mean())
+        p = np.exp(scores) / np.exp(scores).sum()
+        device = int((uniforms[m] >= np.cumsum(p)[:-1]).sum())
+        chosen.append(device)
+        log_p.append(np.log(p[device]))
+        signal = w["devices"][device]
+    return chosen, log_p
+
+
+def test_placer_equals_plain_reading():
+    rng = np.random.default_rng(2)
+    weights = initial_weights(LAYOUT.placer_shapes(), 1)
+    features = rng.random((2, 4, LAYOUT.group_columns)).astype(np.float32)
+    prior = rng.random((4, 3)).astype(np.float32)
+    noise = rng.standard_normal((2, 4, 3)).astype(np.float32)
+    uniforms = rng.random((2, 4)).astype(np.float32)
+    policy = nnx.merge(nnx.split(Placer(LAYOUT, 1.0))[0], params_of(weights))
+
+    @jax.jit
+    def both(inputs, uniforms):
+        chosen = policy.sample(inputs, uniforms)
+        return chosen, policy(inputs, chosen).log_p
+
+    for shared in (False, True):
+        given = features[:1] if shared else features
+        inputs = GroupInputs(given, prior, noise)
+        chosen, said = both(inputs, uniforms)
+        for k in range(2):
+            groups = given[0 if shared else k]
+            devices, log_p = plain_placer(weights, groups, prior, noise[k], uniforms[k], 1.0)
+            assert chosen[k].tolist() == devices
+            np.testing.assert_allclose(said[k], log_p, rtol=1e-4)
+
+
+def test_table_says_what_it_holds():
+    table = np.log(np.array([[0.2, 0.8], [0.5, 0.5]], np.float32))
+    policy = nnx.merge(nnx.split(LogitTable(2, 2))[0], params_of({"table": table}))
+    inputs = GroupInputs(np.zeros((1, 2, 1)), np.zeros((2, 2)), np.zeros((3, 2, 2)))
+    uniforms = np.array([[0.1, 0.4], [0.3, 0.6], [0.9, 0.9]], np.float32)
+    chosen = np.asarray(jax.jit(policy.sample)(inputs, uniforms))
+    assert chosen.tolist() == [[0, 0], [1, 1], [1, 1]]
+    said = jax.jit(policy)(inputs, chosen)
+    np.testing.assert_allclose(np.exp(said.log_p), [[0.2, 0.5], [0.8, 0.5], [0.8, 0.5]], rtol=1e-5)
+    np.testing.assert_allclose(said.entropy[0], [0.500402, np.log(2)], rtol=1e-5)
+
+
+def test_grouper_is_linear_in_values():
+    weights = initial_weights(LAYOUT.grouper_shapes(), 4)
+    policy = nnx.merge(nnx.split(Grouper(LAYOUT))[0], params_of(weights))
+    values = np.random.default_rng(0).random((3, LAYOUT.op_columns)).astype(np.float32)
+    kinds = np.array([0, 1, 1])
+    joined = np.concatenate([weights["types"][kinds], values], axis=1)
+    expected = joined @ weights["hidden"] @ weights["groups"]
+    np.testing.assert_allclose(jax.jit(policy)(kinds, values), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_come_back():
+    weights = initial_weights(LAYOUT.placer_shapes(), 1)
+    back = weights_of(params_of(weights))
+    assert back.keys() == weights.keys()
+    assert all((back[name] == weights[name]).all() for name in weights)

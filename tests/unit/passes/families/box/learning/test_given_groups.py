@@ -1,0 +1,49 @@
+"""Policies over given groups learn what is better, and without updates they do not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mcm_compiler.contracts.boxes.placers import PlacerRequest
+from mcm_passes.families.box.learning.given_groups import HierarchicalGroups, Logits
+
+WEIGHTS = np.array([3.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "placer",
+    [
+        Logits(),
+        Logits(epochs=2, clip=0.2, credit=0.5),
+        HierarchicalGroups(hidden=4, learning_rate=0.05),
+    ],
+    ids=["logits", "several epochs", "network"],
+)
+def test_learns_the_cheapest_device(case, counted, placer):
+    request = PlacerRequest(400)
+    answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+    figures = dict(answer.figures)
+    points = [value for name, value in answer.figures if name.startswith("mean score to")]
+    assert points[-1] < 0.9 * points[0]
+    assert figures["entropy of a group's device"] < 0.7 * math.log(3)
+
+
+def test_control_without_updates_stays_as_it_began(case, counted):
+    placer = Logits(learning_rate=0.0)
+    request = PlacerRequest(100)
+    answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+    assert dict(answer.figures)["entropy of a group's device"] == pytest.approx(math.log(3))
+
+
+def test_begins_at_a_given_placement(case, counted):
+    """What it starts from is judged first, and is what most samples look like."""
+    start = case.problem.allowed.shape[1] - 1 - case.problem.allowed[:, ::-1].argmax(axis=1)
+    placer = Logits(learning_rate=0.0, start_weight=20.0)
+    request = PlacerRequest(41, start=start.astype(np.int32))
+    answer = placer.place(case.problem, case.box, counted(-WEIGHTS + 4), request, lambda _: None)
+    assert answer.history == ((1, answer.history[0][1]),)
+    assert (answer.device_of == start).all()
+    assert answer.evaluations == 41

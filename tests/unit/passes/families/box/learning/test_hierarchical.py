@@ -1,0 +1,64 @@
+"""The published planner on a small step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mcm_compiler.contracts.boxes.placers import PlacerRequest
+from mcm_compiler.diagnostics import CompileError
+from mcm_passes.families.box.learning.hierarchical import Hierarchical
+
+SMALL = {"groups": 3, "hidden": 4, "samples": 2}
+
+
+def told(_: str) -> None:
+    """Progress that nobody hears."""
+
+
+def test_same_seed_same_answer(case, counted):
+    """And the answer is what was simulated best, with figures of what was learned."""
+    placer = Hierarchical(**SMALL)
+    evaluator = counted(np.array([3.0, 2.0, 1.0]))
+    answers = [
+        placer.place(case.problem, case.box, evaluator, PlacerRequest(40, seed), told)
+        for seed in (1, 1, 2)
+    ]
+    one, same, other = answers
+    assert one.history == same.history
+    assert one.figures == same.figures
+    assert (one.device_of == same.device_of).all()
+    assert one.figures != other.figures
+    assert one.evaluations == 40
+    scores = counted(np.array([3.0, 2.0, 1.0])).evaluate(one.device_of[None]).score
+    assert scores[0] == one.history[-1][1]
+    case.evaluator.evaluate(one.device_of[None])
+    figures = dict(one.figures)
+    assert figures["updates"] == 20
+    assert 1 <= figures["used groups"] <= 3
+    assert 0 <= figures["entropy of an op's group"] <= math.log(3)
+    assert figures["entropy of a group's device"] <= math.log(3) + 1e-6
+    assert figures["mean score of the last updates"] >= one.history[-1][1]
+
+
+def test_nothing_fits(case, counted):
+    evaluator = counted(np.array([3.0, 2.0, 1.0]), overflow=0.5)
+    with pytest.raises(CompileError, match="MCM-D061"):
+        Hierarchical(**SMALL).place(case.problem, case.box, evaluator, PlacerRequest(8), told)
+
+
+def test_more_groups_than_ops(case):
+    with pytest.raises(CompileError, match="MCM-D062") as caught:
+        Hierarchical(groups=500).place(
+            case.problem, case.box, case.evaluator, PlacerRequest(8), told
+        )
+    assert "500 groups" in str(caught.value)
+
+
+def test_divergence_is_told(case, counted):
+    placer = Hierarchical(**SMALL, learning_rate=1e38)
+    evaluator = counted(np.array([3.0, 2.0, 1.0]))
+    with pytest.raises(CompileError, match="MCM-D066"):
+        placer.place(case.problem, case.box, evaluator, PlacerRequest(40), told)
