@@ -4,4 +4,55 @@ from __future__ import annotations
 
 from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
 
-ENTRIES: tuple[CatalogEntry, ...] = ()
+ENTRIES: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
+        "MCM-D060",
+        "a placer that learns was given scores that are no numbers",
+        "One score that is not finite would make all weights of a policy NaN, so learning stops\n"
+        "at the first. The fault lies in the times or sizes of the problem, or in the evaluator.",
+        example="an evaluator of a plug-in gives NaN: 1 of 4 scores are no numbers from 0 up",
+        remedy="Look for op times or sizes that are not finite.",
+    ),
+    CatalogEntry(
+        "MCM-D061",
+        "no sampled placement fits, so that nothing could be learned",
+        "The published planner takes every placement that does not fit for one of 100 seconds.\n"
+        "Where none fits, all signals are equal, and what it samples stays as random as it began.",
+        example="a model whose activations fill more than one device, in a box of two",
+        remedy="Take hierarchical-groups, whose signal says how much is too much, or a placer\n"
+        "that does not learn.",
+    ),
+    CatalogEntry(
+        "MCM-D062",
+        "a planner was asked for more groups than there is to group",
+        "Each op joins one group, and ops that run together join the same, so that more groups\n"
+        "than sets of such ops would stay empty.",
+        example="`--placer 'hierarchical{groups=256}'` for a model of 100 ops",
+        remedy="Ask for fewer groups; 0 takes 20 per device, and never more than there are ops.",
+    ),
+    CatalogEntry(
+        "MCM-D063",
+        "the state of a planner is of something else",
+        "A planner goes on from its state only where the box has as many devices, the model as\n"
+        "many ops, and seed and options are the same: its weights have a row for each device, and its\n"
+        "curve one recipe.",
+        example="a state of 3 devices, and a box of 5",
+        remedy="Name another folder, or ask for what the state is of.",
+    ),
+    CatalogEntry(
+        "MCM-D064",
+        "the state of a planner is damaged",
+        "The state is a safetensors file that is written whole or not at all. This one was changed\n"
+        "or cut off since.",
+        example="a state copied from a full disk",
+        remedy="Remove it, or name another folder.",
+    ),
+    CatalogEntry(
+        "MCM-D066",
+        "a planner diverges",
+        "A gradient is no longer finite, so every later weight would be NaN. The state of the\n"
+        "planner before stays in its folder.",
+        example="`hierarchical{learning_rate=1e30}`",
+        remedy="Take a smaller learning rate.",
+    ),
+)
