@@ -34,16 +34,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D063",
         "the state of a planner is of something else",
         "A planner goes on from its state only where the box has as many devices, the model as\n"
-        "many ops, and seed and options are the same: its weights have a row for each device, and its\n"
-        "curve one recipe.",
+        "many ops, and seed and options are the same: its weights have a row for each device,\n"
+        "and its curve one recipe.",
         example="a state of 3 devices, and a box of 5",
         remedy="Name another folder, or ask for what the state is of.",
     ),
     CatalogEntry(
         "MCM-D064",
         "the state of a planner is damaged",
-        "The state is a safetensors file that is written whole or not at all. This one was changed\n"
-        "or cut off since.",
+        "The state is a safetensors file that is written whole or not at all. This one was\n"
+        "changed or cut off since.",
         example="a state copied from a full disk",
         remedy="Remove it, or name another folder.",
     ),

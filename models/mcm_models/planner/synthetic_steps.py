@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
-from mcm_models.planner.step_builder import DeviceRates, StepBuilder
+from mcm_models.planner.synthetic_builder import DeviceRates, StepBuilder
 
 _GIB = 1 << 30
 
