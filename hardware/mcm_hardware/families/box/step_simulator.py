@@ -12,7 +12,6 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults,
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.critical_chain import critical_chain
 from mcm_hardware.families.box.step_arrays import (
-    Scratch,
     StepArrays,
     StepRecord,
     scratch,
@@ -34,13 +33,13 @@ class StepSimulator:
 
     def __init__(self, problem: StepProblem, box: Box, conditions: StepConditions) -> None:
         self._problem = problem
-        self._box = box
+        self.box = box
         self._conditions = conditions
 
     @cached_property
     def arrays(self) -> StepArrays:
         """The problem and the box, as kernels read them."""
-        problem, box = self._problem, self._box
+        problem, box = self._problem, self.box
         times = problem.time_s
         if len(self._conditions.time_factors):
             times = times * self._conditions.time_factors[:, None]
@@ -49,10 +48,6 @@ class StepSimulator:
             return step
         on_devices = np.where(problem.allowed, times[:, box.kind_of], np.inf)
         return step._replace(priority=longest_paths(step, on_devices.min(axis=1)))
-
-    @cached_property
-    def _room(self) -> Scratch:
-        return scratch(self.arrays)
 
     @cached_property
     def _rules(self) -> tuple[Bools, Ints]:
@@ -69,7 +64,7 @@ class StepSimulator:
         """
         placements = self._checked(np.atleast_2d(placements))
         seconds, peaks, (busy, copying), _ = self._run(placements, 0)
-        memory = self._box.memory_bytes
+        memory = self.box.memory_bytes
         overflow = (np.maximum(peaks - memory, 0) / np.maximum(memory, 1)).sum(axis=1)
         return StepResults(seconds, peaks, busy, copying, overflow)
 
@@ -98,7 +93,7 @@ class StepSimulator:
     def _run(
         self, placements: Ints, most_copies: int
     ) -> tuple[Floats, Longs, Floats, tuple[StepRecord, int]]:
-        count, devices = len(placements), self._box.num_devices
+        count, devices = len(placements), self.box.num_devices
         seconds, peaks = np.empty(count), np.empty((count, devices), np.int64)
         by_device = np.empty((2, count, devices))
         ops = self._problem.num_ops if most_copies else 0
@@ -109,7 +104,7 @@ class StepSimulator:
             np.empty((most_copies, 2)),
         )
         copies = simulate_all(
-            self.arrays, placements, self._room, seconds, peaks, by_device, record
+            self.arrays, placements, scratch(self.arrays), seconds, peaks, by_device, record
         )
         return seconds, peaks, by_device, (record, int(copies))
 
