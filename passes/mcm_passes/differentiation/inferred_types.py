@@ -101,7 +101,12 @@ class TypeInference:
                 data,
                 opset_imports=[onnx.helper.make_opsetid("", self._version)],
             )
-        except (RuntimeError, ValueError, onnx.defs.SchemaError) as error:
+        except (
+            RuntimeError,
+            ValueError,
+            shape_inference.InferenceError,
+            onnx.defs.SchemaError,
+        ) as error:
             text = " ".join(str(error).split())[:300]
             raise EmissionError(f"{op_type} of {_texts(operands)}: {text}") from error
         return tuple(self._static(op_type, operands, made.get(name)) for name in results)

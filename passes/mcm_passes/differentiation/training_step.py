@@ -10,17 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import StatePair
-from mcm_compiler.ir.rewriting.functions import inline_functions
-from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
 from mcm_passes.differentiation.emission import Emitter
-from mcm_passes.differentiation.opset_raising import raise_opset
+from mcm_passes.differentiation.gradient_graph import emit_gradients, made_ready
 from mcm_passes.differentiation.optimisers import (
     AdamSettings,
     Trained,
@@ -30,8 +27,7 @@ from mcm_passes.differentiation.optimisers import (
     named_presents,
     sgd,
 )
-from mcm_passes.differentiation.reverse_mode import FLOATS, gradients_of, needed_for, reached_from
-from mcm_passes.differentiation.rule_table import installed_gradients
+from mcm_passes.differentiation.reverse_mode import FLOATS, needed_for, reached_from
 from mcm_passes.differentiation.variables import (
     chosen_variables,
     filled_tensor,
@@ -108,21 +104,14 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     """
     options = options or TrainingStepOptions()
     graph = model.graph
-    inline_functions(model)
-    version = raise_opset(model)
-    if open_values(model):
-        infer_shapes(model)
+    version = made_ready(model)
     loss = _loss(graph, options.loss)
-    nodes = list(graph)
-    needed = needed_for(nodes, [loss])
+    needed = needed_for(list(graph), [loss])
     wanted = _chosen_before(model, needed, loss, options.variables)
     initial = make_inputs(graph, wanted)
-    nodes = list(graph)
+    forward = len(graph)
     ops = Emitter(graph, version)
-    ops.enter(f"grad/{loss.name}")
-    kind = ops.operand(loss)
-    seed = ops.constant(np.ones(kind.shape, kind.dtype.numpy()))
-    found = gradients_of(nodes, {loss: seed}, list(initial), ops, installed_gradients())
+    found = emit_gradients(graph, loss, list(initial), ops)
     trained: list[Trained] = []
     for variable, gradient in zip(initial, found, strict=True):
         if gradient is None:
@@ -145,7 +134,7 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
         loss.name or "",
         states,
         {u.past.name or "": _initial(u, initial) for u in updates},
-        len(nodes),
+        forward,
         backward,
         len(added) - backward,
     )

@@ -1,0 +1,69 @@
+"""What runs a model in double precision: onnxruntime, or onnx's reference where it has no kernel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Mapping[str, Array]], dict[str, Any]]
+
+
+class NotRunError(Exception):
+    """Neither of the two runs a model."""
+
+
+def engine(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[str, Run]:
+    """The name of the first engine that runs a model on `feeds`, and a function that does.
+
+    Raises:
+        NotRunError: if neither does.
+    """
+    problems: list[str] = []
+    for name, make in (("onnxruntime", _onnxruntime), ("onnx.reference", _reference)):
+        try:
+            run = make(model)
+            run(feeds)
+        except Exception as error:  # each kernel fails in its own way
+            problems.append(f"{name}: {' '.join(str(error).split())[:160]}")
+        else:
+            return name, run
+    raise NotRunError("; ".join(problems))
+
+
+def _onnxruntime(model: onnx.ModelProto) -> Run:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    read = {value.name for value in session.get_inputs()}
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
+        given = {name: array for name, array in feeds.items() if name in read}
+        return dict(zip(names, session.run(names, given), strict=True))
+
+    return run
+
+
+def _reference(model: onnx.ModelProto) -> Run:
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model)
+    names = list(evaluator.output_names)
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return dict(zip(names, evaluator.run(None, dict(feeds)), strict=True))
+
+    return run
