@@ -11,6 +11,7 @@ how many have a gradient that passes. `--zoo` takes the models of the zoo, with 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections import defaultdict
@@ -19,7 +20,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 
-from backend_cases.collection import collect
 from gradient_checks.cases import BROKEN, NOT_RUN, PASSED, WRONG, Verdict, judge_all, share
 
 DATA = Path(__file__).parent / "data" / "gradients.json"
@@ -29,7 +29,8 @@ CATEGORIES = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 def check_cases(word: str) -> tuple[dict[str, Any], bool]:
     """The table of operators, and whether no gradient is wrong."""
-    cases = [case for case in collect(False) if case.category in CATEGORIES]
+    collection = importlib.import_module("backend_cases.collection")
+    cases = [case for case in collection.collect(False) if case.category in CATEGORIES]
     verdicts = judge_all(cases, word)
     for one in verdicts:
         if one.verdict in (WRONG, BROKEN) or (word and one.verdict != PASSED):
@@ -80,7 +81,7 @@ def _write(part: str, table: dict[str, Any]) -> None:
 
 def main() -> int:
     """Prints what is wrong, and counts."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Checks gradients against differences.")
     parser.add_argument("--cases", action="store_true", help="onnx's backend cases")
     parser.add_argument("--word", default="", help="a part of the name, or an operator")
     parser.add_argument("--update", action="store_true", help="write the tables")

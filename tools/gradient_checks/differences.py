@@ -32,7 +32,7 @@ class Difference:
     error: float
 
 
-def differences(  # noqa: PLR0913 - one setting each
+def differences(
     run: Run,
     loss: str,
     gradients: Mapping[str, str],
@@ -56,15 +56,14 @@ def differences(  # noqa: PLR0913 - one setting each
     rng = np.random.default_rng(seed)
     directions = {name: rng.normal(size=feeds[name].shape) for name in sources}
     values = run(feeds)
-    found: list[Difference] = []
-    for changed in ([name] for name in sources):
-        found.append(_one(run, loss, gradients, feeds, changed, (directions, values, step)))
-    if len(sources) > 1:
-        found.append(_one(run, loss, gradients, feeds, sources, (directions, values, step)))
-    return found
+    together = [list(sources)] if len(sources) > 1 else []
+    return [
+        _one(run, loss, gradients, feeds, changed, (directions, values, step))
+        for changed in [*([name] for name in sources), *together]
+    ]
 
 
-def _one(  # noqa: PLR0913 - one setting each
+def _one(
     run: Run,
     loss: str,
     gradients: Mapping[str, str],

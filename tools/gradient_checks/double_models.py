@@ -78,9 +78,7 @@ def _node(node: onnx.NodeProto) -> None:
         node.attribute.append(helper.make_attribute("value", zero))
 
 
-def with_loss(
-    model: onnx.ModelProto, factors: dict[str, Array], loss: str = "loss"
-) -> onnx.ModelProto:
+def with_loss(model: onnx.ModelProto, factors: dict[str, Array], loss: str) -> onnx.ModelProto:
     """A copy whose only output is `Σ factor · output` over some outputs of a model.
 
     Args:
@@ -90,9 +88,11 @@ def with_loss(
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    if not any(entry.domain in ("", "ai.onnx") for entry in copy.opset_import):
+        copy.opset_import.append(helper.make_opsetid("", 18))
     terms: list[str] = []
     for index, (output, factor) in enumerate(factors.items()):
-        names = [f"loss.{index}.{word}" for word in ("factor", "product", "sum")]
+        names = [f"{loss}.{index}.{word}" for word in ("factor", "product", "sum")]
         copy.graph.initializer.append(numpy_helper.from_array(factor, names[0]))
         copy.graph.node.append(helper.make_node("Mul", [output, names[0]], [names[1]], names[1]))
         copy.graph.node.append(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -44,6 +45,12 @@ _SAME = frozenset((
 
 _OLDEST_SAME = 11
 
+_OLDEST = 7
+"""The first opset whose operands are broadcast as in numpy."""
+
+_STATEFUL = frozenset(("BatchNormalization", "Dropout", "PRelu"))
+"""Ops that are told otherwise before `_OLDEST` whether they train, or how they broadcast."""
+
 
 class _Raising:
     """One graph on its way up."""
@@ -54,9 +61,18 @@ class _Raising:
         self._names = names
 
     def ints(self, numbers: Sequence[int]) -> ir.Value:
-        """A new initializer."""
-        name = self._names.take("constant/axes")
-        tensor = ir.tensor(np.array(numbers, np.int64), name=name)
+        """A vector of int64."""
+        return self._constant(np.array(numbers, np.int64))
+
+    def number(self, number: float, like: ir.Value) -> ir.Value:
+        """A scalar of the type of a value."""
+        if like.dtype is None:
+            raise _Refused(f"the type of {like.name!r} is unknown")
+        return self._constant(np.array(number, like.dtype.numpy()))
+
+    def _constant(self, array: npt.NDArray[Any]) -> ir.Value:
+        name = self._names.take("constant/raised")
+        tensor = ir.tensor(array, name=name)
         value = ir.Value(
             name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()),
             const_value=tensor,
@@ -65,10 +81,10 @@ class _Raising:
         return value
 
     def replace(
-        self, node: ir.Node, inputs: Sequence[ir.Value | None], without: str, **more: Any
+        self, node: ir.Node, inputs: Sequence[ir.Value | None], *without: str, **more: Any
     ) -> None:
-        """Gives a node other inputs and takes an attribute from it; its outputs stay."""
-        attributes = [a for a in node.attributes.values() if a.name != without]
+        """Gives a node other inputs and takes attributes from it; its outputs stay."""
+        attributes = [a for a in node.attributes.values() if a.name not in without]
         attributes += [ir.convenience.convert_attribute(k, v) for k, v in more.items()]
         new = ir.Node(
             node.domain, node.op_type, inputs, attributes, num_outputs=len(node.outputs),
@@ -142,6 +158,40 @@ def _batch_normalization(raising: _Raising, node: ir.Node) -> None:
         raise _Refused("before opset 14 it gives statistics in another form")
 
 
+def _clip(raising: _Raising, node: ir.Node) -> None:
+    """Up to opset 10 the bounds are attributes."""
+    if raising.old >= 11:
+        return
+    x = node.inputs[0]
+    low, high = (node.attributes.get(name) for name in ("min", "max"))
+    bounds = [
+        None if bound is None or x is None else raising.number(bound.as_float(), x)
+        for bound in (low, high)
+    ]
+    raising.replace(node, [x, *bounds], "min", "max")
+
+
+def _slice(raising: _Raising, node: ir.Node) -> None:
+    """Up to opset 9 all but the operand are attributes."""
+    if raising.old >= 10:
+        return
+    found = [node.attributes.get(name) for name in ("starts", "ends", "axes")]
+    numbers = [raising.ints(a.as_ints()) for a in found if a is not None]
+    raising.replace(node, [node.inputs[0], *numbers], "starts", "ends", "axes")
+
+
+def _pad(raising: _Raising, node: ir.Node) -> None:
+    """Up to opset 10 the paddings are an attribute."""
+    if raising.old >= 11:
+        return
+    x = node.inputs[0]
+    pads = node.attributes.get("pads")
+    if raising.old < 2 or pads is None or x is None:
+        raise _Refused("its paddings are missing")
+    value = raising.number(node.attributes.get_float("value", 0.0), x)
+    raising.replace(node, [x, raising.ints(pads.as_ints()), value], "pads", "value")
+
+
 def _dropout(raising: _Raising, node: ir.Node) -> None:
     if raising.old < 12:
         raising.replace(node, node.inputs[:1], "ratio")
@@ -158,9 +208,9 @@ _REWRITES: dict[str, Callable[[_Raising, ir.Node], None]] = {
     "Split": _split,
     "BatchNormalization": _batch_normalization,
     "Dropout": _dropout,
-    "Clip": lambda raising, _: _since(raising, 11),
-    "Slice": lambda raising, _: _since(raising, 10),
-    "Pad": lambda raising, _: _since(raising, 11),
+    "Clip": _clip,
+    "Slice": _slice,
+    "Pad": _pad,
     "TopK": lambda raising, _: _since(raising, 10),
 }
 
@@ -197,6 +247,8 @@ def raise_opset(model: ir.Model) -> int:
 
 
 def _raise(raising: _Raising, node: ir.Node) -> None:
+    if raising.old < _OLDEST and ("broadcast" in node.attributes or node.op_type in _STATEFUL):
+        raise _Refused(f"opsets before {_OLDEST} broadcast and train otherwise")
     before, after = _version(node, raising.old), _version(node, OPSET)
     if before == after:
         return

@@ -207,7 +207,8 @@ def _clip(request: GradientRequest) -> Gradients:
         if bound is None or not request.wanted[place]:
             found.append(None)
             continue
-        beyond = ops.op("Less" if place == 1 else "Greater", x, bound)
+        moved = ops.op("Not", ops.op("Equal", x, result))
+        beyond = ops.op("And", moved, ops.op("Equal", result, bound))
         found.append(ops.reduced_to(mask(ops, beyond, gradient), bound))
     return found
 

@@ -117,9 +117,11 @@ def _scatter(request: GradientRequest) -> Gradients:
 def _one_hot(request: GradientRequest) -> Gradients:
     """The value of hot elements gets what arrives at those, that of cold ones the rest."""
     ops, gradient = request.ops, arriving(request)
-    indices, depth, values = given(request, 0), given(request, 1), given(request, 2)
+    indices, values = given(request, 0), given(request, 2)
+    axis = int(request.attribute("axis", -1))
+    depth = ops.constant(np.array(request.shape(gradient)[axis], np.int64))
     marks = ops.constant(np.array([0, 1]).astype(gradient.dtype.numpy()))  # pyright: ignore[reportOptionalMemberAccess]
-    hot = ops.op("OneHot", indices, depth, marks, axis=int(request.attribute("axis", -1)))
+    hot = ops.op("OneHot", indices, depth, marks, axis=axis)
     on = ops.op("ReduceSum", ops.op("Mul", gradient, hot), keepdims=0)
     off = ops.op("Sub", ops.op("ReduceSum", gradient, keepdims=0), on)
     first = [reshaped(ops, value, (1,)) for value in (off, on)]
