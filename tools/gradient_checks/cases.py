@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from gradient_checks.differences import TOLERANCE, differences
+from gradient_checks.differences import TOLERANCE, alone_and_together, differences
 from gradient_checks.double_models import (
     array_in_double,
     in_double,
@@ -150,7 +150,7 @@ def _compared(
         if value is not None
     }
     name, run = engine(model_to_proto(differentiated), varied)
-    found = differences(run, LOSS, gradients, varied, sources, seed=3)
+    found = differences(run, LOSS, gradients, varied, alone_and_together(sources), seed=3)
     worst = max(found, key=lambda one: one.error if np.isfinite(one.error) else np.inf)
     error = float(worst.error) if np.isfinite(worst.error) else -1.0
     more = {"engine": name, "error": error}

@@ -37,30 +37,32 @@ def differences(
     loss: str,
     gradients: Mapping[str, str],
     feeds: Mapping[str, Array],
-    sources: Sequence[str],
+    groups: Sequence[Sequence[str]],
     *,
     seed: int,
     step: float = STEP,
 ) -> list[Difference]:
-    """Changes each source alone along a random direction, then all at once.
+    """Changes each group of sources along a random direction.
 
     Args:
         run: runs the model with its gradients.
         loss: name of the loss.
         gradients: by source the output that is its gradient; what is missing counts as zeros.
         feeds: where to differentiate, in double.
-        sources: inputs of floating point.
+        groups: inputs of floating point that move together.
         seed: of the directions.
-        step: of the differences, relative to each source's root mean square, or to 1.
+        step: of the differences.
     """
     rng = np.random.default_rng(seed)
+    sources = sorted({name for group in groups for name in group})
     directions = {name: rng.normal(size=feeds[name].shape) for name in sources}
-    values = run(feeds)
-    together = [list(sources)] if len(sources) > 1 else []
-    return [
-        _one(run, loss, gradients, feeds, changed, (directions, values, step))
-        for changed in [*([name] for name in sources), *together]
-    ]
+    more = (directions, run(feeds), step)
+    return [_one(run, loss, gradients, feeds, group, more) for group in groups]
+
+
+def alone_and_together(sources: Sequence[str]) -> list[list[str]]:
+    """Each source as a group of its own, then all of them."""
+    return [*([name] for name in sources), *([list(sources)] if len(sources) > 1 else [])]
 
 
 def _one(

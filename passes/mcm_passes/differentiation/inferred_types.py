@@ -142,13 +142,16 @@ def _operand_key(operand: Operand | None) -> Any:
 
 
 def _attribute_keys(attributes: Mapping[str, ir.Attr]) -> list[Any]:
-    return [(name, _plain(attributes[name].value)) for name in sorted(attributes)]
+    return [(name, _plain(attributes[name])) for name in sorted(attributes)]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, ir.TensorProtocol):
-        return (value.dtype, tuple(value.shape.numpy()), np.asarray(value.numpy()).tobytes())
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+def _plain(attribute: ir.Attr) -> Any:
+    """The value of an attribute in a form that can be compared."""
+    value = attribute.value
+    if attribute.type is ir.AttributeType.TENSOR:
+        array = np.asarray(value.numpy())
+        return (value.dtype, array.shape, array.tobytes())
+    return tuple(value) if isinstance(value, tuple | list) else value
 
 
 def _texts(operands: Sequence[Operand | None]) -> str:

@@ -7,6 +7,7 @@ mean something else there than in older opsets; those are written anew, where th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -249,7 +250,7 @@ def raise_opset(model: ir.Model) -> int:
 def _raise(raising: _Raising, node: ir.Node) -> None:
     if raising.old < _OLDEST and ("broadcast" in node.attributes or node.op_type in _STATEFUL):
         raise _Refused(f"opsets before {_OLDEST} broadcast and train otherwise")
-    before, after = _version(node, raising.old), _version(node, OPSET)
+    before, after = _version(node.op_type, raising.old), _version(node.op_type, OPSET)
     if before == after:
         return
     rewrite = _REWRITES.get(node.op_type)
@@ -271,9 +272,10 @@ def _since(raising: _Raising, version: int) -> None:
         raise _Refused(f"before opset {version} it has attributes for inputs")
 
 
-def _version(node: ir.Node, opset: int) -> int:
+@cache
+def _version(op_type: str, opset: int) -> int:
     try:
-        return onnx.defs.get_schema(node.op_type, opset, "").since_version
+        return onnx.defs.get_schema(op_type, opset, "").since_version
     except onnx.defs.SchemaError:
         return 0
 

@@ -15,12 +15,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.text.units import count_text
 from mcm_passes.differentiation.emission import Emitter
+from mcm_passes.differentiation.floats import FLOATS
 from mcm_passes.differentiation.rule_table import RegisteredGradient, operator_of
-
-FLOATS = frozenset(
-    {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-)
-"""Element types that have gradients."""
 
 Rules = Mapping[str, RegisteredGradient]
 

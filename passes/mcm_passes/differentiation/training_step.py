@@ -16,7 +16,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
+from mcm_passes.differentiation.added_losses import LOSSES, add_loss
 from mcm_passes.differentiation.emission import Emitter
+from mcm_passes.differentiation.floats import FLOATS
 from mcm_passes.differentiation.gradient_graph import emit_gradients, made_ready
 from mcm_passes.differentiation.optimisers import (
     AdamSettings,
@@ -27,7 +29,7 @@ from mcm_passes.differentiation.optimisers import (
     named_presents,
     sgd,
 )
-from mcm_passes.differentiation.reverse_mode import FLOATS, needed_for, reached_from
+from mcm_passes.differentiation.reverse_mode import needed_for, reached_from
 from mcm_passes.differentiation.variables import (
     chosen_variables,
     filled_tensor,
@@ -47,7 +49,8 @@ class TrainingStepOptions:
     """What a training step shall do.
 
     Attributes:
-        loss: the output to minimise; empty for the only output that is a number.
+        loss: the output to minimise; empty for the only output that is a number. A text such as
+            `cross_entropy:logits` or `squares:y` adds a loss; see `add_loss`.
         optimizer: `sgd` or `adam`.
         learning_rate: of the optimiser.
         clip: most that the common norm of all gradients may be; 0 for no limit.
@@ -105,7 +108,7 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     options = options or TrainingStepOptions()
     graph = model.graph
     version = made_ready(model)
-    loss = _loss(graph, options.loss)
+    loss = _loss(graph, add_loss(graph, options.loss, version))
     needed = needed_for(list(graph), [loss])
     wanted = _chosen_before(model, needed, loss, options.variables)
     initial = make_inputs(graph, wanted)
@@ -163,8 +166,9 @@ def _loss(graph: ir.Graph, name: str) -> ir.Value:
             "MCM-D032",
             f"{shown}: {why}",
             at="option loss",
-            hint=f"name an output with one element of floating point; "
-            f"those of the model are: {', '.join(map(quote, numbers)) or 'none'}",
+            hint="name an output with one element of floating point "
+            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have a loss added with "
+            f'loss="KIND:OUTPUT" ({", ".join(LOSSES)})',
         )
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_passes.differentiation.reverse_mode import FLOATS
+from mcm_passes.differentiation.floats import FLOATS
 
 _STATISTICS = {"BatchNormalization": (3, 4)}
 """Inputs that are measured, not learnt."""
