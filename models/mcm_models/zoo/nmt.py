@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.zoo.layers.attention_steps import Attention, MakesAttention
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
 from mcm_models.zoo.layers.lstm_cells import LstmLayer, LstmState, TimeAxis, zero_state
 from mcm_models.zoo.layers.option_checks import require_at_least
@@ -77,10 +78,7 @@ class Nmt:
         target = graph.input("target_ids", ir.DataType.INT64, extents)
         time = TimeAxis.of(graph)
         root = graph.root
-        encoder, decoder = root.sub("encoder"), root.sub("decoder")
-        outputs, states = self._encode(encoder, self._words(encoder, source, time))
-        memory = time.together(encoder.sub("memory"), outputs)
-        outputs = self._decode(decoder, self._words(decoder, target, time), memory, states, time)
+        outputs = self._translate(root, source, target, time, _Attention.over)
         projection = root.sub("projection")
         weight = projection.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
         bias = projection.weight("bias", [self.vocab], around(0.0, 0.1))
@@ -88,6 +86,21 @@ class Nmt:
         logits = projection.op("Add", projection.op("MatMul", every, weight), bias)
         graph.output(logits, "logits", ir.DataType.FLOAT, [*extents, self.vocab])
         return graph.model()
+
+    def _translate(
+        self,
+        root: Scope,
+        source: ir.Value,
+        target: ir.Value,
+        time: TimeAxis,
+        attend: MakesAttention,
+    ) -> list[ir.Value]:
+        """The outputs of the decoder's top layer, `[batch, hidden]` for each word of the target."""
+        encoder, decoder = root.sub("encoder"), root.sub("decoder")
+        outputs, states = self._encode(encoder, self._words(encoder, source, time))
+        memory = time.together(encoder.sub("memory"), outputs)
+        attention = attend(decoder.sub("attention"), memory, self.hidden, time)
+        return self._decode(decoder, self._words(decoder, target, time), attention, states)
 
     def _words(self, scope: Scope, ids: ir.Value, time: TimeAxis) -> list[ir.Value]:
         """Embeddings of the words, `[batch, hidden]` each."""
@@ -121,12 +134,10 @@ class Nmt:
         self,
         scope: Scope,
         words: Sequence[ir.Value],
-        memory: ir.Value,
+        attention: Attention,
         states: list[LstmState],
-        time: TimeAxis,
     ) -> list[ir.Value]:
         """The outputs of the top layer."""
-        attention = _Attention.over(scope.sub("attention"), memory, self.hidden, time)
         stack = [
             self._layer(scope.sub(f"layer.{number}"), self.hidden, self.hidden)
             for number in range(self.layers)

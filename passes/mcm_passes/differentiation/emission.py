@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,9 @@ class Emitter:
             )
             for index, (dtype, shape) in enumerate(results)
         ]
+        known = _shape_taken(op_type, operands, found)
         for value, (dtype, shape) in zip(values, results, strict=True):
-            self._operands[value] = Operand(dtype, shape)
+            self._operands[value] = Operand(dtype, shape, known)
         node = ir.Node("", op_type, inputs, found, outputs=values, name=name)
         node.metadata_props[ORIGIN_PROPERTY] = name
         self._nodes.append(node)
@@ -160,3 +162,12 @@ class Emitter:
         small = array if array.size <= MOST_KNOWN_ELEMENTS else None
         self._operands[value] = Operand(tensor.dtype, tuple(array.shape), small)
         return value
+
+
+def _shape_taken(
+    op_type: str, operands: Sequence[Operand | None], attributes: Sequence[ir.Attr]
+) -> Array | None:
+    """What `Shape` gives, so that a `Reshape` to it has a static shape."""
+    if op_type != "Shape" or attributes or operands[0] is None:
+        return None
+    return np.array(operands[0].shape, np.int64)

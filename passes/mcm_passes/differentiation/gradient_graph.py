@@ -11,7 +11,7 @@ from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.opset_raising import raise_opset
-from mcm_passes.differentiation.reverse_mode import gradients_of
+from mcm_passes.differentiation.reverse_mode import Rules, gradients_of
 from mcm_passes.differentiation.rule_table import installed_gradients
 
 
@@ -34,7 +34,11 @@ def made_ready(model: ir.Model) -> int:
 
 
 def emit_gradients(
-    graph: ir.Graph, loss: ir.Value, sources: Sequence[ir.Value], ops: Emitter
+    graph: ir.Graph,
+    loss: ir.Value,
+    sources: Sequence[ir.Value],
+    ops: Emitter,
+    rules: Rules | None = None,
 ) -> list[ir.Value | None]:
     """Emits the gradients of a loss by sources; see `gradients_of`.
 
@@ -43,11 +47,12 @@ def emit_gradients(
         loss: a value of the graph; of one with several elements the sum is differentiated.
         sources: inputs or weights of floating point.
         ops: of the graph.
+        rules: by operator; None for those that are installed.
     """
     ops.enter(f"grad/{loss.name}")
     kind = ops.operand(loss)
     seed = ops.constant(np.ones(kind.shape, kind.dtype.numpy()))
-    return gradients_of(list(graph), {loss: seed}, sources, ops, installed_gradients())
+    return gradients_of(list(graph), {loss: seed}, sources, ops, rules or installed_gradients())
 
 
 def append_gradients(model: ir.Model, loss: str, sources: Sequence[str]) -> list[ir.Value | None]:

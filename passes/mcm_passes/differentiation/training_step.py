@@ -17,6 +17,7 @@ from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
 from mcm_passes.differentiation.added_losses import LOSSES, add_loss
+from mcm_passes.differentiation.bookkeeping import read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.floats import FLOATS
 from mcm_passes.differentiation.gradient_graph import emit_gradients, made_ready
@@ -30,6 +31,7 @@ from mcm_passes.differentiation.optimisers import (
     sgd,
 )
 from mcm_passes.differentiation.reverse_mode import needed_for, reached_from
+from mcm_passes.differentiation.rule_table import installed_gradients
 from mcm_passes.differentiation.variables import (
     chosen_variables,
     filled_tensor,
@@ -56,6 +58,8 @@ class TrainingStepOptions:
         clip: most that the common norm of all gradients may be; 0 for no limit.
         variables: weights to train, by names with `*`, several divided by `|`, and with `!` those
             to leave as they are; see `chosen_variables`.
+        bookkeeping: add ops that compute nothing where TensorFlow 1 had them; see
+            `mcm_passes.differentiation.bookkeeping`.
 
     Raises:
         ValueError: for options out of range.
@@ -66,6 +70,7 @@ class TrainingStepOptions:
     learning_rate: float = 0.01
     clip: float = 5.0
     variables: str = "*"
+    bookkeeping: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,10 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     initial = make_inputs(graph, wanted)
     forward = len(graph)
     ops = Emitter(graph, version)
-    found = emit_gradients(graph, loss, list(initial), ops)
+    rules = installed_gradients()
+    if options.bookkeeping:
+        rules = with_bookkeeping(rules)
+    found = emit_gradients(graph, loss, list(initial), ops, rules)
     trained: list[Trained] = []
     for variable, gradient in zip(initial, found, strict=True):
         if gradient is None:
@@ -129,6 +137,8 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     for value, name in names.items():
         value.name = name
     added = ops.finish()
+    if options.bookkeeping:
+        read_once(graph, [one.variable for one in trained])
     graph.outputs.extend(names)
     states = tuple(StatePair(u.past.name or "", u.present.name or "") for u in updates)
     model.metadata_props[STATES_PROPERTY] = json.dumps([[p.past, p.present] for p in states])
@@ -167,7 +177,7 @@ def _loss(graph: ir.Graph, name: str) -> ir.Value:
             f"{shown}: {why}",
             at="option loss",
             hint="name an output with one element of floating point "
-            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have a loss added with "
+            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have one added with "
             f'loss="KIND:OUTPUT" ({", ".join(LOSSES)})',
         )
     )
