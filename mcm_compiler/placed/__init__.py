@@ -1,0 +1,6 @@
+"""Models placed in a box: the search, the folder that holds its result, its report and its check.
+
+A placement says which device runs each op. What a user does with it is in the folder: models of
+segments that run one after another on one device each, and settings for runtimes that take the
+device of an op as a wish.
+"""

@@ -1,0 +1,136 @@
+"""A user's pins and groups, as what a step problem allows."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Bools, Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.text.units import count_text
+
+
+def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepProblem:
+    """The problem with what the user demands of it.
+
+    Inputs of the step lie where they lie: no pattern moves them.
+
+    Args:
+        problem: as the target makes it.
+        box: the devices.
+        options: with pins, kinds and groups.
+
+    Raises:
+        CompileError: MCM-D070 for a device or kind that the box does not have, MCM-D071 for a
+            pattern that fits no op, MCM-D072 where an op is left without a device.
+    """
+    if not (options.pins or options.kinds or options.together):
+        return problem
+    devices = {name: np.array([d]) for d, name in enumerate(box.devices)}
+    kinds = {name: box.of_kind(k) for k, name in enumerate(box.kinds)}
+    faults: list[Diagnostic] = []
+    wanted: list[tuple[str, Ints, Bools]] = []
+    for option, pairs, known in (
+        ("--pin", options.pins, devices),
+        ("--kind", options.kinds, kinds),
+    ):
+        for pattern, name in pairs:
+            if name not in known:
+                faults.append(_unknown(option, f"{pattern}={name}", name, tuple(known)))
+                continue
+            mask = np.zeros(box.num_devices, np.bool_)
+            mask[known[name]] = True
+            ops = _matching(problem, pattern, option, faults)
+            wanted.append((f"{option} {quote(f'{pattern}={name}')}", ops, mask))
+    together = problem.together
+    for pattern in options.together:
+        together = _joined(together, _matching(problem, pattern, "--together", faults))
+    if faults:
+        raise CompileError(faults)
+    allowed = problem.allowed.copy()
+    if options.together:
+        allowed = _common(allowed, together)
+        _refuse_homeless(problem, allowed, np.arange(problem.num_ops), "option --together")
+    for place, ops, mask in wanted:
+        # Ops that run together go together.
+        moved = np.flatnonzero(np.isin(together, together[ops]))
+        allowed[moved] &= mask
+        _refuse_homeless(problem, allowed, moved, f"option {place}")
+    return replace(problem, together=together, allowed=allowed)
+
+
+def _matching(problem: StepProblem, pattern: str, option: str, faults: list[Diagnostic]) -> Ints:
+    """Ops whose names fit a pattern with `*` and `?`; a fault more where there is none."""
+    fits = re.compile(fnmatch.translate(pattern.replace("[", "[[]"))).match
+    found = [
+        op
+        for op, (name, kind) in enumerate(zip(problem.names, problem.op_types, strict=True))
+        if kind != INPUT and fits(name)
+    ]
+    if not found:
+        near = difflib.get_close_matches(pattern, problem.names, n=2)
+        faults.append(
+            Diagnostic(
+                "MCM-D071",
+                f"the pattern {quote(pattern)} fits none of {count_text(problem.num_ops, 'op')}",
+                at=f"option {option}",
+                hint=f"did you mean {' or '.join(map(quote, near))}?"
+                if near
+                else "patterns are of names of ops, with * and ?; placement.json of a placement "
+                "without the option lists them",
+            )
+        )
+    return np.array(found, np.int32)
+
+
+def _unknown(option: str, text: str, name: str, known: Sequence[str]) -> Diagnostic:
+    what = "device" if option == "--pin" else "kind of device"
+    return Diagnostic(
+        "MCM-D070",
+        f"the box has no {what} {quote(name)}",
+        at=f"option {option} {quote(text)}",
+        hint=f"it has {', '.join(map(quote, known))}",
+    )
+
+
+def _joined(together: Ints, ops: Ints) -> Ints:
+    """Groups with those of `ops` made one."""
+    if not len(ops):
+        return together
+    merged = together.copy()
+    merged[np.isin(together, together[ops])] = together[ops].min()
+    return np.unique(merged, return_inverse=True)[1].astype(np.int32)
+
+
+def _common(allowed: Bools, together: Ints) -> Bools:
+    """What all ops of a group may run on, for each of them."""
+    forbidden = np.zeros((int(together.max()) + 1, allowed.shape[1]), np.bool_)
+    np.logical_or.at(forbidden, together, ~allowed)
+    return ~forbidden[together]
+
+
+def _refuse_homeless(problem: StepProblem, allowed: Bools, ops: Ints, place: str) -> None:
+    """Raises MCM-D072 where an op is left without a device."""
+    homeless = ops[~allowed[ops].any(axis=1)]
+    if not len(homeless):
+        return
+    op = int(homeless[0])
+    more = f" and {len(homeless) - 1:,} more" if len(homeless) > 1 else ""
+    raise CompileError(
+        Diagnostic(
+            "MCM-D072",
+            f"no device is left for {quote(problem.names[op])} of type "
+            f"{quote(problem.op_types[op])}{more}",
+            at=place,
+            hint="ops that share a variable run together, and not every device runs every op; "
+            "leave a pin out, or let the pins of one group name one device",
+        )
+    )

@@ -1,0 +1,60 @@
+"""What a user can ask of a placement, validated once at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mcm_compiler.contracts.boxes.evaluation import QueueOrder
+from mcm_compiler.placed.segments import DISPATCH_S, SegmentChoice
+
+DEFAULT_PLACER = "portfolio"
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Options of one placement.
+
+    Attributes:
+        placer: text form, such as `local_search{robust=true}`; None for that of the level.
+        level: effort, as behind `-O`: the option `level` of the placer `portfolio`. None for its
+            default, or where `placer` is given.
+        training: text form of the pass that makes a training step of the model, such as
+            `differentiate{optimizer=sgd}`; None for the model as it is.
+        pins: patterns of op names and the device of the ops.
+        kinds: patterns of op names and the kind of device of the ops.
+        together: patterns; the ops of each run on one device.
+        evaluations: placements that may be simulated; None for what the placer's request has.
+        seed: of everything random.
+        budget_s: wall time of the search, or None.
+        order: which ready op a free device starts.
+        dims: sizes of symbolic dimensions.
+        shapes: full shapes of graph inputs.
+        state: inputs and the outputs that the next step takes for them; None to go by names.
+        segments: how segments are cut.
+        dispatch_s: time that the start of a segment takes.
+    """
+
+    placer: str | None = None
+    level: int | str | None = None
+    training: str | None = None
+    pins: tuple[tuple[str, str], ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
+    together: tuple[str, ...] = ()
+    evaluations: int | None = None
+    seed: int = 0
+    budget_s: float | None = None
+    order: QueueOrder = "fifo"
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    state: tuple[tuple[str, str], ...] | None = None
+    segments: SegmentChoice = "fastest"
+    dispatch_s: float = DISPATCH_S
+
+    @property
+    def placer_text(self) -> str:
+        """Text form of the placer that is asked."""
+        if self.placer is not None:
+            return self.placer
+        level = "" if self.level is None else f"{{level={self.level}}}"
+        return f"{DEFAULT_PLACER}{level}"
