@@ -58,10 +58,12 @@ def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepPr
     allowed = problem.allowed.copy()
     if options.together:
         allowed = _common(allowed, together)
-        _refuse_homeless(problem, allowed, np.arange(problem.num_ops), "option --together")
+        _refuse_homeless(
+            problem, allowed, np.arange(problem.num_ops, dtype=np.int32), "option --together"
+        )
     for place, ops, mask in wanted:
         # Ops that run together go together.
-        moved = np.flatnonzero(np.isin(together, together[ops]))
+        moved = np.flatnonzero(np.isin(together, together[ops])).astype(np.int32)
         allowed[moved] &= mask
         _refuse_homeless(problem, allowed, moved, f"option {place}")
     return replace(problem, together=together, allowed=allowed)
