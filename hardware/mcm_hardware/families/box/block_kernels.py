@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_hardware.families.box.step_arrays import Scratch, StepArrays
 
@@ -12,7 +12,7 @@ FOREVER = np.int32(1 << 30)
 """References of a block that is never freed."""
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
     """Numbers the copies and blocks of a placement, and counts who needs each block.
 
@@ -23,8 +23,9 @@ def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
         held: `[D]`, written: bytes in memory from the beginning.
     """
     values, devices = len(step.producer), len(held)
-    block_at = np.full(devices, -1, np.int32)
-    leaving = np.zeros(devices, np.int64)
+    block_at = room.block_at
+    block_at[:] = -1
+    room.channels[:] = 0
     held[:] = 0
     for v in range(values):
         if step.producer[v] < 0:
@@ -58,18 +59,19 @@ def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
         for c in range(room.copy_begin[i], copies):
             block_at[room.copy_to[c]] = -1
         moved = copies - room.copy_begin[i]
-        leaving[home] += moved
+        room.channels[0, home] += moved
         # Of several that are held, the block of views would count beyond 32 bits.
         if block >= 0 and room.references[block] < FOREVER:
             room.references[block] += needs + moved
     room.copy_begin[len(step.made)] = copies
     total = 0
     for d in range(devices):
+        leaving = room.channels[0, d]
         room.channels[0, d] = room.channels[1, d] = total
-        total += leaving[d]
+        total += leaving
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _lie_ready(
     step: StepArrays, place: Ints, read_block: Ints, v: int, seen: Ints, held: Longs
 ) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 FIRST, END, FRESH = 0, 1, 2
 """Rows of the marks: where the queue of each device begins, ends, and ended before this round."""
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def begin(place: Ints, marks: Longs) -> None:
     """Lays out empty queues, each with room for all ops of its device."""
     marks[:] = 0
@@ -23,7 +22,7 @@ def begin(place: Ints, marks: Longs) -> None:
         total += size
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
     """Puts an op into the queue of its device.
 
@@ -50,7 +49,7 @@ def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
     ready[base + child] = n
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def pop(ready: Ints, marks: Longs, d: int, priority: Floats) -> int:
     """Takes the op out of the queue of a device that starts next."""
     base = marks[FIRST, d]
@@ -78,7 +77,7 @@ def pop(ready: Ints, marks: Longs, d: int, priority: Floats) -> int:
     return n
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _before(priority: Floats, one: int, other: int) -> bool:
     """Whether an op starts before another one that is ready as well."""
     if priority[one] != priority[other]:

@@ -103,9 +103,13 @@ class Scratch(NamedTuple):
         sent: `[C]`, copies by the device that they leave, in the order in which they do.
         pending: `[N]`, reads that each op waits for.
         ready: `[N]`, queues of the devices, one behind another.
-        marks: `[4, D]`, ready ops of each device: where they begin in `ready`, end, end before this
-            round; and scratch.
+        marks: `[3, D]`, ready ops of each device: where they begin in `ready`, end, and ended
+            before this round.
         channels: `[2, D]`, where what waits for each channel begins in `sent`, and ends.
+        doing: `[2, D]`, the op that each device runs, and the copy that its channel carries; or -1.
+        ends: `[2, D]`, when they end, or infinity.
+        block_at: `[D]`, the block of a value on each device, or -1.
+        held: `[D]`, bytes.
     """
 
     references: Ints
@@ -119,6 +123,10 @@ class Scratch(NamedTuple):
     ready: Ints
     marks: Longs
     channels: Longs
+    doing: Ints
+    ends: Floats
+    block_at: Ints
+    held: Longs
 
 
 def step_arrays(problem: StepProblem, box: Box, duration: Floats, priority: Floats) -> StepArrays:
@@ -149,7 +157,7 @@ def step_arrays(problem: StepProblem, box: Box, duration: Floats, priority: Floa
         readers=reader[order],
         reader_read=order,
         waits=np.bincount(waiting, minlength=problem.num_ops).astype(np.int32),
-        duration=np.ascontiguousarray(duration, np.float64),
+        duration=_own(duration),
         kind_of=_own(box.kind_of),
         priority=priority,
         rate=_own(box.copy_bytes_per_s),
@@ -171,8 +179,12 @@ def scratch(step: StepArrays) -> Scratch:
         sent=np.empty(reads, np.int32),
         pending=np.empty(ops, np.int32),
         ready=np.empty(ops, np.int32),
-        marks=np.empty((4, devices), np.int64),
+        marks=np.empty((3, devices), np.int64),
         channels=np.empty((2, devices), np.int64),
+        doing=np.empty((2, devices), np.int32),
+        ends=np.empty((2, devices)),
+        block_at=np.empty(devices, np.int32),
+        held=np.empty(devices, np.int64),
     )
 
 

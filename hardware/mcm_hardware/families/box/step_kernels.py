@@ -8,15 +8,15 @@ earliest of two times per device.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_hardware.families.box.block_kernels import lay_out
 from mcm_hardware.families.box.ready_queues import END, FIRST, FRESH, begin, pop, push
 from mcm_hardware.families.box.step_arrays import Scratch, StepArrays, StepRecord, Tally
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def first_fault(placements: Ints, allowed: Bools, leader: Ints) -> int:
     """What is wrong with placements: 0 nothing, 1 no such device, 2 not allowed, 3 divided.
 
@@ -38,7 +38,7 @@ def first_fault(placements: Ints, allowed: Bools, leader: Ints) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def simulate_all(
     step: StepArrays,
     placements: Ints,
@@ -62,25 +62,28 @@ def simulate_all(
     Returns:
         Copies of the last placement.
     """
-    held = np.empty(peaks.shape[1], np.int64)
+    held = room.held
     for b in range(len(placements)):
         lay_out(step, placements[b], room, held)
-        peaks[b] = held
+        for d in range(len(held)):
+            peaks[b, d] = held[d]
         seconds_by_device[:, b] = 0.0
         tally = Tally(held, peaks[b], seconds_by_device[0, b], seconds_by_device[1, b])
         begin(placements[b], room.marks)
-        room.pending[:] = step.waits
+        for n in range(len(step.waits)):
+            room.pending[n] = step.waits[n]
         seconds[b] = _play(step, placements[b], room, tally, record)
     return room.copy_begin[len(step.made)]
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: StepRecord) -> float:
     """Plays the events of one step, and returns when the last op ends."""
     devices = len(step.kind_of)
     # What runs on each device and when it ends, and the same of what its channel carries.
-    doing = np.full((2, devices), -1, np.int32)
-    ends = np.full((2, devices), np.inf)
+    doing, ends = room.doing, room.ends
+    doing[:] = -1
+    ends[:] = np.inf
     for n in range(len(place)):
         if step.waits[n] == 0:
             push(room.ready, room.marks, n, place[n], step.priority)
@@ -97,7 +100,7 @@ def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: St
     return finish
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _end(
     step: StepArrays,
     place: Ints,
@@ -118,7 +121,7 @@ def _end(
             doing[1, d], ends[1, d] = -1, np.inf
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _start(
     step: StepArrays,
     room: Scratch,
@@ -145,7 +148,7 @@ def _start(
     return copies
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _start_op(
     step: StepArrays, n: int, d: int, now: float, end: float, tally: Tally, record: StepRecord
 ) -> None:
@@ -159,7 +162,7 @@ def _start_op(
         record.start[n], record.end[n] = now, end
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _start_copy(
     step: StepArrays,
     room: Scratch,
@@ -183,7 +186,7 @@ def _start_copy(
     return now + took
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: Longs) -> None:
     """Frees what the op read, and hands on what it made."""
     for r in range(step.read_begin[n], step.read_begin[n + 1]):
@@ -203,7 +206,7 @@ def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: 
         _release(step, room, int(room.block[v]), d, held)
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int, held: Longs) -> None:
     """Frees what was copied, and hands on the copy."""
     v = room.copy_value[copy]
@@ -211,7 +214,7 @@ def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int, h
     _wake(step, place, room, v, room.copy_to[copy])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _wake(step: StepArrays, place: Ints, room: Scratch, v: int, d: int) -> None:
     """Tells the readers of a value on a device that it is there."""
     for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
@@ -222,7 +225,7 @@ def _wake(step: StepArrays, place: Ints, room: Scratch, v: int, d: int) -> None:
                 push(room.ready, room.marks, n, d, step.priority)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_njit
 def _release(step: StepArrays, room: Scratch, block: int, d: int, held: Longs) -> None:
     """One that needs a block on a device needs it no more."""
     if block < 0:
@@ -234,15 +237,15 @@ def _release(step: StepArrays, room: Scratch, block: int, d: int, held: Longs) -
         held[d] -= step.value_bytes[v]
 
 
-@njit(cache=True, nogil=True)
-def longest_paths(step: StepArrays, fastest: Floats) -> Floats:
-    """`[N]`, the longest path from each op to the end of the step, the op itself included.
+@lean_njit
+def longest_paths(step: StepArrays, fastest: Floats, longest: Floats) -> None:
+    """The longest path from each op to the end of the step, the op itself included.
 
     Args:
         step: the problem and the box.
         fastest: `[N]`, time of each op.
+        longest: `[N]`, written.
     """
-    longest = np.empty(len(fastest))
     for n in range(len(fastest) - 1, -1, -1):
         behind = 0.0
         for m in range(step.made_begin[n], step.made_begin[n + 1]):
@@ -250,4 +253,3 @@ def longest_paths(step: StepArrays, fastest: Floats) -> Floats:
             for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
                 behind = max(behind, longest[step.readers[r]])
         longest[n] = fastest[n] + behind
-    return longest

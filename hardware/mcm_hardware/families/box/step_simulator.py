@@ -47,7 +47,9 @@ class StepSimulator:
         if self._conditions.order == "fifo":
             return step
         on_devices = np.where(problem.allowed, times[:, box.kind_of], np.inf)
-        return step._replace(priority=longest_paths(step, on_devices.min(axis=1)))
+        longest = np.empty(problem.num_ops)
+        longest_paths(step, on_devices.min(axis=1), longest)
+        return step._replace(priority=longest)
 
     @cached_property
     def _rules(self) -> tuple[Bools, Ints]:
