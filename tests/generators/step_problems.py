@@ -43,7 +43,7 @@ def random_step(rng: np.random.Generator, box: Box, ops: int = 30) -> StepProble
     made_by = np.array(producer, np.int32)
     slow = rng.integers(0, 6, ops) * 1.0
     slow[:4] = 0.0
-    time = np.stack([slow, np.ceil(slow / 3)], axis=1)
+    time = np.stack([slow, np.ceil(slow / 3)], axis=1).astype(np.float64)
     together = np.arange(ops)
     for _ in range(2):
         one, other = rng.integers(2, ops, 2)

@@ -22,7 +22,7 @@ def begin(place: Ints, marks: Longs) -> None:
         total += size
 
 
-@lean_njit
+@inlined_njit
 def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
     """Puts an op into the queue of its device.
 
@@ -49,7 +49,7 @@ def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
     ready[base + child] = n
 
 
-@lean_njit
+@inlined_njit
 def pop(ready: Ints, marks: Longs, d: int, priority: Floats) -> int:
     """Takes the op out of the queue of a device that starts next."""
     base = marks[FIRST, d]

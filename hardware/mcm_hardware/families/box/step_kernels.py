@@ -100,7 +100,7 @@ def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: St
     return finish
 
 
-@lean_njit
+@inlined_njit
 def _end(
     step: StepArrays,
     place: Ints,
@@ -121,7 +121,7 @@ def _end(
             doing[1, d], ends[1, d] = -1, np.inf
 
 
-@lean_njit
+@inlined_njit
 def _start(
     step: StepArrays,
     room: Scratch,
@@ -186,7 +186,7 @@ def _start_copy(
     return now + took
 
 
-@lean_njit
+@inlined_njit
 def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: Longs) -> None:
     """Frees what the op read, and hands on what it made."""
     for r in range(step.read_begin[n], step.read_begin[n + 1]):
@@ -206,7 +206,7 @@ def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: 
         _release(step, room, int(room.block[v]), d, held)
 
 
-@lean_njit
+@inlined_njit
 def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int, held: Longs) -> None:
     """Frees what was copied, and hands on the copy."""
     v = room.copy_value[copy]

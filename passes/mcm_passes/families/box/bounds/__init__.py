@@ -1,0 +1,1 @@
+"""What no placement of a step can be faster than, and what cannot fit."""

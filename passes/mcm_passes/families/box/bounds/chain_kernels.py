@@ -1,0 +1,82 @@
+"""Longest chains of ops, and how much work lies between them; compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.types import Floats, Ints, Longs
+
+
+@njit(cache=True, nogil=True)
+def heads_and_tails(edges: Ints, fastest: Floats) -> Floats:
+    """`[2, N]`: the longest chains that lead to each op and that follow it, without its own time.
+
+    Args:
+        edges: `[E, 2]`, pairs of an op and a later one that needs it, ascending.
+        fastest: `[N]`, seconds.
+    """
+    ends = np.zeros((2, len(fastest)))
+    for e in range(len(edges)):
+        one, other = edges[e, 0], edges[e, 1]
+        ends[0, other] = max(ends[0, other], ends[0, one] + fastest[one])
+    for e in range(len(edges) - 1, -1, -1):
+        one, other = edges[e, 0], edges[e, 1]
+        ends[1, one] = max(ends[1, one], ends[1, other] + fastest[other])
+    return ends
+
+
+@njit(cache=True, nogil=True)
+def best_window(
+    work: Floats, by_head: Longs, heads: Floats, position: Longs, tails: Floats
+) -> tuple[float, float, float]:
+    """The pair of a head and a tail with the most work between them.
+
+    For a head h and a tail q, all ops whose heads are h at least and whose tails are q at least run
+    between h and the step's end less q; the window is worth h, plus their work, plus q.
+
+    A tree over the tails holds sums of work, and the best of `q + work of that tail or a longer
+    one`; ops enter it by falling heads.
+
+    Args:
+        work: `[N]`, what each op adds, in seconds of the whole box.
+        by_head: ops by falling heads.
+        heads: `[N]`.
+        position: `[N]`, the place of each op's tail in `tails`.
+        tails: distinct, ascending.
+
+    Returns:
+        What the window is worth, its head and its tail.
+    """
+    size = 1
+    while size < len(tails):
+        size *= 2
+    total = np.zeros(2 * size)
+    best = np.full(2 * size, -np.inf)
+    worth, head, tail = 0.0, 0.0, 0.0
+    for i in range(len(by_head)):
+        n = by_head[i]
+        at = size + position[n]
+        total[at] += work[n]
+        best[at] = tails[position[n]] + total[at]
+        at //= 2
+        while at:
+            total[at] = total[2 * at] + total[2 * at + 1]
+            best[at] = max(best[2 * at + 1], best[2 * at] + total[2 * at + 1])
+            at //= 2
+        if i + 1 < len(by_head) and heads[by_head[i + 1]] == heads[n]:
+            continue
+        if heads[n] + best[1] > worth:
+            worth, head = heads[n] + best[1], float(heads[n])
+            tail = _tail_of_best(total, best, size, tails)
+    return worth, head, tail
+
+
+@njit(cache=True, nogil=True)
+def _tail_of_best(total: Floats, best: Floats, size: int, tails: Floats) -> float:
+    """The tail that the best of the whole tree stands for."""
+    at = 1
+    while at < size:
+        right = best[2 * at + 1] >= best[2 * at] + total[2 * at + 1]
+        at = 2 * at + 1 if right else 2 * at
+    return tails[at - size]

@@ -1,0 +1,69 @@
+"""The least time in which devices can do some ops, were these divided as finely as one likes.
+
+This is the linear program of scheduling on unrelated machines: minimise T where device class c has
+m_c devices, so that the shares of ops on it take m_c T at most. Its dual has one price per class:
+for prices p >= 0 with sum m_c p_c = 1, T is at least the sum over ops of their cheapest
+`p_c times t`. Any such prices give a bound; the best are found by cutting planes (Kelley 1960, "The
+Cutting-Plane Method for Solving Convex Programs").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats
+
+_ROUNDS = 60
+_GAP = 1e-4
+
+
+def best_prices(times: Floats, counts: Floats) -> Floats:
+    """`[C]`, the prices whose bound is largest, to within a ten-thousandth of it.
+
+    Args:
+        times: `[n, C]`, seconds on each class, infinite where an op cannot run there; each op can
+            run somewhere.
+        counts: `[C]`, devices of each class.
+    """
+    uniform = np.full(len(counts), 1.0 / counts.sum())
+    if len(counts) == 1 or not len(times):
+        return uniform
+    from ortools.linear_solver import pywraplp
+
+    solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+    prices = [solver.NumVar(0.0, 1.0, "") for _ in counts]
+    value = solver.NumVar(0.0, solver.infinity(), "")
+    solver.Add(sum(float(m) * p for m, p in zip(counts, prices, strict=True)) == 1.0)
+    solver.Maximize(value)
+    at, best, found = uniform, uniform, 0.0
+    for _ in range(_ROUNDS):
+        worth, load = priced(times, at)
+        if worth > found:
+            best, found = at, worth
+        solver.Add(value <= sum(float(s) * p for s, p in zip(load, prices, strict=True)))
+        if solver.Solve() != pywraplp.Solver.OPTIMAL or value.solution_value() <= found * (
+            1 + _GAP
+        ):
+            break
+        at = np.maximum([p.solution_value() for p in prices], 0.0)
+        at = at / float((counts * at).sum())
+    return best
+
+
+def priced(times: Floats, prices: Floats) -> tuple[float, Floats]:
+    """The bound of some prices, and the seconds that each class gets where ops go by them."""
+    if not len(times):
+        return 0.0, np.zeros(len(prices))
+    costs = weighed(times, prices)
+    cheapest = costs.argmin(axis=1)
+    rows = np.arange(len(times))
+    load = np.bincount(cheapest, weights=times[rows, cheapest], minlength=len(prices))
+    return float(costs[rows, cheapest].sum()), load.astype(np.float64)
+
+
+def weighed(times: Floats, prices: Floats) -> Floats:
+    """`[n, C]`, prices times seconds; infinite where an op cannot run, however low the price."""
+    finite = np.isfinite(times)
+    return np.where(finite, np.where(finite, times, 0.0) * prices, np.inf)
