@@ -28,7 +28,7 @@ from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.graph.states import STATES, States, find_states
+from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
@@ -202,7 +202,8 @@ def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
     Raises:
         CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
     """
-    pairs, told = find_states(model.graph, options.state)
+    asked = options.state if options.state is not None else recorded_states(model)
+    pairs, told = find_states(model.graph, asked)
     if any(one.severity is Severity.ERROR for one in told):
         raise CompileError(told)
     if pairs:

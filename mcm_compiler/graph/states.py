@@ -6,6 +6,7 @@ next step. Where a state stays on its chip, neither of them crosses the host's l
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -50,6 +51,9 @@ class States:
 STATES: AnnotationKey[States] = AnnotationKey("states", derived_from=())
 """The states of the model, by name or by the user's word; there from the import on."""
 
+STATES_PROPERTY = "mcm.states"
+"""Key in `model.metadata_props`: the states of a training step, a JSON list of pairs of names."""
+
 _PAST = re.compile(r"^past(?:_key_values)?(?=[._]|$)")
 _CACHE = re.compile(r"cache|past|state")
 _READ = re.compile(r"(?:_in|_old|_prev)$|^(?:in|old|prev)_")
@@ -86,6 +90,22 @@ def find_states(
             told.append(_does_not_fit(pair, why, severity))
     place = {name: index for index, name in enumerate(inputs)}
     return tuple(sorted(found, key=lambda pair: place[pair.past])), told
+
+
+def recorded_states(model: ir.Model) -> list[tuple[str, str]] | None:
+    """The states that a training step has on record, those whose names the graph still has.
+
+    Returns:
+        Pairs for `find_states`; None for a model without a record, or with one that is none.
+    """
+    try:
+        pairs = json.loads(model.metadata_props.get(STATES_PROPERTY, ""))
+        found = [(str(past), str(present)) for past, present in pairs]
+    except (ValueError, TypeError):
+        return None
+    pasts = {value.name for value in model.graph.inputs}
+    presents = {value.name for value in model.graph.outputs}
+    return [(past, present) for past, present in found if past in pasts and present in presents]
 
 
 def appended(past: ir.Value, present: ir.Value) -> bool:

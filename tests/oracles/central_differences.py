@@ -6,7 +6,7 @@ onnx's reference evaluator runs the forward pass; no rule and no emitter takes p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,8 +84,8 @@ def outputs_of(text: str, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return dict(zip(evaluator.output_names, evaluator.run(None, dict(feeds)), strict=True))
 
 
-def run_in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """All outputs of a model, as written, in onnxruntime without its optimisations."""
+def onnxruntime_of(model: onnx.ModelProto) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Runs a model, as written, in onnxruntime without its optimisations."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -93,7 +93,7 @@ def run_in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     names = [value.name for value in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 
 def largest_error(computed: Any, measured: Any) -> float:

@@ -18,7 +18,7 @@ from mcm_passes.differentiation.rule_table import installed_gradients
 def made_ready(model: ir.Model) -> int:
     """Brings a model to the form that rules are written for, in place.
 
-    Functions are inlined, the opset is raised, and shapes that are open are inferred.
+    Functions are inlined, shapes that are open are inferred, and the opset is raised.
 
     Returns:
         The opset version of ONNX's own domain.
@@ -27,10 +27,9 @@ def made_ready(model: ir.Model) -> int:
         CompileError: MCM-D036 for an op that cannot be raised, and as `infer_shapes`.
     """
     inline_functions(model)
-    version = raise_opset(model)
     if open_values(model):
         infer_shapes(model)
-    return version
+    return raise_opset(model)
 
 
 def emit_gradients(

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
-from mcm_compiler.graph.states import StatePair
+from mcm_compiler.graph.states import STATES_PROPERTY, StatePair
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
 from mcm_passes.differentiation.added_losses import LOSSES, add_loss
 from mcm_passes.differentiation.bookkeeping import read_once, with_bookkeeping
@@ -38,9 +38,6 @@ from mcm_passes.differentiation.variables import (
     make_constant,
     make_inputs,
 )
-
-STATES_PROPERTY = "mcm.states"
-"""Key in `model.metadata_props`: JSON list of pairs of a past and its present."""
 
 OPTIMISERS = ("sgd", "adam")
 

@@ -18,9 +18,9 @@ from tests.oracles.central_differences import (
     in_double,
     largest_error,
     measured_gradients,
+    onnxruntime_of,
     outputs_of,
     random_feeds,
-    run_in_onnxruntime,
 )
 
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}]>'
@@ -30,8 +30,8 @@ def with_loss(proto: onnx.ModelProto, factors: Mapping[str, Any]) -> onnx.ModelP
     """Adds `Σ factor · output` as the only output, `loss`; nodes get names."""
     kind = proto.graph.output[0].type.tensor_type.elem_type
     for name, factor in factors.items():
-        factor = factor.astype(helper.tensor_dtype_to_np_dtype(kind))
-        proto.graph.initializer.append(numpy_helper.from_array(factor, f"{name}_factor"))
+        array = factor.astype(helper.tensor_dtype_to_np_dtype(kind))
+        proto.graph.initializer.append(numpy_helper.from_array(array, f"{name}_factor"))
         proto.graph.node.append(helper.make_node("Mul", [name, f"{name}_factor"], [f"{name}_part"]))
         proto.graph.node.append(
             helper.make_node("ReduceSum", [f"{name}_part"], [f"{name}_sum"], keepdims=0)
@@ -90,7 +90,7 @@ def check() -> Callable[..., None]:
         exact = dict(zip(evaluator.output_names, evaluator.run(None, feeds), strict=True))
         single, _ = differentiated(with_loss(onnx.parser.parse_model(text), factors), sources)
         narrow = {n: a.astype("f") if a.dtype == np.float64 else a for n, a in feeds.items()}
-        rounded = run_in_onnxruntime(single, narrow)
+        rounded = onnxruntime_of(single)(narrow)
         for name in sources:
             zeros = np.zeros(feeds[name].shape)
             computed = exact[f"grad/{name}"] if name in found else zeros

@@ -9,8 +9,8 @@ KINDS = (
 @pytest.mark.parametrize("kind", KINDS)
 def test_reductions(check, kind):
     # One axis that goes, two that stay, and all of them.
-    text = f"(float[2,3,2] x) => (float[2,2] y) <int64[1] a = {{1}}> {{ y = {kind}<keepdims=0>(x, a) }}"
-    check(text)
+    text = "(float[2,3,2] x) => (float[2,2] y) <int64[1] a = {1}>"
+    check(f"{text} {{ y = {kind}<keepdims=0>(x, a) }}")
     check(f"(float[2,3] x) => (float[1,3] y) <int64[1] a = {{-2}}> {{ y = {kind}(x, a) }}")
     check(f"(float[2,3] x) => (float y) {{ y = {kind}<keepdims=0>(x) }}")
 
@@ -30,8 +30,8 @@ def test_products_with_zeros(check, zeros):
 
 
 def test_equal_elements_share_the_gradient_of_their_maximum(check):
-    text = "(float[3] x, float[1] z) => (float y) { p = Concat<axis=0>(x, z, z) y = ReduceMax<keepdims=0>(p) }"
-    check(text, x=[0.1, 0.2, 0.3], z=[0.7])
+    text = "(float[3] x, float[1] z) => (float y) { p = Concat<axis=0>(x, z, z)"
+    check(f"{text} y = ReduceMax<keepdims=0>(p) }}", x=[0.1, 0.2, 0.3], z=[0.7])
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
