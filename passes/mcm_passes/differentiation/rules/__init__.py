@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.gradients import GradientRule
 from mcm_passes.differentiation.rules import (
+    convolutions,
     elementwise,
+    function_bodies,
     indexing,
     losses,
+    padding,
+    pooling,
     products,
     reductions,
     shapes,
@@ -22,6 +26,10 @@ FAMILIES: dict[str, dict[str, GradientRule]] = {
     "shapes": shapes.RULES,
     "indexing": indexing.RULES,
     "losses": losses.RULES,
+    "function_bodies": function_bodies.RULES,
+    "convolutions": convolutions.RULES,
+    "pooling": pooling.RULES,
+    "padding": padding.RULES,
 }
 
 ONNX_GRADIENTS: dict[str, GradientRule] = {

@@ -1,0 +1,138 @@
+"""Gradients of ops by those of the ops that they are made of.
+
+An op's forward pass is written anew in standard ops, whose gradients are taken one by one: reverse
+mode within one rule (Griewank and Walther 2008, *Evaluating Derivatives*, chapter 3). What the
+forward pass made on its way is computed again, since an op keeps it to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.gradients import (
+    GradientOps,
+    GradientRequest,
+    GradientRule,
+    NotDifferentiable,
+)
+from mcm_passes.differentiation.rules.operands import Gradients
+
+Forward = Callable[[GradientRequest], Sequence[ir.Value | None]]
+"""Emits an op's forward pass; gives its outputs, None for those that nobody reads."""
+
+
+def composed(forward: Forward) -> GradientRule:
+    """The rule of an op that is written anew in other ops."""
+
+    def rule(request: GradientRequest) -> Gradients:
+        made = forward(request)
+        seeds = [
+            (value, gradient)
+            for value, gradient in zip(made, request.gradients, strict=False)
+            if value is not None and gradient is not None
+        ]
+        return pulled_back(request, seeds)
+
+    return rule
+
+
+def pulled_back(request: GradientRequest, seeds: Sequence[tuple[ir.Value, ir.Value]]) -> Gradients:
+    """Gradients of an op's inputs from those of values that were emitted from them.
+
+    Args:
+        request: of the op.
+        seeds: values and the gradients that arrive there.
+
+    Raises:
+        NotDifferentiable: if an emitted op has no gradient.
+    """
+    sources: list[ir.Value] = []
+    for value, wanted in zip(request.node.inputs, request.wanted, strict=True):
+        if value is not None and wanted and value not in sources:
+            sources.append(value)
+    found = _swept(request.ops, seeds, sources, request.node.inputs, request.version)
+    given: list[ir.Value | None] = []
+    for value, wanted in zip(request.node.inputs, request.wanted, strict=True):
+        given.append(found.pop(value, None) if value is not None and wanted else None)
+    return given
+
+
+def _swept(
+    ops: GradientOps,
+    seeds: Sequence[tuple[ir.Value, ir.Value]],
+    sources: Sequence[ir.Value],
+    boundary: Sequence[ir.Value | None],
+    version: int,
+) -> dict[ir.Value, ir.Value]:
+    """Gradients of `sources`, of those that the seeds depend on."""
+    nodes = _emitted_before([value for value, _ in seeds], {v for v in boundary if v is not None})
+    reached = set(sources)
+    for node in nodes:
+        if any(value in reached for value in node.inputs):
+            reached.update(
+                v for v in node.outputs if v.dtype is None or v.dtype.is_floating_point()
+            )
+    terms: dict[ir.Value, list[ir.Value]] = {}
+    for value, gradient in seeds:
+        terms.setdefault(value, []).append(gradient)
+    for node in reversed(nodes):
+        if not any(value in reached for value in node.outputs):
+            continue
+        gradients = tuple(_total(ops, terms, value) for value in node.outputs)
+        if all(gradient is None for gradient in gradients):
+            continue
+        wanted = tuple(value is not None and value in reached for value in node.inputs)
+        request = GradientRequest(node, gradients, wanted, ops, version)
+        for value, gradient in zip(node.inputs, _rule_of(node)(request), strict=True):
+            if value is not None and gradient is not None and value in reached:
+                terms.setdefault(value, []).append(gradient)
+    totals = {value: _total(ops, terms, value) for value in sources}
+    return {value: total for value, total in totals.items() if total is not None}
+
+
+def _rule_of(node: ir.Node) -> GradientRule:
+    # The table holds rules that are composed, and is complete only when these are asked.
+    from mcm_passes.differentiation.rules import ONNX_GRADIENTS
+
+    rule = ONNX_GRADIENTS.get(node.op_type)
+    if rule is None:
+        raise NotDifferentiable(f"its {node.op_type} has no gradient rule")
+    return rule
+
+
+def _total(
+    ops: GradientOps, terms: dict[ir.Value, list[ir.Value]], value: ir.Value
+) -> ir.Value | None:
+    found = terms.get(value)
+    if not found:
+        return None
+    if len(found) > 1:
+        found[:] = [ops.op("Sum", *found)]
+    return found[0]
+
+
+def _emitted_before(values: Sequence[ir.Value], boundary: set[ir.Value]) -> list[ir.Node]:
+    """The ops between a boundary and some values, in topological order."""
+    order: list[ir.Node] = []
+    seen: set[ir.Node] = set()
+    stack: list[tuple[ir.Node, bool]] = []
+    for value in values:
+        node = value.producer()
+        if value not in boundary and node is not None:
+            stack.append((node, False))
+    while stack:
+        node, entered = stack.pop()
+        if entered:
+            order.append(node)
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        for value in node.inputs:
+            producer = None if value is None or value in boundary else value.producer()
+            if producer is not None and producer not in seen:
+                stack.append((producer, False))
+    return order

@@ -1,0 +1,235 @@
+"""Gradients of ops that ONNX itself defines by others: reverse mode through the function's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
+from mcm_passes.differentiation.rules.composition import composed
+
+Array = npt.NDArray[Any]
+_Slot = ir.Value | Array | None
+"""What a name of a body stands for: a value of the graph, or an array that is known by now."""
+
+_DATA_FREE = frozenset({"Shape", "Size"})
+"""Ops that read the shape of their operand alone."""
+
+
+class _Body:
+    """One body on its way into the graph.
+
+    What depends on constants and shapes alone is computed here, so that shapes stay static and
+    branches are decided.
+    """
+
+    def __init__(self, request: GradientRequest, opset_imports: Mapping[str, int]) -> None:
+        self._request = request
+        self._ops = request.ops
+        self._opset_imports = opset_imports
+
+    def run(
+        self, nodes: Sequence[onnx.NodeProto], slots: dict[str, _Slot], attributes: _Attributes
+    ) -> None:
+        """Emits nodes; `slots` gets what they make."""
+        for node in nodes:
+            self._emit(node, slots, attributes)
+
+    def value(self, slot: _Slot) -> ir.Value | None:
+        """A value of the graph for what a name stands for."""
+        return self._ops.constant(slot) if isinstance(slot, np.ndarray) else slot
+
+    def _emit(self, node: onnx.NodeProto, slots: dict[str, _Slot], attributes: _Attributes) -> None:
+        given = [slots[name] if name else None for name in node.input]
+        found = _resolved(node, attributes)
+        if node.op_type == "If":
+            self._decide(node, given[0], found, slots, attributes)
+            return
+        known = self._known(node, given, found)
+        if known is not None:
+            slots.update(zip(node.output, known, strict=True))
+            return
+        inputs = [self.value(slot) for slot in given]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        values = {a.name: ir.from_proto(a).value for a in found}
+        made = self._ops.ops(len(node.output), node.op_type, *inputs, **values)
+        slots.update(zip(node.output, made, strict=True))
+
+    def _decide(
+        self,
+        node: onnx.NodeProto,
+        condition: _Slot,
+        found: Sequence[onnx.AttributeProto],
+        slots: dict[str, _Slot],
+        attributes: _Attributes,
+    ) -> None:
+        if not isinstance(condition, np.ndarray):
+            raise NotDifferentiable("its body branches on a value that is computed")
+        name = "then_branch" if condition.item() else "else_branch"
+        branch = next(attribute.g for attribute in found if attribute.name == name)
+        inner = dict(slots)
+        for tensor in branch.initializer:
+            inner[tensor.name] = onnx.numpy_helper.to_array(tensor)
+        self.run(branch.node, inner, attributes)
+        for name, value in zip(node.output, branch.output, strict=True):
+            slots[name] = inner[value.name]
+
+    def _known(
+        self, node: onnx.NodeProto, given: Sequence[_Slot], found: Sequence[onnx.AttributeProto]
+    ) -> list[Array] | None:
+        """The outputs of a node as arrays, where they can be told."""
+        if node.op_type == "CastLike" and isinstance(given[0], np.ndarray):
+            target = given[1]
+            if isinstance(target, ir.Value) and target.dtype is not None:
+                return [given[0].astype(target.dtype.numpy())]
+        if node.op_type in _DATA_FREE and isinstance(given[0], ir.Value):
+            shape = self._request.shape(given[0])
+            given = [np.broadcast_to(np.zeros((), np.bool_), shape)]
+        if not all(slot is None or isinstance(slot, np.ndarray) for slot in given):
+            return None
+        return self._computed(node, cast("list[Array | None]", list(given)), found)
+
+    def _computed(
+        self,
+        node: onnx.NodeProto,
+        given: Sequence[Array | None],
+        found: Sequence[onnx.AttributeProto],
+    ) -> list[Array]:
+        from onnx.reference import ReferenceEvaluator
+
+        plain = onnx.NodeProto()
+        plain.CopyFrom(node)
+        del plain.attribute[:]
+        plain.attribute.extend(found)
+        graph = onnx.helper.make_graph(
+            [plain],
+            "constants",
+            [
+                onnx.helper.make_value_info(name, onnx.TypeProto())
+                for name in set(node.input) - {""}
+            ],
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+        )
+        imports = [onnx.helper.make_opsetid(k, v) for k, v in self._opset_imports.items()]
+        model = onnx.helper.make_model(graph, opset_imports=imports)
+        feeds = {name: array for name, array in zip(node.input, given, strict=True) if name}
+        made = ReferenceEvaluator(model).run(None, feeds)
+        return [np.asarray(array) for array in cast("list[Any]", made)]
+
+
+_Attributes = Mapping[str, onnx.AttributeProto]
+"""The attributes of the op, which its body refers to."""
+
+
+def _resolved(node: onnx.NodeProto, attributes: _Attributes) -> list[onnx.AttributeProto]:
+    """The attributes of a node of a body, with those of the op where it refers to them."""
+    found: list[onnx.AttributeProto] = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            found.append(attribute)
+            continue
+        meant = attributes.get(attribute.ref_attr_name)
+        if meant is not None:
+            named = onnx.AttributeProto()
+            named.CopyFrom(meant)
+            named.name = attribute.name
+            found.append(named)
+    return found
+
+
+def _attributes_of(node: ir.Node, schema: onnx.defs.OpSchema) -> dict[str, onnx.AttributeProto]:
+    found = {
+        name: attribute.default_value
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.name
+    }
+    found.update({name: ir.to_proto(attribute) for name, attribute in node.attributes.items()})
+    return found
+
+
+@lru_cache(maxsize=256)
+def _body(
+    op_type: str, domain: str, version: int, node_bytes: bytes, types: tuple[bytes, ...]
+) -> onnx.FunctionProto | None:
+    """The body that ONNX gives an op of these attributes and operands, or None."""
+    schema = onnx.defs.get_schema(op_type, version, domain)
+    if schema.has_function:
+        suited = [v for v in schema.function_opset_versions if v <= version]
+        opset = max(suited, default=max(schema.function_opset_versions))
+        text = schema.get_function_with_opset_version(opset)
+    elif schema.has_context_dependent_function:
+        versions = schema.context_dependent_function_opset_versions
+        opset = max((v for v in versions if v <= version), default=max(versions))
+        text = schema.get_context_dependent_function_with_opset_version(
+            opset, node_bytes, list(types)
+        )
+    else:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(text)
+    return function
+
+
+def through_body(request: GradientRequest) -> Sequence[ir.Value | None]:
+    """Emits the body of an op; see `Forward`.
+
+    Raises:
+        NotDifferentiable: for one without a body, or whose body branches on what is computed.
+    """
+    node = request.node
+    proto = ir.to_proto(node)
+    types = tuple(
+        b"" if value is None else _type_of(request, value).SerializeToString()
+        for value in node.inputs
+    )
+    own = node.domain not in ("", "ai.onnx")
+    version = 1 if own else request.version
+    proto.name = ""
+    function = _body(
+        node.op_type, node.domain if own else "", version, proto.SerializeToString(), types
+    )
+    if function is None or not function.node:
+        raise NotDifferentiable("onnx defines it by no other ops in this form")
+    imports = {one.domain: one.version for one in function.opset_import}
+    imports[""] = request.version
+    slots: dict[str, _Slot] = {}
+    for name, value in zip(function.input, node.inputs, strict=False):
+        slots[name] = _known_or_itself(value)
+    for name in function.input:
+        slots.setdefault(name, None)
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain if own else "")
+    body = _Body(request, imports)
+    body.run(function.node, slots, _attributes_of(node, schema))
+    return [body.value(slots.get(name)) for name in function.output]
+
+
+def _known_or_itself(value: ir.Value | None) -> _Slot:
+    """A constant of whole numbers or truths by its elements, which may decide shapes."""
+    if value is None or value.is_graph_input():
+        return value
+    tensor = ir.convenience.get_const_tensor(value)
+    decides = tensor is not None and not tensor.dtype.is_floating_point() and tensor.size <= 1024
+    return tensor.numpy() if tensor is not None and decides else value
+
+
+def _type_of(request: GradientRequest, value: ir.Value) -> onnx.TypeProto:
+    if value.dtype is None:
+        raise ValueError(f"the type of {value.name!r} is unknown")
+    return onnx.helper.make_tensor_type_proto(int(value.dtype), request.shape(value))
+
+
+DEFINED_BY_ONNX = (
+    "AffineGrid", "Attention", "CausalConvWithState", "Celu", "CenterCropPad", "Gelu",
+    "GroupNormalization", "HardSwish", "LayerNormalization", "LinearAttention",
+    "MeanVarianceNormalization", "Mish", "RMSNormalization", "RotaryEmbedding", "SwiGLU", "Swish",
+    "ai.onnx.preview::FlexAttention",
+)  # fmt: skip
+
+RULES: dict[str, GradientRule] = dict.fromkeys(DEFINED_BY_ONNX, composed(through_body))
