@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 
 from gradient_checks.cases import BROKEN, NOT_RUN, PASSED, WRONG, Verdict, judge_all, share
+from gradient_checks.zoo import MODELS, ZooVerdict, judge_model
 
 DATA = Path(__file__).parent / "data" / "gradients.json"
 CATEGORIES = ("node", "simple", "pytorch-operator", "pytorch-converted")
@@ -44,6 +45,21 @@ def check_cases(word: str) -> tuple[dict[str, Any], bool]:
         "by_verdict": _counts(verdicts),
         "operators": _operators(verdicts),
     }, all(one.verdict not in (WRONG, BROKEN) for one in verdicts)
+
+
+def check_zoo(word: str) -> tuple[dict[str, Any], bool]:
+    """The table of models, and whether all pass."""
+    verdicts: list[ZooVerdict] = []
+    for spec in MODELS:
+        if word in spec:
+            verdicts.append(one := judge_model(spec))
+            print(f"{'passed' if one.passed else 'wrong'}: {one.model}: {one.ops:,} ops, "
+                  f"{one.gradient_ops:,} of gradients of {one.variables} weights, relative error "
+                  f"{one.error:.1e} [{one.engine}], {one.seconds:.1f} s", flush=True)  # fmt: skip
+    passed = sum(one.passed for one in verdicts)
+    print(f"{passed} of {len(verdicts)} models pass")
+    table = {"passed": passed, "models": {one.model: one.to_dict() for one in verdicts}}
+    return table, passed == len(verdicts)
 
 
 def _counts(verdicts: list[Verdict]) -> dict[str, int]:
@@ -83,6 +99,7 @@ def main() -> int:
     """Prints what is wrong, and counts."""
     parser = argparse.ArgumentParser(description="Checks gradients against differences.")
     parser.add_argument("--cases", action="store_true", help="onnx's backend cases")
+    parser.add_argument("--zoo", action="store_true", help="models of the zoo")
     parser.add_argument("--word", default="", help="a part of the name, or an operator")
     parser.add_argument("--update", action="store_true", help="write the tables")
     arguments = parser.parse_args()
@@ -91,6 +108,11 @@ def main() -> int:
         table, right = check_cases(arguments.word)
         if arguments.update and not arguments.word:
             _write("cases", table)
+    if arguments.zoo:
+        table, passed = check_zoo(arguments.word)
+        right = right and passed
+        if arguments.update and not arguments.word:
+            _write("zoo", table)
     return 0 if right else 1
 
 
