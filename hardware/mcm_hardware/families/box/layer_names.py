@@ -29,7 +29,8 @@ def layers_of(names: Sequence[str]) -> Ints:
     A layer is a numbered scope such as `encoder.layer.3`, `layer1.0`, `h.2` or `Mixed_7c`; layers
     count in the order in which their first ops stand. Names of embeddings mean the first layer
     below the same outermost scope, or of all; names of projections and losses mean the last one.
-    A gradient's op, `grad/NAME/...`, is of the layer of the op `NAME`.
+    A gradient's op, `grad/NAME/...`, is of the layer of the op `NAME`, and what clips and updates
+    a variable, `clip/NAME/...` and `update/NAME/...`, of the layer of the variable.
 
     Args:
         names: of the ops, in a topological order.
@@ -54,6 +55,6 @@ def layers_of(names: Sequence[str]) -> Ints:
 
 
 def _plain(name: str) -> str:
-    """The name with its scopes behind dots, without a mark of gradients."""
-    name = name.removeprefix("grad/")
+    """The name with its scopes behind dots, without what training put in front of it."""
+    name = name.removeprefix("grad/").removeprefix("clip/").removeprefix("update/")
     return ".".join(part for part in name.split("/") if part)

@@ -23,6 +23,9 @@ from mcm_hardware.families.box.layer_names import layers_of
           "/lm_head/Gemm"],
          [0, 0, 0, 0]),
         (["/Conv2d_1a_3x3/Conv", "/Mixed_5b/Conv", "/Mixed_5c/Conv"], [0, 1, 2]),
+        (["/layer.0/Add", "layer.1.weight", "clip/layer.0.weight/0", "update/layer.1.weight/3",
+          "clip/1"],
+         [0, 1, 0, 1, -1]),
         (["lstm.1/a", "lstm.0/a", "lstm.10/a"], [0, 1, 2]),
     ],
 )  # fmt: skip
