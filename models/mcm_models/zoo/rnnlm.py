@@ -18,15 +18,18 @@ from mcm_models.zoo.layers.weights import spread
 class Rnnlm:
     """RNNLM with loss in the size of Mirhoseini et al. 2018.
 
-    *A Hierarchical Model for Device Placement*: two LSTMs of width 2048, batches of 64. The paper
-    does not give the vocabulary nor the number of unrolled steps; the default of the former is
-    that of the Penn Treebank (Zaremba et al. 2014), that of the latter the one whose training step
-    has the paper's number of ops.
+    *A Hierarchical Model for Device Placement*: two LSTMs of width 2048, batches of 64. Outputs are
+    projected to width 512 as in the LSTM-2048-512 of Jozefowicz et al.; without, the weights'
+    gradients of all steps do not fit the one GPU on which the paper trains. The paper does not give
+    the vocabulary nor the number of unrolled steps; the default of the former is that of the Penn
+    Treebank (Zaremba et al. 2014), that of the latter the one whose training step has the paper's
+    number of ops.
 
     Attributes:
         layers: stacked LSTMs.
         steps: words per sequence.
-        hidden: size of the embedding and of every state.
+        hidden: size of the cells' states.
+        projected: size of embeddings and outputs; 0 for that of the cells' states.
         vocab: number of words.
         batch: sequences per step.
         chunk: steps whose logits are made at once.
@@ -41,8 +44,9 @@ class Rnnlm:
     summary: ClassVar[str] = "language model of unrolled LSTMs with loss, shapes only"
 
     layers: int = 2
-    steps: int = 50
+    steps: int = 47
     hidden: int = 2048
+    projected: int = 512
     vocab: int = 10_000
     batch: int = 64
     chunk: int = 8
@@ -59,7 +63,7 @@ class Rnnlm:
             batch=self.batch,
             chunk=self.chunk,
         )
-        require_at_least(0, seed=self.seed)
+        require_at_least(0, projected=self.projected, seed=self.seed)
 
     def build(self) -> ir.Model:
         """Makes the model; its output is `loss`, the weighted mean over words.
@@ -74,16 +78,17 @@ class Rnnlm:
         ids = graph.input("input_ids", ir.DataType.INT64, extents)
         labels = graph.input("labels", ir.DataType.INT64, extents)
         word_weights = graph.input("word_weights", ir.DataType.FLOAT, extents)
+        width = self.projected or self.hidden
         embedding = graph.root.sub("embedding")
-        table = embedding.weight("weight", [self.vocab, self.hidden], spread(1.0))
+        table = embedding.weight("weight", [self.vocab, width], spread(1.0))
         words = embedding.op("Gather", table, ids, axis=0)
         outputs = TimeAxis.of(graph).apart(embedding, words, self.steps)
-        zeros = zero_state(graph.root, self.batch, self.hidden)
+        start = zero_state(graph.root, self.batch, self.hidden, width)
         for number in range(self.layers):
             scope = graph.root.sub(f"lstm.{number}")
-            layer = LstmLayer.with_weights(scope, [self.hidden], self.hidden)
-            outputs, _ = layer.steps(outputs, zeros)
+            layer = LstmLayer.with_weights(scope, [width], self.hidden, self.projected)
+            outputs, _ = layer.steps(outputs, start)
         projection = graph.root.sub("projection")
-        loss = SequenceLoss.with_weights(projection, self.hidden, self.vocab, self.chunk)
+        loss = SequenceLoss.with_weights(projection, width, self.vocab, self.chunk)
         graph.output(loss.mean(outputs, labels, word_weights), "loss", ir.DataType.FLOAT, [])
         return graph.model()
