@@ -29,7 +29,7 @@ class LstmState:
 
 
 def zero_state(scope: Scope, batch: int, hidden: int, width: int = 0) -> LstmState:
-    """The state before the first time step, with an output of another width than `hidden` if told."""
+    """The state before the first time step; its output has another width where one is given."""
     zeros = scope.table("zeros", np.zeros([batch, hidden], dtype=np.float32))
     if width in (0, hidden):
         return LstmState(zeros, zeros)
