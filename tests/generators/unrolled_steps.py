@@ -59,7 +59,9 @@ class _Tape:
     views: dict[int, int] = field(default_factory=dict)
     together: list[int] = field(default_factory=list)
 
-    def op(self, kind: str, reads: list[int], size: int, flops: float = 0.0, layer: int = -1) -> int:
+    def op(
+        self, kind: str, reads: list[int], size: int, flops: float = 0.0, layer: int = -1
+    ) -> int:
         """Adds an op; its value has `size` numbers of four bytes."""
         number = len(self.types)
         self.types.append(kind)
@@ -181,7 +183,9 @@ def unrolled_step(size: UnrolledSize, box: Box) -> StepProblem:
     variables, _, loss = _forward(tape, size)
     _update(tape, _backward(tape, variables, loss))
     reads = [sorted(set(r)) for r in tape.reads]
-    moved = np.array([tape.sizes[n] + sum(tape.sizes[r] for r in reads[n]) for n in range(len(reads))])
+    moved = np.array(
+        [tape.sizes[n] + sum(tape.sizes[r] for r in reads[n]) for n in range(len(reads))]
+    )
     flops = np.array(tape.flops)
     free = np.isin(tape.types, [VARIABLE, INPUT, "Identity"])
     times = [np.maximum(flops / f, moved / b) + launch for f, b, launch in RATES.values()]

@@ -8,9 +8,13 @@ from typing import Protocol
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.described import Named
+from mcm_compiler.text.option_ranges import at_least, checked
+
+Simulate = Callable[[StepProblem, StepConditions], StepEvaluator]
+"""Makes evaluators: of a problem in the box that is asked for, under conditions."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,16 @@ class PlacerRequest:
         seed: of everything random.
         budget_s: wall time, or None; with one, results need not be reproducible.
         start: `[N]`, a placement to start from, or None.
+        simulate: makes evaluators under other conditions and of other problems, such as shorter
+            versions of the same step; None where there are no others. Placements that those
+            simulate count as evaluations like all.
     """
 
     evaluations: int = 4000
     seed: int = 0
     budget_s: float | None = None
     start: Ints | None = None
+    simulate: Simulate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,3 +85,29 @@ class Placer(Named, Protocol):
                 A placement that does not fit is no error here: who asks looks at it.
         """
         ...
+
+
+@dataclass(frozen=True)
+@checked(most_evaluations=at_least(1), op_evaluations=at_least(1))
+class PlacerLevel:
+    """A level of effort of placing, as `-O2` names it.
+
+    Attributes:
+        name: as behind `-O`.
+        summary: one line for lists.
+        placer: text form of the placer.
+        most_evaluations: placements that it may simulate where ops are few.
+        op_evaluations: ops that it may simulate, over all evaluations, so that the time hardly
+            depends on the size of a step; one takes some 0.3 us.
+    """
+
+    name: str
+    summary: str
+    placer: str
+    most_evaluations: int
+    op_evaluations: int
+
+    def evaluations(self, num_ops: int) -> int:
+        """Placements that may be simulated of a step of so many ops; at least 100."""
+        least = min(100, self.most_evaluations)
+        return max(min(self.op_evaluations // max(num_ops, 1), self.most_evaluations), least)

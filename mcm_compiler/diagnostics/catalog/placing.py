@@ -6,6 +6,43 @@ from mcm_compiler.diagnostics.catalog.entry import CatalogEntry
 
 ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
+        "MCM-D050",
+        "no op tells its layer",
+        "The expert's placement puts layers on devices in order, and reads from the names\n"
+        "of ops which layer they belong to. Here no name has such a part.",
+        example="--placer expert for a model whose nodes are named n0, n1, n2",
+        remedy="Name scopes like `layer.0` when the model is exported, or choose another\n"
+        "placer, such as `portfolio`: it needs no names.",
+    ),
+    CatalogEntry(
+        "MCM-D051",
+        "a package that a placer needs is missing",
+        "The placers `metis` and `scotch` ask libraries that are installed with the extra\n"
+        "`baselines` alone.",
+        example="--placer scotch without scotchpy64",
+        remedy="Install the extra with `pip install 'mcm-compiler[baselines]'`, or choose\n"
+        "another placer.",
+    ),
+    CatalogEntry(
+        "MCM-D052",
+        "a file of weights' devices that cannot be used",
+        "The placer `transfer` reads a JSON file of one object: names of weights and of the\n"
+        "devices that they lie on in a placement of another version of the model. The file\n"
+        "cannot be read, is of another form, or names no weight of this model.",
+        example="--placer 'transfer{weights=old.json}' with a file of a model whose weights are\n"
+        "named otherwise",
+        remedy="Give the file that `mcmc place` wrote for another version of this model, or\n"
+        "leave the option out.",
+    ),
+    CatalogEntry(
+        "MCM-D053",
+        "a placer cannot work as a member",
+        "The option `members` of the placer `portfolio` names the portfolio itself, or\n"
+        "nothing at all.",
+        example="--placer 'portfolio{members=portfolio}'",
+        remedy="Name other placers.",
+    ),
+    CatalogEntry(
         "MCM-D060",
         "a placer that learns was given scores that are no numbers",
         "One score that is not finite would make all weights of a policy NaN, so learning stops\n"

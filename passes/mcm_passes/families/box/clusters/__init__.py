@@ -1,0 +1,1 @@
+"""Clusters of the ops of a step, which placers move as one: found from weights, without names."""

@@ -1,0 +1,170 @@
+"""Clusters around weights: each op joins the weight that is nearest in the graph.
+
+Users name layers after weights, and so do human experts when they place; the graph tells the same
+without names. What an optimiser keeps of a weight, and weights that few ops surround, are joined
+with the cluster they exchange most bytes with (our derivation).
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.boxes.step import VARIABLE, StepProblem
+from mcm_passes.families.box.clusters.adjacency import Adjacency, edge_bytes, quotient
+
+BYTES_SHARE = 0.99
+"""Of all bytes of weights, what those hold that clusters begin at, the largest first."""
+
+LEAST_OPS_SHARE = 0.05
+"""Clusters with fewer ops than this share of the mean are joined with others."""
+
+
+def weight_clusters(problem: StepProblem, most: int = 96) -> Ints:
+    """`[N]`, cluster of each op, numbers from 0 without gaps, in the order of their first ops.
+
+    Ops that run together are in one cluster. Linear in the size of the graph, but for sorting.
+
+    Args:
+        problem: what is placed.
+        most: clusters that there may be; those with the fewest ops are joined with others.
+    """
+    if not problem.num_ops:
+        return np.empty(0, np.int32)
+    pairs, weight = problem.edges, edge_bytes(problem)
+    everything = quotient(pairs, weight, np.arange(problem.num_ops), problem.num_ops)
+    label = spread(everything.begin, everything.other, _seeds(problem))
+    first = np.unique(problem.together, return_index=True)[1]
+    label = label[first[problem.together]]
+    label = np.unique(label, return_inverse=True)[1].astype(np.int32)
+    count = int(label.max()) + 1
+    joined = _joined(quotient(pairs, weight, label, count), np.bincount(label), most)
+    return in_order(joined[label])
+
+
+def in_order(label: Ints) -> Ints:
+    """The same labels, numbered from 0 in the order in which they occur."""
+    _, first, where = np.unique(label, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[where]
+
+
+def is_weight(problem: StepProblem) -> Bools:
+    """`[V]`, values of variables, and weights that lie ready."""
+    variable = np.array([kind == VARIABLE for kind in problem.op_types], np.bool_)
+    return (problem.producer < 0) | variable[np.maximum(problem.producer, 0)]
+
+
+def _seeds(problem: StepProblem) -> Longs:
+    """Ops that clusters begin at, ascending: large variables, first readers of ready weights."""
+    holder = problem.producer.astype(np.int64)
+    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+    read, where = np.unique(problem.reads, return_index=True)
+    first_reader = np.full(problem.num_values, -1, np.int64)
+    first_reader[read] = reader[where]
+    holder = np.where(holder < 0, first_reader, holder)
+    values = np.flatnonzero(is_weight(problem) & (holder >= 0))
+    values = values[np.argsort(-problem.value_bytes[values], kind="stable")]
+    sums = np.cumsum(problem.value_bytes[values])
+    most = int(np.searchsorted(sums, BYTES_SHARE * sums[-1])) + 1 if len(sums) else 0
+    return np.unique(holder[values[:most]])
+
+
+@njit(cache=True, nogil=True)
+def spread(begin: Longs, other: Ints, seeds: Longs) -> Ints:
+    """`[n]`, the nearest seed of each node, by a search in breadth from all at once; -1 for none.
+
+    Args:
+        begin: of neighbours, see `Adjacency`.
+        other: neighbours.
+        seeds: nodes; of equally near ones that with the lower place in this array.
+    """
+    nodes = len(begin) - 1
+    found = np.full(nodes, -1, np.int32)
+    queue = np.empty(nodes, np.int64)
+    tail = 0
+    for g in range(len(seeds)):
+        found[seeds[g]] = g
+        queue[tail] = seeds[g]
+        tail += 1
+    head = 0
+    while head < tail:
+        n = queue[head]
+        head += 1
+        for e in range(begin[n], begin[n + 1]):
+            if found[other[e]] < 0:
+                found[other[e]] = found[n]
+                queue[tail] = other[e]
+                tail += 1
+    return found
+
+
+def _joined(graph: Adjacency, ops: Longs, most: int) -> Ints:
+    """`[clusters]`, the cluster that each one ends in, after small ones are joined with others."""
+    count = len(ops)
+    size = ops.astype(np.int64).tolist()
+    links: list[dict[int, float]] = []
+    for k in range(count):
+        row = slice(int(graph.begin[k]), int(graph.begin[k + 1]))
+        links.append(dict(zip(graph.other[row].tolist(), graph.weight[row].tolist(), strict=True)))
+    into = list(range(count))
+    heap = [(size[k], k) for k in range(count)]
+    heapq.heapify(heap)
+    alive, least = count, LEAST_OPS_SHARE * sum(size) / max(count, 1)
+    while heap:
+        ops_of, k = heapq.heappop(heap)
+        if into[k] != k or ops_of != size[k]:
+            continue
+        if alive <= most and ops_of >= least:
+            break
+        if not links[k]:
+            continue
+        host = max(links[k], key=lambda j: (links[k][j], -j))
+        into[k] = host
+        size[host] += size[k]
+        for j, weight in links[k].items():
+            del links[j][k]
+            if j != host:
+                links[host][j] = links[host].get(j, 0.0) + weight
+                links[j][host] = links[host][j]
+        links[k] = {}
+        heapq.heappush(heap, (size[host], host))
+        alive -= 1
+    return np.array([_root(into, k) for k in range(count)], np.int32)
+
+
+def _root(into: list[int], k: int) -> int:
+    while into[k] != k:
+        k = into[k]
+    return k
+
+
+def divided(label: Ints, together: Ints, depth: Floats, work: Floats, parts: int) -> Ints:
+    """`[N]`, clusters divided into parts of about equal work, by depth; numbered in order.
+
+    Parts of one cluster follow each other in number, as they do in depth. Ops that run together
+    stay so, where the first of them belongs.
+
+    Args:
+        label: `[N]`, cluster of each op.
+        together: `[N]`, see `StepProblem`.
+        depth: `[N]`, in the graph.
+        work: `[N]`, time of each op.
+        parts: of each cluster, at most.
+    """
+    first = np.unique(together, return_index=True)[1]
+    group_work = np.bincount(together, work, len(first)) + 1e-12
+    cluster, group_depth = label[first], depth[first]
+    order = np.lexsort((first, group_depth, cluster))
+    sums = np.cumsum(group_work[order])
+    total = np.bincount(cluster, group_work)
+    before = np.concatenate([[0.0], np.cumsum(total)[:-1]])
+    share = (sums - group_work[order] / 2 - before[cluster[order]]) / total[cluster[order]]
+    part = np.empty(len(first), np.int64)
+    part[order] = np.clip((share * parts).astype(np.int64), 0, parts - 1)
+    key = cluster.astype(np.int64) * parts + part
+    return np.unique(key, return_inverse=True)[1].astype(np.int32)[together]

@@ -1,0 +1,1 @@
+"""Placers without learning, each found by name through the entry points."""

@@ -1,0 +1,113 @@
+"""Local search over clusters around weights, and over ever smaller pieces of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_passes.families.box.search.annealing import Cooling, anneal
+from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.judge import Judge, judge_of
+from mcm_passes.families.box.search.prepared import PreparedStep, devices_of_units, prepared
+from mcm_passes.families.box.search.starts import striped_starts
+
+CLUSTER_SHARE = 0.05
+"""Of all evaluations, what search over whole clusters may take."""
+
+
+@dataclass(frozen=True)
+@checked(parts=at_least(1), restarts=at_least(1), hot=above(0), cold=above(0), draws=at_least(0))
+class LocalSearch:
+    """Annealing over clusters around weights, then over pieces of them.
+
+    Ops join the nearest weight; whole clusters find devices from striped starts; then clusters are
+    divided, by how long ops may wait and by depth, and the pieces move. No names are needed.
+
+    Attributes:
+        parts: into which each cluster is divided by depth in the end.
+        restarts: walks over pieces, each from the best placement that is known.
+        hot: temperature at the begin of a walk, as a share of the score.
+        cold: at its end.
+        robust: whether the score is the mean under several conditions: the other order of queues,
+            and other times of ops.
+        draws: of times, each within 10 percent.
+    """
+
+    name: ClassVar[str] = "local_search"
+    summary: ClassVar[str] = "annealing over clusters around weights, then over pieces of them"
+
+    parts: int = 8
+    restarts: int = 1
+    hot: float = 0.01
+    cold: float = 2e-4
+    robust: bool = False
+    draws: int = 2
+
+    def place(
+        self,
+        problem: StepProblem,
+        box: Box,
+        evaluator: StepEvaluator,
+        request: PlacerRequest,
+        progress: Callable[[str], None],
+    ) -> PlacerAnswer:
+        """Searches until the evaluations are spent."""
+        draws = self.draws if self.robust else 0
+        judge = judge_of(evaluators_under(problem, evaluator, request, draws), request)
+        step = prepared(problem, box)
+        rng = np.random.default_rng(request.seed)
+        search_pieces(self, step, judge, rng, request.start, progress)
+        return judge.answer(
+            "clusters, then pieces of them",
+            clusters=float(step.clusters.max(initial=-1) + 1),
+            conditions=float(len(judge.evaluators)),
+        )
+
+
+def search_pieces(
+    options: LocalSearch,
+    step: PreparedStep,
+    judge: Judge,
+    rng: np.random.Generator,
+    start: Ints | None,
+    progress: Callable[[str], None],
+) -> None:
+    """Runs the search; the judge has the best placement in the end.
+
+    Args:
+        options: see there.
+        step: what is placed.
+        judge: of placements.
+        rng: draws moves.
+        start: `[N]`, or None; judged first. The search begins with what is best.
+        progress: see `Placer.place`.
+    """
+    allowance = judge.left
+    if start is not None:
+        judge.score(start)
+    if not step.problem.num_ops:
+        return
+    units = step.whole_clusters()
+    progress(f"local search over {units.count} clusters")
+    for devices in striped_starts(units, step.first_uses(), step.box, step.speeds):
+        if judge.may_ask or not len(judge.best):
+            judge.score(step.ways.placement(devices[units.of_op]))
+    steps = [(units, CLUSTER_SHARE)] if start is None else []
+    steps += [(step.pieces(options.parts), 1.0 / options.restarts)] * options.restarts
+    for units, share in steps:
+        if not judge.may_ask:
+            return
+        evaluations = int(min(allowance * share, judge.left))
+        progress(f"local search over {units.count} units, {evaluations} evaluations")
+        devices = devices_of_units(units, judge.best, step.duration, step.box.num_devices)
+        cooling = Cooling(evaluations, options.hot, options.cold)
+        anneal(units, devices, step.ways, step.speeds, judge, rng, cooling)

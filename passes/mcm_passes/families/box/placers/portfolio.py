@@ -1,0 +1,102 @@
+"""The portfolio: several placers in turn, each from the best placement so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.registry import PLACERS
+from mcm_compiler.text import spec_text
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_passes.families.box.placers.local_search import LocalSearch
+from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.judge import judge_of
+
+
+@dataclass(frozen=True)
+@checked(draws=at_least(1))
+class Portfolio:
+    """Runs its members and keeps the best placement, under one score for all.
+
+    Evaluations that are left are shared equally between the members still to come; each member
+    that searches starts from the best placement so far.
+
+    Attributes:
+        members: placers, in the order in which they run; at least 1.
+        robust: whether the score is the mean under several conditions; `local_search` without
+            options of its own searches by the same score.
+        draws: see `LocalSearch`.
+    """
+
+    name: ClassVar[str] = "portfolio"
+    summary: ClassVar[str] = "several placers in turn, each from the best so far"
+
+    members: tuple[str, ...] = ("single", "local_search")
+    robust: bool = False
+    draws: int = 2
+
+    def place(
+        self,
+        problem: StepProblem,
+        box: Box,
+        evaluator: StepEvaluator,
+        request: PlacerRequest,
+        progress: Callable[[str], None],
+    ) -> PlacerAnswer:
+        """Runs the members until the evaluations are spent.
+
+        Raises:
+            CompileError: MCM-D053 for members that are none; what members raise.
+        """
+        placers = [self._member(text) for text in self.members]
+        if not placers:
+            raise _no_member("the option names no placer")
+        draws = self.draws if self.robust else 0
+        judge = judge_of(evaluators_under(problem, evaluator, request, draws), request)
+        best, methods = request.start, [""]
+        if best is not None:
+            judge.score(best)
+        for k, placer in enumerate(placers):
+            # What is kept back is for judging the answer.
+            left = (judge.left - len(judge.evaluators)) // (len(placers) - k)
+            if len(judge.best) and (left < 1 or not judge.may_ask):
+                break
+            seconds = judge.ends_at - time.perf_counter()
+            asked = dataclasses.replace(
+                request,
+                evaluations=max(left, 1),
+                start=best,
+                budget_s=max(seconds, 0.0) if np.isfinite(seconds) else None,
+            )
+            answer = placer.place(problem, box, evaluator, asked, progress)
+            judge.spend(answer.evaluations)
+            known = judge.best_score
+            if judge.score(answer.device_of) < known:
+                methods.append(f"{placer.name}: {answer.method}")
+            best = judge.best
+        return judge.answer(methods[-1] or "as given", conditions=float(len(judge.evaluators)))
+
+    def _member(self, text: str) -> Placer:
+        spec = spec_text.parse_one(text)
+        if spec.name == self.name:
+            raise _no_member("the portfolio is no member of itself")
+        if spec.name == LocalSearch.name and not spec.options:
+            return cast("Placer", LocalSearch(robust=self.robust, draws=self.draws))
+        return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
+
+
+def _no_member(message: str) -> CompileError:
+    hint = "name placers, separated by ';', such as members=single;local_search"
+    return CompileError(
+        Diagnostic("MCM-D053", message, at="placer portfolio, option members", hint=hint)
+    )

@@ -1,0 +1,146 @@
+"""Carries devices of weights over from a placement of another version of the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
+from mcm_passes.families.box.clusters.weight_clusters import spread
+from mcm_passes.families.box.placers.local_search import LocalSearch
+from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.judge import judge_of
+from mcm_passes.families.box.search.units import fallbacks
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Ops go where their nearest weight lies in another placement; local search goes on from there.
+
+    A network that is unrolled over fewer steps has the same weights: its placements are found in
+    a fraction of the time, and tell where weights belong.
+
+    Attributes:
+        weights: path of a JSON file, an object of names of weights and of devices.
+        robust: see `LocalSearch`.
+    """
+
+    name: ClassVar[str] = "transfer"
+    summary: ClassVar[str] = "devices of weights from another placement, then local search"
+
+    weights: str = ""
+    robust: bool = False
+
+    def place(
+        self,
+        problem: StepProblem,
+        box: Box,
+        evaluator: StepEvaluator,
+        request: PlacerRequest,
+        progress: Callable[[str], None],
+    ) -> PlacerAnswer:
+        """Judges what is carried over, and searches on.
+
+        Raises:
+            CompileError: MCM-D052 for a file that cannot be used.
+        """
+        carried = carried_over(problem, box, _read(self.weights))
+        progress("devices of weights carried over")
+        search = LocalSearch(robust=self.robust)
+        judge = judge_of(
+            evaluators_under(problem, evaluator, request, search.draws if self.robust else 0),
+            request,
+        )
+        start = judge.score(carried)
+        left = judge.left
+        if left < 1:
+            return judge.answer("carried over", start=start)
+        asked = PlacerRequest(left, request.seed, request.budget_s, judge.best, request.simulate)
+        answer = search.place(problem, box, evaluator, asked, progress)
+        return PlacerAnswer(
+            answer.device_of,
+            f"carried over, then {answer.method}",
+            answer.evaluations + judge.evaluations,
+            tuple((judge.evaluations + asked, score) for asked, score in answer.history),
+            (*answer.figures, ("start", start)),
+        )
+
+
+def devices_of_weights(problem: StepProblem, box: Box, placement: Ints) -> dict[str, str]:
+    """Names of variables and of the devices that they lie on, for another placement to begin with.
+
+    Of weights that lie ready the device of the first reader.
+    """
+    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+    read, where = np.unique(problem.reads, return_index=True)
+    holder = problem.producer.astype(np.int64)
+    first = np.full(problem.num_values, -1, np.int64)
+    first[read] = reader[where]
+    ready = holder < 0
+    holder[ready] = first[ready]
+    weights = np.flatnonzero((ready | problem.stays) & (holder >= 0)).tolist()
+    return {problem.value_names[v]: box.devices[int(placement[holder[v]])] for v in weights}
+
+
+def carried_over(problem: StepProblem, box: Box, devices: dict[str, str]) -> Ints:
+    """`[N]`, each op on the device of the nearest weight that is named.
+
+    Raises:
+        CompileError: MCM-D052 where no weight is, or a device is unknown.
+    """
+    unknown = sorted({name for name in devices.values() if name not in box.devices})
+    if unknown:
+        raise _unusable(f"device {quote(unknown[0])} is none of this box")
+    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+    read, where = np.unique(problem.reads, return_index=True)
+    first_reader = dict(zip(read.tolist(), reader[where].tolist(), strict=True))
+    wanted: dict[int, int] = {}
+    for v, name in enumerate(problem.value_names):
+        if name in devices:
+            holder = int(problem.producer[v])
+            op = holder if holder >= 0 else first_reader.get(v, -1)
+            if op >= 0:
+                wanted[op] = box.devices.index(devices[name])
+    if not wanted:
+        raise _unusable("no weight of this model is named")
+    seeds = np.array(sorted(wanted), np.int64)
+    count = problem.num_ops
+    graph = quotient(problem.edges, np.ones(len(problem.edges)), np.arange(count), count)
+    nearest = spread(graph.begin, graph.other, seeds)
+    of_seed = np.array([wanted[int(op)] for op in seeds], np.int32)
+    # What no named weight reaches goes where it runs fastest.
+    times = fastest_times(problem, box)[:, None] < problem.time_s[:, box.kind_of]
+    place = np.where(nearest >= 0, of_seed[nearest], times.argmin(axis=1))
+    leader = np.unique(problem.together, return_index=True)[1]
+    return fallbacks(problem, box).placement(place[leader[problem.together]])
+
+
+def _read(path: str) -> dict[str, str]:
+    if not path:
+        raise _unusable("the option 'weights' names no file")
+    try:
+        data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unusable(f"{quote(path)} cannot be read as JSON") from error
+    if not isinstance(data, dict):
+        raise _unusable(f"{quote(path)} holds no object")
+    named: dict[Any, Any] = data
+    if not all(isinstance(name, str) for name in named.values()):
+        raise _unusable(f"{quote(path)} holds other things than names of devices")
+    return named
+
+
+def _unusable(message: str) -> CompileError:
+    hint = "give a JSON object of names of weights and of devices of this box"
+    return CompileError(Diagnostic("MCM-D052", message, at="placer transfer", hint=hint))
