@@ -174,8 +174,8 @@ def _loss(graph: ir.Graph, name: str) -> ir.Value:
             f"{shown}: {why}",
             at="option loss",
             hint="name an output with one element of floating point "
-            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have a loss added "
-            f'with loss="KIND:OUTPUT" ({", ".join(LOSSES)})',
+            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have one added with "
+            f'loss="KIND:OUTPUT" ({", ".join(LOSSES)})',
         )
     )
 
