@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
@@ -14,8 +16,16 @@ from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
 from mcm_compiler.components.cost_choice import with_cost_model
 from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.target_loading import load_target, with_described_costs, without_chips
+from mcm_compiler.components.target_loading import (
+    load_box,
+    load_target,
+    with_described_costs,
+    without_chips,
+)
 from mcm_compiler.contracts import zoo
+from mcm_compiler.contracts.boxes.bounds import bound_step
+from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
@@ -34,6 +44,12 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.placed.constraints import constrained
+from mcm_compiler.placed.folder_writing import write_folder
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+from mcm_compiler.placed.segments import best_segments
+from mcm_compiler.placed.step_placing import placer_of, search
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.markdown import render_markdown
@@ -61,6 +77,7 @@ __all__ = [
     "compile_model",
     "import_named",
     "load_target",
+    "place_model",
     "run_passes",
 ]
 
@@ -160,6 +177,81 @@ def run_passes(
     return compiled, tuple(found), tuple(timings)
 
 
+def place_model(
+    model: str | Path | ir.Model,
+    target: str | BoxTarget,
+    options: PlaceOptions | None = None,
+    *,
+    output: Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> PlacedModel:
+    """Places the ops of a model, or of a training step of it, on the devices of a box.
+
+    Args:
+        model: as `compile_model`.
+        target: name or path of a box, or a box.
+        options: see `PlaceOptions`.
+        output: the folder to write, whole or not at all; None writes nothing.
+        force: replace `output` if it is an output folder already.
+        progress: called with what happens next.
+
+    Raises:
+        CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
+            box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D075
+            from constraints and search; nothing is left behind.
+    """
+    options = options or PlaceOptions()
+    box = load_box(target) if isinstance(target, str) else target
+    show = progress or _silent
+    placer_of(options.placer_text)  # an unknown one is told before anything is read
+    clock = _Stopwatch()
+    with staging(output, force) as stage, doing(_named(model)):
+        show("import")
+        asked = CompileOptions(dims=options.dims, shapes=options.shapes, state=options.state)
+        step, found = _import(model, asked)
+        source = SOURCE.get(step)
+        if options.training is None:
+            found += _with_states(step, asked)
+        else:
+            manager = PassManager(parse_pipeline(options.training))
+            # Passes that look at chips find none; what makes training steps does not.
+            context = PassContext(cast("Target", box), asked, stage, found.append, show)
+            manager.run(step, context, (STATES,))
+        clock.lap("import")
+        states = STATES.find(step)
+        pairs = states.pairs if states is not None else ()
+        show("describe")
+        problem = constrained(box.step_problem(step, pairs), box.box, options)
+        bound = bound_step(problem, box.box)
+        clock.lap("describe")
+        answer, results, evaluator = search(problem, box, options, show)
+        trace = evaluator.trace(answer.device_of.astype(np.int32))
+        clock.lap("search")
+        show("segments")
+        segments = None
+        if options.segments != "none":
+            segments = best_segments(
+                box,
+                problem,
+                trace,
+                runs_of(problem),
+                options.segments,
+                options.dispatch_s,
+                StepConditions(order=options.order),
+            )
+        placed = PlacedModel(
+            source, step, pairs, box, options, problem, answer, results, trace, bound, segments,
+            tuple(found), folder=output,
+        )  # fmt: skip
+        clock.lap("segments")
+        if output is not None:
+            show("write")
+            write_folder(stage.path, placed)
+            clock.lap("write")
+    return replace(placed, timings=tuple(clock.laps))
+
+
 def import_named(
     model: str, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[ir.Model, list[Diagnostic]]:
@@ -224,6 +316,20 @@ def _package(target: str | Target, options: CompileOptions) -> Target:
 def _named(model: str | Path | ir.Model) -> str:
     name = (model.graph.name or "") if isinstance(model, ir.Model) else str(model)
     return f"model {quote(name)}"
+
+
+class _Stopwatch:
+    """Wall time of stages, one after another."""
+
+    def __init__(self) -> None:
+        self.laps: list[tuple[str, float]] = []
+        self._start = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Ends a stage."""
+        now = time.perf_counter()
+        self.laps.append((name, now - self._start))
+        self._start = now
 
 
 def _silent(_line: str) -> None:

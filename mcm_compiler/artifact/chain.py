@@ -14,10 +14,13 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.execution.steps import run_steps
 
+ChipFiles = Sequence[int] | Mapping[int, str]
+"""Chips, or chips and the names of the files that hold their models."""
+
 
 def run_chain(
     folder: Path,
-    chips: Sequence[int],
+    chips: ChipFiles,
     wires: Sequence[Wire],
     outputs: Sequence[str],
     batches: Sequence[Mapping[str, Any]],
@@ -31,8 +34,8 @@ def run_chain(
     wrong tensor.
 
     Args:
-        folder: holds `chip_NN.onnx`.
-        chips: used chips.
+        folder: holds the models.
+        chips: used chips, with the names of their files where these are not `layout.chip_file`.
         wires: all tensors that travel.
         outputs: graph outputs to return.
         batches: graph inputs by name, one mapping per inference.
@@ -52,13 +55,15 @@ def run_chain(
         _deliver(HOST, feeds, wires, inbox)
     for state in states if batches else ():
         inboxes[0].setdefault(state.chip, {})[state.past] = batches[0][state.past]
-    for chip in dataflow_order(chips, wires):
+    files = chips if isinstance(chips, Mapping) else {c: layout.chip_file(c) for c in chips}
+    for chip in dataflow_order(tuple(files), wires):
+        name = files[chip]
         received = [inbox.pop(chip, {}) for inbox in inboxes]
         own = [state for state in states if state.chip == chip]
         if own:
-            made = run_steps(folder / layout.chip_file(chip), received, own, stock=stock)
+            made = run_steps(folder / name, received, own, stock=stock)
         else:
-            made = run_batches(folder / layout.chip_file(chip), received, stock=stock)
+            made = run_batches(folder / name, received, stock=stock)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
             inbox[HOST].update((state.present, tensors[state.present]) for state in own)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.artifact.chain import ChipFiles, run_chain
 from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
@@ -59,7 +60,7 @@ _FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings t
 
 def verify_folder(
     folder: Path,
-    chips: Sequence[int],
+    chips: ChipFiles,
     wires: Sequence[Wire],
     seeds: Sequence[int],
     shape_only: bool,
@@ -72,7 +73,7 @@ def verify_folder(
 
     Args:
         folder: a staging or output folder.
-        chips: chips in ring order.
+        chips: used chips, as in `run_chain`.
         wires: all tensors that travel.
         seeds: one random input each. Where the model does not run on it, integers are all 1,
             then all 0; a seed with which it runs on none of these is left out.
@@ -130,12 +131,13 @@ def verify_folder(
             remedy="check with your own data: mcmc check FOLDER --input x.npz",
         )
     single = with_state_wires(wires, states)
-    actual = run_chain(folder, chips, single, outputs, batches)
+    chain = partial(run_chain, folder, chips)
+    actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:
         stepped = run_steps(folder / layout.ANNOTATED, steps, states)
         expected += [{name: made[name] for name in outputs} for made in stepped]
-        actual += run_chain(folder, chips, wires, outputs, steps, states=states)
+        actual += chain(wires, outputs, steps, states=states)
         batches += steps
     relative = _relative_tolerance(reference, len(chips))
     compared = tuple(
@@ -165,7 +167,7 @@ def verify_folder(
         random_outputs=tuple(random),
         weak=weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
-        stock=_stock(folder, chips, single, batches[0], seen) if stock else (),
+        stock=_stock(folder, partial(chain, single), batches[0], seen) if stock else (),
         steps=len(steps),
     )
 
@@ -226,8 +228,7 @@ def _computed(reference: ir.Model, outputs: Sequence[str]) -> list[str]:
 
 def _stock(
     folder: Path,
-    chips: Sequence[int],
-    wires: Sequence[Wire],
+    chain: Callable[..., list[dict[str, Any]]],
     feeds: Mapping[str, Any],
     outputs: Sequence[str],
 ) -> tuple[OutputComparison, ...]:
@@ -237,7 +238,7 @@ def _stock(
         return ()
     try:
         expected = run_batches(folder / layout.ANNOTATED, [feeds], outputs, stock=True)[0]
-        actual = run_chain(folder, chips, wires, outputs, [feeds], stock=True)[0]
+        actual = chain(outputs, [feeds], stock=True)[0]
     except CompileError:
         return ()
     return tuple(_compare(name, [expected[name]], [actual[name]], 0.0) for name in outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,8 +31,56 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
         A summary.
 
     Raises:
-        CompileError: one diagnostic per file: MCM-A006 for a missing one, MCM-A007 for an unknown
-            one, MCM-A008 for a changed one, or MCM-A009 for two or more that changed places.
+        CompileError: as `file_faults`, and MCM-A006 for a file that every folder has.
+    """
+    faults = file_faults(folder, manifest.files, further=further)
+    needed = {layout.ANNOTATED, layout.TARGET}
+    needed |= {name for chip in manifest.chips for name in (chip.file, layout.chip_file(chip.chip))}
+    faults += unlisted(folder, needed - manifest.files.keys())
+    if manifest.files.get(layout.TARGET, manifest.target_sha256) != manifest.target_sha256:
+        faults.append(
+            Diagnostic(
+                "MCM-A008",
+                f"the manifest has two hashes of {quote(layout.TARGET)}: target_sha256 is another "
+                "than that of the file",
+                at=str(folder / layout.MANIFEST),
+                hint="compile again",
+            )
+        )
+    if faults:
+        raise CompileError(faults)
+    return count_text(len(manifest.files), "hash", "hashes")
+
+
+def unlisted(folder: Path, names: Collection[str]) -> list[Diagnostic]:
+    """MCM-A006 for each file that a folder must have and its manifest does not list."""
+    return [
+        Diagnostic(
+            "MCM-A006",
+            f"the manifest does not list the file {quote(name)}",
+            at=str(folder / layout.MANIFEST),
+            hint="compile again",
+        )
+        for name in sorted(names)
+    ]
+
+
+def file_faults(
+    folder: Path, files: Mapping[str, str], *, further: bool = False
+) -> list[Diagnostic]:
+    """What is wrong with the files of a folder.
+
+    Args:
+        folder: an output folder.
+        files: sha256 of every file but the manifest by name, as the manifest has them.
+        further: whether there may be files that the manifest does not list.
+
+    Returns:
+        One diagnostic per file: MCM-A006 for a missing one, MCM-A007 for an unknown one, MCM-A008
+        for a changed one, or MCM-A009 for two or more that changed places.
+
+    Raises:
+        CompileError: MCM-A005 for a file that cannot be read.
     """
     present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
     faults = [
@@ -42,7 +90,7 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
             at=str(folder / name),
             hint="copy the whole folder, or compile again",
         )
-        for name in sorted(manifest.files.keys() - present)
+        for name in sorted(files.keys() - present)
     ]
     if not further:
         faults += [
@@ -52,10 +100,10 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
                 at=str(folder / name),
                 hint="move it elsewhere",
             )
-            for name in sorted(present - manifest.files.keys())
+            for name in sorted(present - files.keys())
         ]
     plain: list[str] = []
-    for name in sorted(present & manifest.files.keys()):
+    for name in sorted(present & files.keys()):
         path = folder / name
         if path.is_symlink() or not path.is_file():
             faults.append(
@@ -79,32 +127,8 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
         else:
             plain.append(name)
     hashes = zip(plain, _hashes(folder, plain), strict=True)
-    changed = {name: digest for name, digest in hashes if digest != manifest.files[name]}
-    faults += _changed(folder, manifest, changed)
-    needed = {layout.ANNOTATED, layout.TARGET}
-    needed |= {name for chip in manifest.chips for name in (chip.file, layout.chip_file(chip.chip))}
-    faults += [
-        Diagnostic(
-            "MCM-A006",
-            f"the manifest does not list the file {quote(name)}",
-            at=str(folder / layout.MANIFEST),
-            hint="compile again",
-        )
-        for name in sorted(needed - manifest.files.keys())
-    ]
-    if manifest.files.get(layout.TARGET, manifest.target_sha256) != manifest.target_sha256:
-        faults.append(
-            Diagnostic(
-                "MCM-A008",
-                f"the manifest has two hashes of {quote(layout.TARGET)}: target_sha256 is another "
-                "than that of the file",
-                at=str(folder / layout.MANIFEST),
-                hint="compile again",
-            )
-        )
-    if faults:
-        raise CompileError(faults)
-    return count_text(len(manifest.files), "hash", "hashes")
+    changed = {name: digest for name, digest in hashes if digest != files[name]}
+    return faults + _changed(folder, files, changed)
 
 
 def _hashes(folder: Path, names: Sequence[str]) -> list[str]:
@@ -127,9 +151,9 @@ def _hashes(folder: Path, names: Sequence[str]) -> list[str]:
     return [found[name] for name in names]
 
 
-def _changed(folder: Path, manifest: Manifest, changed: dict[str, str]) -> list[Diagnostic]:
+def _changed(folder: Path, files: Mapping[str, str], changed: dict[str, str]) -> list[Diagnostic]:
     """A diagnostic for each file whose hash is another, and one for those that changed places."""
-    home = {manifest.files[name]: name for name in changed}
+    home = {files[name]: name for name in changed}
     moved = {name: home[digest] for name, digest in changed.items() if digest in home}
     faults: list[Diagnostic] = []
     if moved:

@@ -33,7 +33,7 @@ def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
     return tuple(
         ChipModel(
             chip.chip,
-            _load(folder, chip.file),
+            load_part(folder, chip.file),
             chip.inputs,
             chip.outputs,
             manifest.states.of_chip(chip.chip),
@@ -56,7 +56,7 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     indices = [chip.chip for chip in manifest.chips]
     if indices != sorted(set(indices)) or not indices or indices[0] < 0:
         raise damaged(folder / layout.MANIFEST, "chips are not in ascending order")
-    faults = _check_ends(manifest, _load(folder, layout.ANNOTATED))
+    faults = _check_ends(manifest, load_part(folder, layout.ANNOTATED))
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}
     found: list[ChipEntry] = []
@@ -121,7 +121,12 @@ def _check_wires(
     return faults
 
 
-def _load(folder: Path, name: str) -> ir.Model:
+def load_part(folder: Path, name: str) -> ir.Model:
+    """A model of the folder with its weights memory-mapped.
+
+    Raises:
+        CompileError: MCM-A005 for a file that is no model, MCM-I### for faults in it.
+    """
     path = folder / name
     proto = onnx.ModelProto()
     try:

@@ -1,0 +1,98 @@
+"""What a placement gives: everything that its folder and its report are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.arrays.types import Bools, Ints
+from mcm_compiler.contracts.boxes.bounds import StepBound
+from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.evaluation import StepResults, StepTrace
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.graph.source import SourceModel
+from mcm_compiler.graph.states import StatePair
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.segments import Segments
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedModel:
+    """A model and the device of each of its ops.
+
+    Attributes:
+        source: the model as given.
+        model: what was placed: the model, or a training step of it.
+        states: inputs of a step that are outputs of the step before.
+        target: the box.
+        options: what was asked.
+        problem: the step, with the user's constraints.
+        answer: what the placer found.
+        results: of its placement, B = 1.
+        trace: what happens when.
+        bound: what no placement beats.
+        segments: how the step is cut for runtimes; None where nobody asked.
+        diagnostics: warnings and notes.
+        timings: `(stage, seconds)`.
+        folder: that was written, or None.
+    """
+
+    source: SourceModel
+    model: ir.Model
+    states: tuple[StatePair, ...]
+    target: BoxTarget
+    options: PlaceOptions
+    problem: StepProblem
+    answer: PlacerAnswer
+    results: StepResults
+    trace: StepTrace
+    bound: StepBound
+    segments: Segments | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    timings: tuple[tuple[str, float], ...] = ()
+    folder: Path | None = None
+
+    @property
+    def device_of(self) -> Ints:
+        """`[N]`, the device of each op."""
+        return self.answer.device_of
+
+    @property
+    def seconds(self) -> float:
+        """Time of the step."""
+        return float(self.results.seconds[0])
+
+    @property
+    def gap(self) -> float | None:
+        """By what share the time is above the bound; None where nothing is proven."""
+        return gap_of(self.seconds, self.bound.seconds)
+
+    @property
+    def device_of_node(self) -> dict[str, str]:
+        """The name of the device of each op that is a node of the model."""
+        return device_names_of_nodes(self.problem, self.device_of, self.target.box.devices)
+
+
+def gap_of(seconds: float, bound_s: float) -> float | None:
+    """By what share a time is above its bound; None for a bound of 0."""
+    return seconds / bound_s - 1.0 if bound_s > 0.0 else None
+
+
+def runs_of(problem: StepProblem) -> Bools:
+    """`[N]`, which ops are nodes that a runtime runs; the others are inputs and variables."""
+    return np.array([kind not in (INPUT, VARIABLE) for kind in problem.op_types], np.bool_)
+
+
+def device_names_of_nodes(
+    problem: StepProblem, device_of: Ints, devices: tuple[str, ...]
+) -> dict[str, str]:
+    """The name of the device of each op that is a node."""
+    return {
+        problem.names[op]: devices[device_of[op]]
+        for op in np.flatnonzero(runs_of(problem)).tolist()
+    }

@@ -1,0 +1,100 @@
+"""The search: asks a placer, and believes it nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget
+from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
+from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.registry import PLACERS
+from mcm_compiler.text import spec_text
+from mcm_compiler.text.units import bytes_text, seconds_text
+
+
+def placer_of(text: str) -> Placer:
+    """The registered placer that a text such as `local_search{restarts=4}` stands for.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+    """
+    spec = spec_text.parse_one(text)
+    return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
+
+
+def search(
+    problem: StepProblem,
+    target: BoxTarget,
+    options: PlaceOptions,
+    progress: Callable[[str], None],
+) -> tuple[PlacerAnswer, StepResults, StepEvaluator]:
+    """What the placer found, and what the simulator says of it.
+
+    Raises:
+        CompileError: as the placer; MCM-D074 where its placement does not fit, and MCM-D075 where
+            it is none of this problem.
+    """
+    placer = placer_of(options.placer_text)
+    evaluator = target.step_evaluator(problem, StepConditions(order=options.order))
+    request = PlacerRequest(seed=options.seed, budget_s=options.budget_s)
+    if options.evaluations is not None:
+        request = replace(request, evaluations=options.evaluations)
+    answer = placer.place(problem, target.box, evaluator, request, progress)
+    results = simulated(problem, evaluator, answer, placer.name)
+    if not results.fits[0]:
+        raise CompileError(_does_not_fit(problem, target.box, results, placer.name))
+    return answer, results, evaluator
+
+
+def simulated(
+    problem: StepProblem, evaluator: StepEvaluator, answer: PlacerAnswer, placer: str
+) -> StepResults:
+    """The simulator's word on a placer's answer.
+
+    Raises:
+        CompileError: MCM-D075 where the answer is no placement of this problem.
+    """
+    fault = None
+    if answer.device_of.shape != (problem.num_ops,):
+        fault = f"it has devices for {answer.device_of.shape}, not for {problem.num_ops:,} ops"
+    else:
+        try:
+            return evaluator.evaluate(answer.device_of[None, :].astype(np.int32))
+        except ValueError as error:
+            fault = str(error)
+    raise CompileError(
+        Diagnostic(
+            "MCM-D075",
+            f"what placer {quote(placer)} found is no placement: {fault}",
+            at=f"placer {quote(placer)}",
+            hint="this is a fault of the placer, not of the model; take another one",
+        )
+    )
+
+
+def _does_not_fit(
+    problem: StepProblem, box: Box, results: StepResults, placer: str
+) -> list[Diagnostic]:
+    """MCM-D074 for each device whose memory overflows."""
+    peak = results.peak_bytes[0]
+    held = problem.value_bytes[problem.stays].sum()
+    return [
+        Diagnostic(
+            "MCM-D074",
+            f"the best placement that {quote(placer)} found needs {bytes_text(int(peak[d]))} on "
+            f"{quote(box.devices[d])}, which has {bytes_text(int(box.memory_bytes[d]))}; its step "
+            f"takes {seconds_text(float(results.seconds[0]))}, and the variables of the model are "
+            f"{bytes_text(int(held))}",
+            at=f"device {quote(box.devices[d])}",
+            hint="take a box with more devices or memory, a smaller batch (--dim, --shape), more "
+            "--evaluations, or leave out pins",
+        )
+        for d in np.flatnonzero(peak > box.memory_bytes).tolist()
+    ]
