@@ -282,7 +282,7 @@ class _Run:
         if not found.holds:
             changed = changed_op(self.opened.chips, self.opened.source)
             raise CompileError(differences(found, changed))
-        return _describe(found)
+        return describe_verification(found)
 
 
 def _check_constraints(opened: OpenedFolder) -> str:
@@ -317,7 +317,8 @@ def _check_simulation(opened: OpenedFolder) -> str:
     return f"period {period * 1e6:.2f} us"
 
 
-def _describe(verification: Verification) -> str:
+def describe_verification(verification: Verification) -> str:
+    """What a comparison found, in a few words with numbers."""
     if verification.skipped is not None:
         return f"skipped: {verification.skipped}"
     if not verification.outputs:

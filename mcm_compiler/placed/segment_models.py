@@ -109,7 +109,7 @@ def write_models(folder: Path, placed: PlacedModel) -> Schedule | None:
         seconds=placed.segments.seconds or 0.0,
         inputs=tuple(map(tensor_entry, free_inputs(annotated))),
         outputs=tuple(map(tensor_entry, annotated.graph.outputs)),
-        segments=tuple(segment_entry(part, placed.segments.device, box) for part in parts),
+        segments=tuple(segment_entry(part, placed.segments, box) for part in parts),
         wires=wires,
     )
 
@@ -118,20 +118,28 @@ def _write_segment(folder: Path, part: ChipModel, written: dict[int, DataLocatio
     write_with_data(part.model, folder / file_names.segment_file(part.chip), None, written)
 
 
-def segment_entry(part: ChipModel, device: Sequence[int] | np.ndarray, box: Box) -> SegmentEntry:
+def segment_entry(part: ChipModel, segments: Segments, box: Box) -> SegmentEntry:
     """What the schedule says of a segment.
 
     Args:
         part: its model.
-        device: `[S]`.
+        segments: of the step.
         box: the devices.
     """
-    ops = sum(SEGMENT_PROPERTY in node.metadata_props for node in part.model.graph)
     return SegmentEntry(
         segment=part.chip,
         file=file_names.segment_file(part.chip),
-        device=box.devices[int(device[part.chip])],
+        device=box.devices[int(segments.device[part.chip])],
         inputs=part.inputs,
         outputs=part.outputs,
-        ops=ops,
+        ops=int(np.count_nonzero(segments.of_op == part.chip)),
     )
+
+
+def stage_of(node: ir.Node, box: Box) -> int | None:
+    """The device of a node of an annotated model, as ONNX's multi-device fields have it."""
+    for found in node.device_configurations:
+        known = found.configuration
+        if known is not None and tuple(known.device_names) == box.devices:
+            return found.pipeline_stage
+    return None

@@ -1,0 +1,102 @@
+"""The figures of a placement: what its files say, made of what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepResults
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+from mcm_compiler.placed.placement_report import markdown
+from mcm_compiler.placed.records import (
+    Asked,
+    DeviceFigures,
+    PlacedSource,
+    PlacementRecord,
+    Schedule,
+    Search,
+    StepFigures,
+)
+from mcm_compiler.report.versions import versions
+
+
+def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:
+    """`report.md`."""
+    return markdown(record, schedule).encode("utf-8", "backslashreplace")
+
+
+def placement_record(placed: PlacedModel) -> PlacementRecord:
+    """`placement.json`."""
+    options, answer, source = placed.options, placed.answer, placed.source
+    devices = placed.target.box.devices
+    return PlacementRecord(
+        compiler=versions()["mcm-compiler"] or "",
+        model=PlacedSource(
+            name=Path(source.name).name if source.path is not None else source.name,
+            sha256=source.sha256,
+            training=options.training or "",
+            shape_only=source.shape_only,
+            dims=dict(sorted(options.dims.items())),
+            shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},
+            states=placed.states,
+        ),
+        target=placed.target.name,
+        asked=Asked(options.order, options.pins, options.kinds, options.together),
+        search=Search(
+            placer=options.placer_text,
+            method=answer.method,
+            evaluations=answer.evaluations,
+            seed=options.seed,
+            history=tuple((int(n), float(score)) for n, score in answer.history),
+            figures={name: float(value) for name, value in answer.figures if np.isfinite(value)},
+        ),
+        step=step_figures(placed),
+        devices=device_figures(placed.problem, placed.target.box, placed.device_of, placed.results),
+        device_of={
+            name: devices[device]
+            for name, device in zip(placed.problem.names, placed.device_of.tolist(), strict=True)
+        },
+    )
+
+
+def step_figures(placed: PlacedModel) -> StepFigures:
+    """What is claimed of the step."""
+    bound = placed.bound
+    return StepFigures(
+        seconds=placed.seconds,
+        bound_s=bound.seconds,
+        argument=bound.argument,
+        gap=placed.gap,
+        critical_path_s=bound.critical_path_s,
+        work_s=bound.work_s,
+    )
+
+
+def device_figures(
+    problem: StepProblem, box: Box, device_of: Ints, results: StepResults
+) -> tuple[DeviceFigures, ...]:
+    """What each device does in the step.
+
+    Args:
+        problem: what was placed.
+        box: where.
+        device_of: `[N]`.
+        results: of this placement, B = 1.
+    """
+    ops = np.bincount(device_of[runs_of(problem)], minlength=box.num_devices)
+    return tuple(
+        DeviceFigures(
+            device=name,
+            kind=box.kinds[int(box.kind_of[d])],
+            ops=int(ops[d]),
+            busy_s=float(results.busy_s[0, d]),
+            copy_s=float(results.copy_s[0, d]),
+            peak_bytes=int(results.peak_bytes[0, d]),
+            memory_bytes=int(box.memory_bytes[d]),
+        )
+        for d, name in enumerate(box.devices)
+    )
