@@ -43,6 +43,7 @@ VERBS = {
     "passes": "List the passes and their options.",
     "parallelize": "Plan how a model uses the devices of a package or cluster.",
     "partition": "Place the operators of a problem file on devices.",
+    "place": "Place the ops of a model on the CPUs and GPUs of one machine.",
     "strategies": "List the partition strategies.",
     "costs": "List the cost models.",
     "train": "Train what the compiler learns, such as the partitioning policy.",

@@ -75,6 +75,18 @@ def parse_pin(text: str) -> tuple[str, int]:
     return name, int(chip)
 
 
+def parse_named_pin(text: str) -> tuple[str, str]:
+    """`pattern=name`: the device, or the kind of device, of ops.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    pattern, equals, name = text.rpartition("=")
+    if not equals or not pattern or not name:
+        raise click.BadParameter(f"'{text}' is not of the form pattern=name, such as 'fc*=gpu:0'")
+    return pattern, name
+
+
 NO_STATES = "none"
 """What `--state` takes to switch states off."""
 

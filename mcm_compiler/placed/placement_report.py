@@ -43,15 +43,20 @@ def device_rows(record: PlacementRecord) -> Rows:
     return rows
 
 
-def segment_line(schedule: Schedule | None, step_s: float) -> str:
-    """What segments cost, in a sentence."""
-    if schedule is None:
-        return "The step was not cut into segments."
-    more = schedule.seconds / step_s - 1.0 if step_s else 0.0
+def segments_text(segments: int, dispatch_s: float, seconds: float, step_s: float) -> str:
+    """What segments cost, in a sentence.
+
+    Args:
+        segments: how many.
+        dispatch_s: time that the start of one takes.
+        seconds: time of a step that runs them.
+        step_s: time of the step, op by op.
+    """
+    more = percent_text(abs(seconds / step_s - 1.0) if step_s else None)
+    word = "more" if seconds >= step_s else "less"
     return (
-        f"As {count_text(len(schedule.segments), 'segment')} of one device each, dispatched in "
-        f"{seconds_text(schedule.dispatch_s)}, the step takes {seconds_text(schedule.seconds)}, "
-        f"{percent_text(more)} more."
+        f"As {count_text(segments, 'segment')} of one device each, dispatched in "
+        f"{seconds_text(dispatch_s)}, the step takes {seconds_text(seconds)}, {more} {word}."
     )
 
 
@@ -62,14 +67,18 @@ def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
     lines = [f"# {printable(name)} in {printable(record.target)}", ""]
     lines += _table([["", "", ""], *step_rows(record)])
     lines += ["", "## Devices", "", *_table(device_rows(record))]
-    lines += ["", "## Segments", "", segment_line(schedule, record.step.seconds)]
-    if schedule is not None:
+    lines += ["", "## Segments", ""]
+    if schedule is None:
+        lines.append("The step was not cut into segments.")
+    else:
+        count, step_s = len(schedule.segments), record.step.seconds
+        lines += [segments_text(count, schedule.dispatch_s, schedule.seconds, step_s), ""]
         rows = [["segment", "device", "ops", "inputs", "outputs"]]
         rows += [
             [e.file, e.device, f"{e.ops:,}", f"{len(e.inputs):,}", f"{len(e.outputs):,}"]
             for e in schedule.segments[:MAX_ROWS]
         ]
-        lines += ["", *_table(rows)]
+        lines += _table(rows)
         if len(schedule.segments) > MAX_ROWS:
             lines += ["", f"and {len(schedule.segments) - MAX_ROWS:,} more in `schedule.json`."]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,264 @@
+"""`mcmc place`: which op of a model runs on which device of one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcm_compiler.cli.compile_options import progress_line, show_timings
+from mcm_compiler.cli.completed_names import complete_models, names_of
+from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.parameters import (
+    FILE,
+    SEED,
+    force_option,
+    format_option,
+    load_plugins,
+    once_each,
+    parse_dimension,
+    parse_duration,
+    parse_level,
+    parse_named_pin,
+    parse_shape,
+    parse_states,
+    plugin_option,
+)
+from mcm_compiler.cli.show import show_json
+from mcm_compiler.text.printable import printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.placed.place_options import PlaceOptions
+    from mcm_compiler.placed.placed_model import PlacedModel
+
+TRAINING = "differentiate"
+"""The pass that makes a training step of a model."""
+
+
+@click.command(cls=Verb)
+@click.argument("model", shell_complete=complete_models)
+@click.option(
+    "--target",
+    default="box-2gpu",
+    show_default=True,
+    shell_complete=names_of("TARGETS", files=True),
+    help="Name of a box, or a TOML file.",
+)
+@click.option(
+    "--training",
+    is_flag=True,
+    help="Place a step of training: MODEL gives a loss, and weights become inputs.",
+)
+@click.option(
+    "--differentiate",
+    "differentiate",
+    default=None,
+    metavar="{...}",
+    help="The same with options of the pass differentiate, such as '{optimizer=sgd}'.",
+)
+@click.option(
+    "--placer",
+    default=None,
+    metavar="NAME{...}",
+    shell_complete=names_of("PLACERS"),
+    help="Who places, with its options, such as 'local_search{restarts=4}' (portfolio).",
+)
+@click.option(
+    "-O", "level", type=parse_level, default=None, metavar="LEVEL", help="Effort of the portfolio."
+)
+@click.option(
+    "--evaluations",
+    type=click.IntRange(1, 10**9),
+    default=None,
+    help="Placements that may be simulated (as the placer says).",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=parse_duration,
+    default=None,
+    metavar="DURATION",
+    help="Time limit of the search, such as 60s; results need not be reproducible.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@click.option(
+    "--pin",
+    "pins",
+    type=parse_named_pin,
+    multiple=True,
+    metavar="PATTERN=DEVICE",
+    help="Device of the ops whose names fit; PATTERN may have * and ?. Repeatable.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    type=parse_named_pin,
+    multiple=True,
+    metavar="PATTERN=KIND",
+    help="Kind of device of these ops. Repeatable.",
+)
+@click.option(
+    "--together",
+    multiple=True,
+    metavar="PATTERN",
+    help="These ops run on one device, whichever it is. Repeatable.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["fifo", "critical_path"]),
+    default="fifo",
+    show_default=True,
+    help="Which ready op a free device starts.",
+)
+@click.option(
+    "--segments",
+    type=click.Choice(["fastest", "fewest", "none"]),
+    default="fastest",
+    show_default=True,
+    help="How the step is cut into models of one device each.",
+)
+@click.option(
+    "--dispatch",
+    "dispatch_s",
+    type=parse_duration,
+    default="0.05ms",
+    show_default=True,
+    metavar="DURATION",
+    help="Time that the start of a segment takes.",
+)
+@click.option(
+    "--dim",
+    "dims",
+    type=parse_dimension,
+    multiple=True,
+    metavar="NAME=N",
+    help="Size of a symbolic dimension. Repeatable.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    type=parse_shape,
+    multiple=True,
+    metavar="INPUT=N,N",
+    help="Shape of an input; wins over --dim. Repeatable.",
+)
+@click.option(
+    "--state",
+    multiple=True,
+    metavar="PAST=PRESENT",
+    help="An input and the output that the next step takes for it, such as a cache. "
+    "Repeatable; none for none.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    default=None,
+    help="The folder to write; without it the report alone is printed.",
+)
+@click.option("--timings", is_flag=True, help="Print seconds by stage.")
+@force_option
+@plugin_option
+@format_option()
+def command(
+    model: str,
+    target: str,
+    training: bool,
+    differentiate: str | None,
+    placer: str | None,
+    level: int | str | None,
+    evaluations: int | None,
+    budget_s: float | None,
+    seed: int,
+    pins: tuple[tuple[str, str], ...],
+    kinds: tuple[tuple[str, str], ...],
+    together: tuple[str, ...],
+    order: Any,
+    segments: Any,
+    dispatch_s: float,
+    dims: tuple[tuple[str, int], ...],
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    state: tuple[str, ...],
+    output: Path | None,
+    timings: bool,
+    force: bool,
+    plugin: tuple[Path, ...],
+    output_format: str,
+) -> None:
+    """Place the ops of MODEL, a file or zoo:NAME, on the CPUs and GPUs of one machine.
+
+    Prints how long a step takes and what no placement can be faster than. OUTPUT gets the device of
+    each op, settings for onnxruntime and OpenVINO, and a model for each segment of the step.
+    """  # fmt: skip
+    from mcm_compiler.processes.one_thread import use_one_thread
+
+    # Before NumPy is imported: placers that learn do so reproducibly.
+    use_one_thread()
+    from mcm_compiler.placed.place_options import PlaceOptions
+
+    if placer is not None and level is not None:
+        raise click.UsageError("-O is the level of the portfolio, and --placer names a placer")
+    load_plugins(plugin)
+    options = PlaceOptions(
+        placer=placer,
+        level=level,
+        training=f"{TRAINING}{differentiate or ''}" if training or differentiate else None,
+        pins=pins,
+        kinds=kinds,
+        together=together,
+        evaluations=evaluations,
+        seed=seed,
+        budget_s=budget_s,
+        order=order,
+        dims=once_each("--dim", dims),
+        shapes=once_each("--shape", shapes),
+        state=parse_states(state),
+        segments=segments,
+        dispatch_s=dispatch_s,
+    )
+    _place(model, target, options, output, force, timings, output_format)
+
+
+def _place(
+    model: str,
+    target: str,
+    options: PlaceOptions,
+    output: Path | None,
+    force: bool,
+    timings: bool,
+    output_format: str,
+) -> None:
+    from mcm_compiler.api import place_model
+    from mcm_compiler.processes.interruption import expect_one_output
+
+    if output is not None:
+        expect_one_output()
+    with progress_line() as progress:
+        placed = place_model(model, target, options, output=output, force=force, progress=progress)
+    show_diagnostics(placed.diagnostics)
+    _show(placed, output_format)
+    if timings:
+        show_timings(placed.timings)
+    if output is not None:
+        click.echo(f"wrote {printable(str(output))}", err=True)
+
+
+def _show(placed: PlacedModel, output_format: str) -> None:
+    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.placed.placement_figures import placement_record
+    from mcm_compiler.placed.placement_report import device_rows, segments_text, step_rows
+
+    record = placement_record(placed)
+    if output_format == "json":
+        show_json(record.to_dict())
+        return
+    show_table(step_rows(record))
+    click.echo()
+    show_table(device_rows(record))
+    if (cut := placed.segments) is not None:
+        click.echo()
+        text = segments_text(
+            cut.count, placed.options.dispatch_s, cut.seconds or 0.0, placed.seconds
+        )
+        click.echo(text)
