@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 
+PLACEMENT_KIND = "placement"
+"""What a manifest says that is none of a compiled model."""
+
 MAX_JSON_BYTES = 1 << 28
 """Size of a JSON file of an output folder; the program of 100,000 ops has a quarter of it."""
 
@@ -176,7 +179,8 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         CompileError: MCM-A004 if the folder or the file is missing, MCM-A005 if it is damaged,
-            of another schema version, or names a file outside the folder.
+            of another schema version, or names a file outside the folder, MCM-D085 if it is that
+            of a placement.
     """
     path = folder / layout.MANIFEST
     if path.is_symlink():
@@ -191,6 +195,16 @@ def read_manifest(folder: Path) -> Manifest:
             )
         )
     data = read_json(path)
+    if data.get("kind") == PLACEMENT_KIND:
+        raise CompileError(
+            Diagnostic(
+                "MCM-D085",
+                "this is the folder of a placement, and nothing in it is compiled for chips",
+                at=str(folder),
+                hint="mcmc check, report and simulate read it; schedule.json says which segment "
+                "runs when",
+            )
+        )
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         shown = quote(str(version)) if isinstance(version, (int, str)) else "something else"

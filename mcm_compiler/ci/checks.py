@@ -15,6 +15,8 @@ from mcm_compiler.checking.check import CheckReport, check_folder
 from mcm_compiler.ci.batch import lost_process
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.placed.folder_check import check_placement_folder
+from mcm_compiler.placed.folder_reading import is_placement
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
@@ -126,7 +128,9 @@ def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:
     """Checks one folder; every failure becomes diagnostics."""
     start = time.perf_counter()
     try:
-        report = check_folder(Path(folder), seeds=settings.seeds)
+        path = Path(folder)
+        check = check_placement_folder if is_placement(path) else check_folder
+        report = check(path, seeds=settings.seeds)
     except Exception as error:
         return failure(folder, settings.diagnose(error), time.perf_counter() - start)
     return outcome_of(folder, report, settings.strict, time.perf_counter() - start)

@@ -15,6 +15,7 @@ from mcm_compiler.text.printable import printable
 from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
+    from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
 
 
@@ -37,6 +38,25 @@ def show_simulation(simulation: dict[str, Any]) -> None:
     from mcm_compiler.report.terminal import simulation_view
 
     show_view(simulation_view(simulation, width=_width(), ascii_only=_ascii_only()))
+
+
+def show_placement(record: PlacementRecord, segments: tuple[int, float, float] | None) -> None:
+    """Writes what is known of a placed step.
+
+    Args:
+        record: the placement.
+        segments: how many there are, the time that the start of one takes, and that of the step.
+    """
+    from mcm_compiler.placed.placement_report import device_rows, segments_text, step_rows
+
+    show_table(step_rows(record))
+    click.echo()
+    show_table(device_rows(record))
+    if segments is not None:
+        click.echo()
+        text = segments_text(*segments, record.step.seconds)
+        for line in beside("", 0, text):
+            click.echo(line)
 
 
 def show_view(view: View) -> None:

@@ -14,9 +14,6 @@ ONNXRUNTIME = "onnxruntime.json"
 OPENVINO = "openvino.json"
 REPORT_TEXT = "report.md"
 
-KIND = "placement"
-"""What the manifest says that the folder is."""
-
 SCHEMA_VERSION = 1
 """Of manifest, placement and schedule. Raised when a field changes its meaning or goes."""
 

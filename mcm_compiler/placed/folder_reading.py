@@ -9,7 +9,13 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact.manifest import MAX_JSON_BYTES, damaged, folder_record, read_json
+from mcm_compiler.artifact.manifest import (
+    MAX_JSON_BYTES,
+    PLACEMENT_KIND,
+    damaged,
+    folder_record,
+    read_json,
+)
 from mcm_compiler.checking.entry.files_check import file_faults, unlisted
 from mcm_compiler.checking.entry.structure_check import load_part
 from mcm_compiler.components.target_loading import package_from_text
@@ -124,7 +130,7 @@ def is_placement(path: Path) -> bool:
     if manifest.is_symlink() or not manifest.is_file():
         return False
     try:
-        return read_json(manifest).get("kind") == file_names.KIND
+        return read_json(manifest).get("kind") == PLACEMENT_KIND
     except CompileError:
         return False
 

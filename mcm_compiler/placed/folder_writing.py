@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel
 from mcm_compiler.placed.placement_figures import placement_record, report_text
@@ -35,5 +35,5 @@ def write_folder(folder: Path, placed: PlacedModel) -> None:
     (folder / file_names.REPORT_TEXT).write_bytes(text)
     names = sorted(path.name for path in folder.iterdir())
     hashes = {name: sha256_file(folder / name) for name in names}
-    manifest = PlacementManifest(file_names.KIND, hashes)
+    manifest = PlacementManifest(PLACEMENT_KIND, hashes)
     json_text.write(folder / file_names.MANIFEST, manifest.to_dict())

@@ -65,7 +65,7 @@ def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
     model = record.model
     name = f"{model.name} (a training step)" if model.training else model.name
     lines = [f"# {printable(name)} in {printable(record.target)}", ""]
-    lines += _table([["", "", ""], *step_rows(record)])
+    lines += _table([["", "", "why"], *step_rows(record)])
     lines += ["", "## Devices", "", *_table(device_rows(record))]
     lines += ["", "## Segments", ""]
     if schedule is None:

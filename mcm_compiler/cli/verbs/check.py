@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +72,8 @@ def command(
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
 
     Every op, attribute, weight and wire of the chips is proven against the model, which the folder
-    holds a copy of; with --model, against your own.
+    holds a copy of; with --model, against your own. Of a folder of mcmc place it is the segments
+    that are proven, and the placement, the time of its step and its bound are derived again.
 
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
     and with --strict with 3 if none fails, but something could not be checked or proven.
@@ -111,24 +114,32 @@ def _check_one(
     junit: Path | None,
     output_format: str,
 ) -> int:
-    from mcm_compiler.checking.check import check_folder
+    from mcm_compiler.checking.check import CheckReport, check_folder
     from mcm_compiler.checking.comparison.user_data import RunData
     from mcm_compiler.ci.checks import exit_code, failure, outcome_of
     from mcm_compiler.cli.many_folders import report
     from mcm_compiler.cli.npz_files import read_npz
+    from mcm_compiler.placed.folder_check import check_placement_folder
+    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.processes.whole_files import refuse_irregular
 
     if junit is not None:
         refuse_irregular(junit)
+    check: Callable[..., CheckReport] = partial(check_folder, model=model)
+    if is_placement(Path(folder)):
+        if model is not None:
+            raise click.UsageError(
+                "--model is for folders of mcmc compile, this one is a placement"
+            )
+        check = check_placement_folder
     start = time.perf_counter()
     try:
         with progress_line() as progress:
-            found = check_folder(
+            found = check(
                 Path(folder),
                 seeds=settings.seeds,
                 data=[RunData(str(path), read_npz(path)) for path in inputs],
                 test_data=test_data,
-                model=model,
                 progress=progress,
             )
     except Exception as error:

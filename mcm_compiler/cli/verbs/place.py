@@ -245,20 +245,16 @@ def _place(
 
 
 def _show(placed: PlacedModel, output_format: str) -> None:
-    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.cli.show import show_placement
     from mcm_compiler.placed.placement_figures import placement_record
-    from mcm_compiler.placed.placement_report import device_rows, segments_text, step_rows
 
     record = placement_record(placed)
     if output_format == "json":
         show_json(record.to_dict())
         return
-    show_table(step_rows(record))
-    click.echo()
-    show_table(device_rows(record))
-    if (cut := placed.segments) is not None:
-        click.echo()
-        text = segments_text(
-            cut.count, placed.options.dispatch_s, cut.seconds or 0.0, placed.seconds
-        )
-        click.echo(text)
+    cut = placed.segments
+    seconds = None if cut is None else cut.seconds
+    if cut is None or seconds is None:
+        show_placement(record, None)
+    else:
+        show_placement(record, (cut.count, placed.options.dispatch_s, seconds))

@@ -24,9 +24,13 @@ def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
+    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.report.markdown import render_markdown
 
     load_plugins(plugin)
+    if is_placement(folder):
+        _show_placement(folder, output_format)
+        return
     path = folder / layout.REPORT if folder.is_dir() else folder
     report, note = _read(folder)
     try:
@@ -42,6 +46,29 @@ def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
         raise damaged(path, reason) from error
     if note is not None:
         show_diagnostics([note])
+
+
+def _show_placement(folder: Path, output_format: str) -> None:
+    """The report of a folder of `mcmc place`, whose figures are simulated again."""
+    from mcm_compiler.cli.show import show_placement
+    from mcm_compiler.placed.folder_reading import open_placement
+    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+    from mcm_compiler.placed.placement_figures import report_text
+
+    opened = open_placement(folder, further=True)
+    read = ReadPlacement(opened)
+    check_placement(read)
+    check_step(read)
+    if output_format == "json":
+        show_json(opened.record.to_dict())
+    elif output_format == "markdown":
+        click.echo(report_text(opened.record, opened.schedule), nl=False)
+    else:
+        cut = opened.schedule
+        show_placement(
+            opened.record,
+            None if cut is None else (len(cut.segments), cut.dispatch_s, cut.seconds),
+        )
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None]:

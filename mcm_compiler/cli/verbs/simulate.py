@@ -40,12 +40,14 @@ def command(
 ) -> None:
     """Simulate FOLDER from its files alone: throughput, latency, and what each chip does.
 
-    The files are compared with the hashes of the manifest before anything is simulated.
+    The files are compared with the hashes of the manifest before anything is simulated. Of a folder
+    of mcmc place it is one step that is simulated, and the chain of ops that its time is made of.
     """
     from mcm_compiler.checking.entry.simulate_folder import read_compiled
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.components.capabilities import simulator_of
     from mcm_compiler.contracts.target import machine_of
+    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.processes.whole_files import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
@@ -54,6 +56,9 @@ def command(
     load_plugins(plugin)
     if trace is not None:
         refuse_existing(trace, force)
+    if is_placement(folder):
+        _simulate_step(folder, trace, output_format)
+        return
     compiled = read_compiled(folder)
     target, program = compiled.target, compiled.program
     pipelines, chips_each = compiled.replicas, compiled.limits.num_chips
@@ -79,5 +84,35 @@ def command(
         show_json(data)
     else:
         show_simulation(data)
+    if trace is not None:
+        click.echo(f"wrote {printable(str(trace))}", err=True)
+
+
+def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None:
+    """One step of a folder of `mcmc place`."""
+    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.placed.folder_reading import open_placement
+    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement
+    from mcm_compiler.placed.step_simulation import chain_rows, step_data
+    from mcm_compiler.placed.step_trace_file import refuse_large_step, write_step_trace
+    from mcm_compiler.processes.whole_files import whole_file
+    from mcm_compiler.text.units import count_text, seconds_text
+
+    read = ReadPlacement(open_placement(folder, further=True))
+    check_placement(read)
+    box, problem = read.opened.target.box, read.problem
+    if trace is not None:
+        refuse_large_step(read.trace)
+        with whole_file(trace) as partial, partial.open("xb") as file:
+            write_step_trace(problem, box, read.trace, file)
+    data = step_data(problem, box, read.trace)
+    if output_format == "json":
+        show_json(data)
+    else:
+        copies = count_text(len(read.trace.copy_value), "copy", "copies")
+        ops = count_text(len(read.trace.critical_ops), "op")
+        click.echo(f"a step takes {seconds_text(data['seconds'])}, with {copies}")
+        click.echo(f"its time is that of a chain of {ops}; the longest of them:")
+        show_table(chain_rows(problem, box, read.trace))
     if trace is not None:
         click.echo(f"wrote {printable(str(trace))}", err=True)
