@@ -25,8 +25,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D072",
         "an op is left without a device",
         "Pins contradict each other, or what the devices can run: an op is pinned to two devices,\n"
-        "ops that run together (a variable and its update) are pinned apart, or an op is pinned to\n"
-        "a device whose kind does not run it.",
+        "ops that run together (a variable and its update) are pinned apart, or an op is pinned\n"
+        "to a device whose kind does not run it.",
         example="--pin 'fc*=gpu:0' --pin 'fc1=gpu:1'",
         remedy="Leave one of the pins out.",
     ),
@@ -51,8 +51,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D080",
         "the placement in a folder is none of its model",
-        "The placement names ops that the model does not have, devices that the box does not have,\n"
-        "or a device that an op may not run on; or the marks of the model, and the files for\n"
+        "The placement names ops that the model does not have, devices that the box does not\n"
+        "have, or a device that an op may not run on; or the marks of the model, and the files for\n"
         "runtimes, say something else than the placement.",
         example="placement.json was edited, and its hash in manifest.json with it",
         remedy="Place the model again; --pin puts an op where you want it.",
@@ -77,8 +77,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D083",
         "segments are not the model",
-        "Each op of each segment is held against the model: its type, attributes, weights and what\n"
-        "it reads. One differs, or an output gets another value.",
+        "Each op of each segment is held against the model: its type, attributes, weights and\n"
+        "what it reads. One differs, or an output gets another value.",
         example="a weight in segment_003.onnx was changed",
         remedy="Place the model again.",
     ),
