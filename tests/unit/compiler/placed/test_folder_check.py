@@ -1,0 +1,212 @@
+"""Folders of placements: what is in them, and what a check finds that somebody changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution.runner import run_model, same_bits
+from mcm_compiler.placed.folder_check import check_placement_folder
+from mcm_compiler.placed.folder_reading import is_placement, open_placement
+from tests.generators.placed_models import place_small
+
+STEPS = ["files", "placement", "step", "bound", "segments", "equality", "report"]
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("placed") / "out"
+    place_small(folder, segments="fewest", pins=(("op_y", "cpu:0"),))
+    return folder
+
+
+@pytest.fixture
+def folder(placed: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(placed, tmp_path / "out")
+
+
+def test_an_untouched_folder_holds(placed: Path) -> None:
+    found = check_placement_folder(placed)
+    assert [step.name for step in found.steps] == STEPS
+    assert found.holds
+    assert found.complete
+    assert found.verification is not None
+    assert all(output.bit_equal for output in found.verification.outputs)
+
+
+def test_segments_in_their_order_are_the_model_to_the_bit(placed: Path) -> None:
+    schedule = open_placement(placed).schedule
+    assert schedule is not None
+    assert [entry.device for entry in schedule.segments] == ["cpu:0", "gpu:0", "cpu:0"]
+    feeds = {"x": np.random.default_rng(1).standard_normal((64, 128), dtype=np.float32)}
+    files = {entry.segment: entry.file for entry in schedule.segments}
+    found = run_chain(placed, files, schedule.wires, ["y", "z"], [feeds])[0]
+    wanted = run_model(placed / "annotated.onnx", feeds)
+    assert all(same_bits(found[name], wanted[name]) for name in ("y", "z"))
+
+
+def test_the_annotated_model_says_where_each_op_runs(placed: Path) -> None:
+    proto = onnx.load(placed / "annotated.onnx", load_external_data=False)
+    devices = [list(c.device) for c in proto.configuration]
+    assert devices == [["cpu:0", "gpu:0"]]
+    found = {
+        node.name: (
+            {p.key: p.value for p in node.metadata_props}["layer_ann"],
+            node.device_configurations[0].pipeline_stage,
+        )
+        for node in proto.graph.node
+    }
+    on_gpu = {name for name, mark in found.items() if mark == ("d1", 1)}
+    assert on_gpu == {"op_c", "op_d"}
+    assert all(mark == ("d0", 0) for name, mark in found.items() if name not in on_gpu)
+
+
+def test_the_same_seed_gives_the_same_bytes(placed: Path, tmp_path: Path) -> None:
+    place_small(tmp_path / "again", segments="fewest", pins=(("op_y", "cpu:0"),))
+    for path in placed.iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_folder_without_segments_is_checked_without_them(tmp_path: Path) -> None:
+    place_small(tmp_path / "out", segments="none")
+    found = check_placement_folder(tmp_path / "out")
+    assert found.holds
+    assert not (tmp_path / "out" / "schedule.json").exists()
+
+
+def _change(name: str, edit: Callable[[Any], None]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / name
+        data = json.loads(path.read_text())
+        edit(data)
+        path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+    return change
+
+
+def _swap_segments(data: Any) -> None:
+    first, second = data["segments"][0], data["segments"][2]
+    for key in ("inputs", "outputs", "ops"):
+        first[key], second[key] = second[key], first[key]
+
+
+def _change_weight(folder: Path) -> None:
+    path = folder / "segment_001.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    for entry in proto.graph.initializer[0].external_data:
+        if entry.key == "offset":
+            entry.value = "0" if entry.value != "0" else "65536"
+    path.write_bytes(proto.SerializeToString())
+
+
+def _change_mark(folder: Path) -> None:
+    path = folder / "annotated.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    next(p for p in proto.graph.node[4].metadata_props if p.key == "layer_ann").value = "d0"
+    path.write_bytes(proto.SerializeToString())
+
+
+TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "a device": (
+        _change("placement.json", lambda d: d["device_of"].update(op_c="cpu:0")),
+        "placement", "MCM-D080",
+    ),
+    "a device that a pin forbids": (
+        _change("placement.json", lambda d: d["device_of"].update(op_y="gpu:0")),
+        "placement", "MCM-D080",
+    ),
+    "a device that is not there": (
+        _change("placement.json", lambda d: d["device_of"].update(op_c="gpu:9")),
+        "placement", "MCM-D080",
+    ),
+    "an op that is not there": (
+        _change("placement.json", lambda d: d["device_of"].update(op_q="cpu:0")),
+        "placement", "MCM-D080",
+    ),
+    "a mark": (_change_mark, "placement", "MCM-D080"),
+    "a rule": (
+        _change("onnxruntime.json", lambda d: d.update(one_session=False)), "placement", "MCM-D080",
+    ),
+    "the time": (
+        _change("placement.json", lambda d: d["step"].update(seconds=1e-9)), "step", "MCM-D081",
+    ),
+    "a peak": (
+        _change("placement.json", lambda d: d["devices"][0].update(peak_bytes=1)),
+        "step", "MCM-D081",
+    ),
+    "the bound": (
+        _change("placement.json", lambda d: d["step"].update(bound_s=0.125)), "bound", "MCM-D082",
+    ),
+    "a weight": (_change_weight, "segments", "MCM-D083"),
+    "the schedule": (_change("schedule.json", _swap_segments), "segments", "MCM-D084"),
+    "a segment's device": (
+        _change("schedule.json", lambda d: d["segments"][1].update(device="cpu:0")),
+        "segments", "MCM-D084",
+    ),
+    "the time of segments": (
+        _change("schedule.json", lambda d: d.update(seconds=1.0)), "segments", "MCM-D081",
+    ),
+    "the report": (lambda folder: _write(folder, "report.md"), "report", "MCM-D081"),
+    "a schema": (
+        _change("placement.json", lambda d: d.update(schema_version=2)), "placement", "MCM-A005",
+    ),
+    "an order of segments": (
+        _change("schedule.json", lambda d: d["segments"].reverse()), "segments", "MCM-A005",
+    ),
+}  # fmt: skip
+
+
+def _write(folder: Path, name: str) -> None:
+    (folder / name).write_text("all is well")
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_what_was_changed_on_purpose_is_found(folder: Path, what: str) -> None:
+    change, step, code = TAMPERED[what]
+    change(folder)
+    _rehash(folder)
+    found = check_placement_folder(folder, seeds=(0,))
+    assert not found.holds
+    assert next(s.name for s in found.steps if not s.holds) == step
+    assert code in {d.code for d in found.diagnostics}
+
+
+def test_what_was_changed_by_accident_is_found(folder: Path) -> None:
+    _write(folder, "openvino.json")
+    found = check_placement_folder(folder)
+    assert [step.name for step in found.steps] == ["files"]
+    assert [d.code for d in found.diagnostics] == ["MCM-A008"]
+    (folder / "openvino.json").unlink()
+    (folder / "more").write_text("")
+    codes = {d.code for d in check_placement_folder(folder).diagnostics}
+    assert codes == {"MCM-A006", "MCM-A007"}
+
+
+def test_a_manifest_may_not_lead_out_of_the_folder(folder: Path) -> None:
+    _change("manifest.json", lambda d: d["files"].update({"../x": "0"}))(folder)
+    with pytest.raises(CompileError, match="MCM-A005"):
+        check_placement_folder(folder)
+
+
+def test_who_wants_a_compiled_model_is_told(placed: Path, tmp_path: Path) -> None:
+    assert is_placement(placed)
+    assert not is_placement(tmp_path)
+    with pytest.raises(CompileError, match="MCM-D085"):
+        read_manifest(placed)
+
+
+def _rehash(folder: Path) -> None:
+    path = folder / "manifest.json"
+    data = json.loads(path.read_text())
+    data["files"] = {name: sha256_file(folder / name) for name in data["files"]}
+    path.write_text(json.dumps(data))
