@@ -20,6 +20,9 @@ Rule = Literal["none", "relay", "strict"]
 dependencies between devices must only be free of cycles. `relay` and `strict`: a one-way ring, see
 `mcm_compiler.contracts.target.Routing`."""
 
+Objective = Literal["period", "latency"]
+"""What is to be small: the time per sample of a full pipeline, or the time of one sample alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class PlacementProblem:
@@ -99,8 +102,8 @@ class Placement:
         device_of: `[N]`, accelerators first, then CPU cores; along the ring or, under the rule
             `none`, in an order in which the data flows.
         device_load: `[max_accelerators + max_cpus]`.
-        period: the largest load.
-        lower_bound: no valid placement has a smaller period under the same cost and rule.
+        period: the largest load; of a cost of latency, when the last operator is done.
+        lower_bound: no valid placement has a smaller one under the same cost and rule.
         argument: why the bound holds.
         method: what found it.
         proof: name of the kind of argument; empty where the cost names none.
@@ -128,7 +131,8 @@ class Placement:
 class PlacementCost(Named, Protocol):
     """What a placement costs, and how to find a cheap one.
 
-    Registered under `mcm_compiler.placement_costs`.
+    Registered under `mcm_compiler.placement_costs`. A cost of latency has the class attribute
+    `objective` (see `Objective` and `objective_of`); without one it is about the period.
     """
 
     def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
@@ -139,3 +143,8 @@ class PlacementCost(Named, Protocol):
                 this cost can answer.
         """
         ...
+
+
+def objective_of(cost: PlacementCost) -> Objective:
+    """What a cost makes small."""
+    return getattr(cost, "objective", "period")

@@ -57,6 +57,27 @@ def random_problem(rng: np.random.Generator, **fields: Any) -> PlacementProblem:
     return example(nodes, [(u, v, cost[u]) for u, v in pairs], **fields)
 
 
+def latency_problem(seed: int) -> PlacementProblem:
+    """Up to 6 operators whose times are above 0, up to 2 accelerators, no or enough CPU cores."""
+    rng = np.random.default_rng([seed, 41])
+    n = int(rng.integers(3, 7))
+    cost = rng.integers(1, 8, n).astype(float).tolist()
+    nodes = []
+    for v in range(n):
+        fields: dict[str, Any] = {
+            "size": float(rng.integers(0, 4)),
+            "cpuLatency": float(rng.integers(1, 30)),
+        }
+        if rng.random() < 0.3:
+            fields["colorClass"] = int(rng.integers(0, 2))
+        if rng.random() < 0.1:
+            fields["supportedOnFpga"] = 0
+        nodes.append(node(v, float(rng.integers(1, 9)), **fields))
+    edges = [(u, v, cost[u]) for u in range(n) for v in range(u + 1, n) if rng.random() < 0.4]
+    limits = {"maxFPGAs": int(rng.integers(1, 3)), "maxCPUs": n if rng.random() < 0.7 else 0}
+    return example(nodes, edges, maxSizePerFPGA=float(rng.integers(4, 12)), **limits)
+
+
 def least_period(problem: PlacementProblem, rule: Any) -> float:
     """By trying all placements; infinite where none is valid."""
     devices = range(problem.max_accelerators + problem.max_cpus)

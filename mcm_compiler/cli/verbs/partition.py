@@ -24,17 +24,26 @@ from mcm_compiler.text.printable import printable
 if TYPE_CHECKING:
     from mcm_compiler.contracts.placement import Placement, PlacementProblem
 
+DEFAULT_COSTS = {"period": "device-placement", "latency": "device-latency"}
+
 DEVICES = click.IntRange(0, 4096)
 
 
 @click.command(cls=Verb)
 @click.argument("problem", type=FILE)
 @click.option(
-    "--cost",
-    default="device-placement",
+    "--objective",
+    type=click.Choice(["period", "latency"]),
+    default="period",
     show_default=True,
+    help="What is to be small: time per sample of a full pipeline, or time of one sample alone.",
+)
+@click.option(
+    "--cost",
+    default=None,
     shell_complete=names_of("PLACEMENT_COSTS"),
-    help="device-placement: compute and communication of a device add up. ring: they overlap.",
+    help="Of the period device-placement (default; compute and communication of a device add up) "
+    "or ring (they overlap), of the latency device-latency.",
 )
 @click.option(
     "--rule",
@@ -80,7 +89,8 @@ DEVICES = click.IntRange(0, 4096)
 @format_option()
 def command(
     problem: Path,
-    cost: str,
+    objective: Any,
+    cost: str | None,
     rule: Any,
     max_accelerators: int | None,
     max_cpus: int | None,
@@ -95,11 +105,12 @@ def command(
 ) -> None:
     """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
 
-    The file has the form of the inputs of Tarnawski et al. 2020. Prints the period, the device of
-    each operator, and a proven lower bound.
+    The file has the form of the inputs of Tarnawski et al. 2020. Prints the period or the latency,
+    the device of each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import refuse_existing, write_assignment
-    from mcm_compiler.contracts.placement import PlacementRequest
+    from mcm_compiler.contracts.placement import PlacementRequest, objective_of
+    from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.placements.placement_file import read_placement, with_devices
     from mcm_compiler.registry import PLACEMENT_COSTS
 
@@ -108,24 +119,33 @@ def command(
         refuse_existing(assignment_out, force)
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
     request = PlacementRequest(rule, partitioner, samples, budget_s, seed)
-    found = PLACEMENT_COSTS.get(cost)().place(asked, request)
+    cost = cost or DEFAULT_COSTS[objective]
+    placer = PLACEMENT_COSTS.get(cost)()
+    if objective_of(placer) != objective:
+        message = f"the cost '{cost}' is one of the {objective_of(placer)}, not of the {objective}"
+        hint = f"give --objective {objective_of(placer)}, or no --cost"
+        raise CompileError(Diagnostic("MCM-F022", message, at=asked.source, hint=hint))
+    found = placer.place(asked, request)
     if output_format == "json":
-        show_json(_data(asked, found, cost, rule))
+        show_json(_data(asked, found, objective, (cost, rule)))
     else:
-        _show(asked, found, cost, rule)
+        _show(asked, found, objective, (cost, rule))
     if assignment_out is not None:
         rows = dict(zip(asked.names, found.device_of.tolist(), strict=True))
         write_assignment(assignment_out, rows, "device")
         click.echo(f"wrote {printable(str(assignment_out))}", err=True)
 
 
-def _data(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> dict[str, Any]:
+def _data(
+    problem: PlacementProblem, found: Placement, objective: str, how: tuple[str, str]
+) -> dict[str, Any]:
     gap = found.gap
     return {
         "problem": problem.source,
-        "cost": cost,
-        "rule": rule,
-        "period": found.period,
+        "cost": how[0],
+        "rule": how[1],
+        "objective": objective,
+        objective: found.period,
         "lower_bound": found.lower_bound,
         "argument": found.argument,
         "proof": found.proof or None,
@@ -148,9 +168,11 @@ def _why(found: Placement) -> str:
     return f"{found.argument} (proof {found.proof})" if found.proof else found.argument
 
 
-def _show(problem: PlacementProblem, found: Placement, cost: str, rule: str) -> None:
+def _show(
+    problem: PlacementProblem, found: Placement, objective: str, how: tuple[str, str]
+) -> None:
     rows = [
-        ["period", f"{found.period:.6g}", f"cost {cost}, rule {rule}, {found.method}"],
+        [objective, f"{found.period:.6g}", f"cost {how[0]}, rule {how[1]}, {found.method}"],
         ["lower bound", f"{found.lower_bound:.6g}", _why(found)],
         ["gap", f"{found.gap:.2%}", ""],
     ]

@@ -139,4 +139,20 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Name places that the package has; chips that are overridden are switched off\n"
         "in the description.",
     ),
+    CatalogEntry(
+        "MCM-F021",
+        "a request that latency has no answer for",
+        "The latency of one sample is about accelerators at a host and about inference: rules of\n"
+        "the ring, strategies that search for short periods, and backward passes have none.",
+        example="`--objective latency --rule relay`",
+        remedy="Leave the option out, or give --objective period.",
+    ),
+    CatalogEntry(
+        "MCM-F022",
+        "objective and cost do not fit each other",
+        "Each cost is one of the period or one of the latency. Without --cost the objective's own\n"
+        "is taken.",
+        example="`--objective latency --cost ring`: the cost 'ring' is one of the period",
+        remedy="Give the objective that the message names, or no --cost.",
+    ),
 )

@@ -57,12 +57,12 @@ def device_groups(problem: PlacementProblem) -> DeviceGroups:
     group_of = problem.color.astype(np.int64)
     source, target = order_edges(problem)
     while True:
-        group_of = _components(group_of, source, target)
+        group_of = components(group_of, source, target)
         joined = _join_idle(problem, group_of)
         if joined is None:
             break
         group_of = joined
-    group_of = _in_order(group_of, source, target)
+    group_of = in_order(group_of, source, target)
     dear = np.bincount(group_of, ~clonable_operators(problem), int(group_of.max()) + 1) > 0
     free = ~dear & dear.any()
     left_out = _readers_first(problem, free[group_of])
@@ -100,7 +100,7 @@ def _distinct(source: Pairs, target: Pairs) -> Pairs:
     return np.unique(np.stack([source[keep], target[keep]], axis=1), axis=0)
 
 
-def _components(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
+def components(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
     """Strongly connected components of the groups, numbered anew; Tarjan without recursion."""
     size = int(group_of.max()) + 1
     following: list[list[int]] = [[] for _ in range(size)]
@@ -167,7 +167,7 @@ def _join_idle(problem: PlacementProblem, group_of: Pairs) -> Pairs | None:
     return np.unique(into, return_inverse=True)[1][group_of].astype(np.int64)
 
 
-def _in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
+def in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
     """Groups numbered in a topological order: among those that are ready the first in the file."""
     import heapq
 

@@ -73,7 +73,8 @@ def latency_outcome(problem: PlacementProblem, device_of: Ints) -> LatencyOutcom
     run.to_the_end()
     finish = np.array(run.finish)
     violations = [*_misplaced(problem, place), *_memory(problem, place)]
-    if waiting := [v for v in range(n) if np.isinf(finish[v])]:
+    waiting = [v for v in range(n) if np.isinf(finish[v])]
+    if waiting:
         parts = sorted({place[v] for v in waiting} - {accelerators})
         violations.append(
             f"{len(waiting)} nodes from {quote(problem.names[waiting[0]])} on never start: parts "
@@ -184,8 +185,8 @@ def _misplaced(problem: PlacementProblem, place: list[int]) -> list[str]:
         u = first.setdefault(color, v)
         if place[u] != place[v]:
             where = [
-                "the CPU" if d == problem.max_accelerators else f"accelerator {d}"
-                for d in (place[u], place[v])
+                "the CPU" if home == problem.max_accelerators else f"accelerator {home}"
+                for home in (place[u], place[v])
             ]
             found.append(
                 f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "

@@ -203,3 +203,27 @@ def test_a_strategy_that_breaks_a_rule_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--max-cpus=-1", "--rule=loose", "--budget=never"])
 def test_wrong_usage(option: str) -> None:
     assert _partition(PROBLEM, option).exit_code == 2
+
+
+def test_latency_is_an_objective_of_its_own() -> None:
+    problem = str(PUBLISHED / "latency" / "layer_bert24.json")
+    data = _data(problem, "--objective", "latency", "--samples", "100")
+    assert (data["objective"], data["cost"]) == ("latency", "device-latency")
+    assert "period" not in data
+    assert data["latency"] == data["lower_bound"] == pytest.approx(100.2185)
+    text = _partition(problem, "--objective", "latency", "--samples", "100").stdout
+    assert text.startswith("latency      100.219  cost device-latency")
+
+
+@pytest.mark.parametrize(
+    ("objective", "cost", "words"),
+    [
+        ("latency", "ring", "one of the period, not of the latency"),
+        ("period", "device-latency", "one of the latency, not of the period"),
+    ],
+)
+def test_objective_and_cost_have_to_fit(objective: str, cost: str, words: str) -> None:
+    result = _partition(PROBLEM, "--objective", objective, "--cost", cost)
+    assert result.exit_code == 1
+    assert "MCM-F022" in result.stderr
+    assert words in " ".join(result.stderr.split())

@@ -1,0 +1,197 @@
+"""The cost `device-latency`: when one sample is answered, by Tarnawski et al. 2020."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.placement import (
+    Objective,
+    Placement,
+    PlacementProblem,
+    PlacementRequest,
+)
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.device_placement.device_faults import not_found, refuse_impossible
+from mcm_passes.mapping.device_placement.device_groups import device_groups
+from mcm_passes.mapping.latency_placement.chain_bound import LatencyBound, chain_bound
+from mcm_passes.mapping.latency_placement.latency_model import solve_latency
+from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, latency_arrays
+from mcm_passes.mapping.latency_placement.latency_referee import LatencyOutcome, latency_outcome
+from mcm_passes.mapping.latency_placement.latency_walk_kernels import walk
+from mcm_passes.mapping.latency_placement.topological_fill import topological_fill
+
+STEPS_PER_EVALUATION = 100
+"""Steps of a walk that count as one evaluation: each costs microseconds."""
+
+MOST_WORK = 4_000_000_000
+"""Steps times operators and edges of all walks."""
+
+RESTARTS = 2
+"""Walks from each start."""
+
+HOT, COLD = 0.05, 0.0005
+"""Temperatures at first and at last, as shares of the start's latency."""
+
+MOST_MODELLED = 1_500
+"""Units times accelerators up to which CP-SAT looks for a proof."""
+
+SLACK = 1e-9
+"""Relative room for sums that are taken in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    device_of: Ints
+    outcome: LatencyOutcome
+    method: str
+
+
+@dataclass(frozen=True)
+class DeviceLatency:
+    """Each accelerator does its part in one go; the answer is there when the last operator is done.
+
+    Walks at random from some starts, then CP-SAT where the graph is small; what they find is
+    judged by `latency_outcome`, which shares nothing with them.
+    """
+
+    name: ClassVar[str] = "device-latency"
+    summary: ClassVar[str] = "one sample, each accelerator in one go (Tarnawski et al. 2020)"
+    objective: ClassVar[Objective] = "latency"
+
+    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+        """Places the operators; MCM-F006, MCM-F007, MCM-F021."""
+        refuse_request(problem, request)
+        refuse_impossible(problem, device_groups(problem))
+        arrays = latency_arrays(problem)
+        found = _walks(problem, arrays, request)
+        if found is None:
+            reason = "none was met in random walks, which is no proof that there is none"
+            raise not_found(problem, "none", reason)
+        bound = chain_bound(arrays)
+        latency = found.outcome.latency
+        small = arrays.size_bytes.size * max(arrays.accelerators, 1) <= MOST_MODELLED
+        if small and bound.latency < latency * (1.0 - SLACK):
+            found, bound = _proven(problem, arrays, request, found, bound)
+            latency = found.outcome.latency
+        device_of = _numbered(problem, arrays, found)
+        return Placement(
+            device_of=device_of,
+            device_load=latency_outcome(problem, device_of).busy,
+            period=latency,
+            lower_bound=bound.latency if bound.latency < latency * (1.0 - SLACK) else latency,
+            argument=bound.argument,
+            proof=bound.proof,
+            method=found.method,
+        )
+
+
+def refuse_request(problem: PlacementProblem, request: PlacementRequest) -> None:
+    """Refuses what makes no sense for one sample.
+
+    Raises:
+        CompileError: MCM-F021 for a rule of the ring, a strategy, or a backward pass; MCM-F006 for
+            no device.
+    """
+    at, faults = problem.source, list[Diagnostic]()
+    if request.rule != "none":
+        message = f"the rule {request.rule} is about rings, and latency about devices at a host"
+        faults.append(Diagnostic("MCM-F021", message, at=at, hint="give --rule none"))
+    if request.partitioner is not None:
+        message = f"strategy '{request.partitioner}' searches for short periods, not for latency"
+        faults.append(Diagnostic("MCM-F021", message, at=at, hint="give no --partitioner"))
+    if problem.backward.any():
+        message = (
+            f"{count_text(int(problem.backward.sum()), 'node')} of a backward pass: the latency of "
+            "one sample is one of inference"
+        )
+        hint = "leave the backward pass out, or give --objective period"
+        faults.append(Diagnostic("MCM-F021", message, at=at, hint=hint))
+    if problem.max_accelerators + problem.max_cpus == 0:
+        message = "there is no device: maxFPGAs and maxCPUs are 0"
+        hint = "give --max-accelerators or --max-cpus"
+        faults.append(Diagnostic("MCM-F006", message, at=at, hint=hint))
+    if faults:
+        raise CompileError(faults)
+
+
+def _judged(
+    problem: PlacementProblem, p: LatencyArrays, device_of: Ints, method: str
+) -> _Found | None:
+    if not p.cores and (device_of == p.accelerators).any():
+        return None
+    outcome = latency_outcome(problem, device_of[p.unit_of])
+    return None if outcome.violations else _Found(device_of, outcome, method)
+
+
+def _better(one: _Found | None, other: _Found | None) -> _Found | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.outcome.latency < one.outcome.latency else one
+
+
+def _walks(problem: PlacementProblem, p: LatencyArrays, request: PlacementRequest) -> _Found | None:
+    """The best of walks from the filled accelerators, from one accelerator, and from CPUs."""
+    filled = topological_fill(p)
+    starts = {"fill": filled}
+    if p.accelerators:
+        starts["one"] = np.where(p.allowed, 0, p.accelerators).astype(np.int32)
+    if p.cores:
+        starts["cpu"] = np.full(filled.size, p.accelerators, np.int32)
+    elif p.accelerators:
+        rest = filled == p.accelerators
+        starts["fill"] = np.where(rest, p.accelerators - 1, filled).astype(np.int32)
+    size = p.unit_of.size + p.readers.size
+    steps = min(request.evaluations * STEPS_PER_EVALUATION, MOST_WORK // size)
+    steps = max(steps // (len(starts) * RESTARTS), 1)
+    best: _Found | None = None
+    work = float(p.accelerator_time.sum())
+    for name, start in starts.items():
+        best = _better(best, _judged(problem, p, start, f"walk-{name}"))
+        for again in range(RESTARTS):
+            rng = seeded_generator(request.seed, f"latency/{name}/{again}")
+            outcome = latency_outcome(problem, start[p.unit_of]).latency
+            scale = max(outcome if np.isfinite(outcome) else work, 1e-300)
+            draws = rng.random((steps, 4))
+            device_of, least = walk(p, start, draws, HOT * scale, COLD * scale)
+            if np.isfinite(least):
+                best = _better(best, _judged(problem, p, device_of, f"walk-{name}"))
+    return best
+
+
+def _proven(
+    problem: PlacementProblem,
+    p: LatencyArrays,
+    request: PlacementRequest,
+    found: _Found,
+    bound: LatencyBound,
+) -> tuple[_Found, LatencyBound]:
+    """What CP-SAT adds to a placement and a bound."""
+    outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget_s)
+    if outcome.device_of is not None:
+        better = _better(found, _judged(problem, p, outcome.device_of, "cpsat"))
+        found = better or found
+    if outcome.bound > bound.latency:
+        units = count_text(p.size_bytes.size, "unit")
+        how = "no placement is done before" if outcome.optimal else "what was excluded"
+        text = f"CP-SAT over {units}, times rounded down: {how}"
+        bound = LatencyBound(outcome.bound, text, "cpsat")
+    return found, bound
+
+
+def _numbered(problem: PlacementProblem, p: LatencyArrays, found: _Found) -> Ints:
+    """`[N]`, accelerators in the order in which they are done, and CPU cores."""
+    k, finish = problem.max_accelerators, found.outcome.finish
+    place = found.device_of[p.unit_of]
+    done = [(float(finish[place == d].max()), int(d)) for d in np.unique(place[place < k])]
+    number = np.arange(k + 1, dtype=np.int32)
+    # Those without operators come last.
+    rest = sorted(set(range(k)) - {d for _, d in done})
+    for i, d in enumerate([*(d for _, d in sorted(done)), *rest]):
+        number[d] = i
+    return np.where(place < k, number[place], k + found.outcome.core_of).astype(np.int32)
