@@ -52,8 +52,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D080",
         "the placement in a folder is none of its model",
         "The placement names ops that the model does not have, devices that the box does not\n"
-        "have, or a device that an op may not run on; or the marks of the model, and the files for\n"
-        "runtimes, say something else than the placement.",
+        "have, or a device that an op may not run on; or the marks of the model, and the files\n"
+        "for runtimes, say something else than the placement.",
         example="placement.json was edited, and its hash in manifest.json with it",
         remedy="Place the model again; --pin puts an op where you want it.",
     ),
