@@ -1,0 +1,162 @@
+"""What the ratios between placements in a box owe to numbers of devices that nobody measured.
+
+The parameters of a kind of device are written down once, before anything is placed. This changes
+one at a time: the launch of an op, the latency and the rate of copies, the arithmetic and memory
+rates of all devices. For each it says what the CPU alone, one GPU, a layer per GPU (by names), and
+the bound come to, and how they stand to one GPU. Only ratios that hold in all rows mean something.
+Writes `tools/reproduce/data/box_sensitivity.json` and the table in `docs/explanation/boxes.md`.
+Nothing is random.
+
+    python tools/reproduce/box_sensitivity.py
+    python tools/reproduce/box_sensitivity.py --table-only
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.api import build_zoo_model, import_model
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.contracts.boxes.bounds import bound_step
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_hardware.families.box.box_file import BoxSpec
+from mcm_hardware.families.box.box_package import BoxPackage
+from mcm_hardware.families.box.builtin_boxes import box_2gpu
+from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+
+DATA = Path(__file__).with_name("data") / "box_sensitivity.json"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "boxes.md"
+BEGIN, END = "<!-- sensitivity:begin -->\n", "<!-- sensitivity:end -->\n"
+VERSIONS = ("mcm-compiler", "numpy", "onnx")
+MODELS = {
+    "RNNLM, 2 layers, 47 steps": "rnnlm{steps=47}",
+    "translation, 2 layers, 20 steps": "nmt-training{layers=2,steps=20}",
+}
+Change = Callable[[BoxSpec], BoxSpec]
+
+
+def main(arguments: list[str]) -> int:
+    """Simulates unless told not to, and writes data and table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--table-only", action="store_true", help="take the data on record")
+    if not parser.parse_args(arguments).table_only:
+        DATA.write_text(json.dumps(simulated(), indent=1) + "\n", encoding="utf-8")
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    shown = table(json.loads(DATA.read_text(encoding="utf-8")))
+    text = before + BEGIN + shown + END + rest.partition(END)[2]
+    DOCUMENT.write_text(text, encoding="utf-8")
+    return 0
+
+
+def changes() -> dict[str, Change]:
+    """What is changed, by name; the first changes nothing."""
+    made: dict[str, Change] = {"as described": lambda spec: spec}
+    for us in (4, 20):
+        made[f"launch of a GPU's op {us} us"] = _gpu(lambda kind, us=us: {"launch_s": us * 1e-6})
+    for us in (5, 100, 400):
+        made[f"latency of a copy {us} us"] = _copies(1.0, us * 1e-6)
+    for factor in (0.5, 2.0):
+        made[f"rate of copies x {factor:g}"] = _copies(factor, None)
+    for factor in (0.7, 1.65):
+        made[f"GPU's arithmetic x {factor:g}"] = _gpu(
+            lambda kind, factor=factor: {"flops_per_s": kind.flops_per_s * factor}
+        )
+    for factor in (0.7, 1.5):
+        made[f"GPU's memory rate x {factor:g}"] = _gpu(
+            lambda kind, factor=factor: {"memory_bytes_per_s": kind.memory_bytes_per_s * factor}
+        )
+    return made
+
+
+def _gpu(fields: Callable[[Any], dict[str, float]]) -> Change:
+    def change(spec: BoxSpec) -> BoxSpec:
+        kinds = [
+            replace(kind, **fields(kind)) if kind.role == "gpu" else kind for kind in spec.kinds
+        ]
+        return replace(spec, kinds=tuple(kinds))
+
+    return change
+
+
+def _copies(factor: float, latency_s: float | None) -> Change:
+    def change(spec: BoxSpec) -> BoxSpec:
+        box = spec.box
+        latency = box.copy_latency_s
+        if latency_s is not None:
+            latency = np.where(np.eye(box.num_devices, dtype=np.bool_), 0.0, latency_s)
+        rate = box.copy_bytes_per_s * factor
+        return replace(spec, box=replace(box, copy_bytes_per_s=rate, copy_latency_s=latency))
+
+    return change
+
+
+def simulated() -> dict[str, Any]:
+    """Seconds of every model, change and placement."""
+    rows: dict[str, Any] = {}
+    described = box_2gpu()
+    for title, source in MODELS.items():
+        model, _ = import_model(build_zoo_model(source), source)
+        step = training_step(model, TrainingStepOptions(optimizer="adam"))
+        rows[title] = {}
+        for name, change in changes().items():
+            target = BoxPackage(described.name, change(described.spec), described.source_text)
+            problem = target.step_problem(step.model, step.states)
+            placements = by_name(problem, target.box.num_devices)
+            found = target.step_evaluator(problem).evaluate(np.stack([*placements.values()]))
+            seconds = dict(zip(placements, found.seconds.tolist(), strict=True))
+            fits = dict(zip(placements, found.fits.tolist(), strict=True))
+            seconds["bound"] = bound_step(problem, target.box).seconds
+            rows[title][name] = {"seconds": seconds, "fits": fits, "ops": problem.num_ops}
+    return {"rows": rows, "versions": {name: metadata.version(name) for name in VERSIONS}}
+
+
+def by_name(problem: StepProblem, devices: int) -> dict[str, Ints]:
+    """Placements without a search: `[N]` each. Device 0 is the CPU."""
+    layers = int(problem.layer.max()) + 1
+    where = 1 + np.maximum(problem.layer, 0) * (devices - 1) // layers
+    where = np.where(problem.allowed[np.arange(problem.num_ops), where], where, 0)
+    first = np.unique(problem.together, return_index=True)[1]
+    one = np.where(problem.allowed[:, 1], 1, 0)
+    return {
+        "CPU": np.zeros(problem.num_ops, np.int32),
+        "GPU": one.astype(np.int32),
+        "layers": where[first][problem.together].astype(np.int32),
+    }
+
+
+def table(data: dict[str, Any]) -> str:
+    """A table per model: seconds of one GPU, and what the others take of that."""
+    lines: list[str] = []
+    for title, rows in data["rows"].items():
+        ops = next(iter(rows.values()))["ops"]
+        lines += [
+            f"Training step of {title}, {ops:,} ops, `box-2gpu`, Adam; times as multiples of one "
+            "GPU's, `*` where memory overflows:",
+            "",
+            "| changed | one GPU | CPU | layer per GPU | bound |",
+            "|---|---:|---:|---:|---:|",
+        ]
+        for name, row in rows.items():
+            seconds, fits = row["seconds"], row["fits"]
+            marks = {key: "" if ok else " *" for key, ok in fits.items()}
+            shares = {key: value / seconds["GPU"] for key, value in seconds.items()}
+            lines.append(
+                f"| {name} | {seconds['GPU'] * 1e3:.0f} ms{marks['GPU']} | {shares['CPU']:.2f}"
+                f"{marks['CPU']} | {shares['layers']:.2f}{marks['layers']} | "
+                f"{shares['bound']:.2f} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
