@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from collections.abc import Callable
+from pathlib import Path
 
-from mcm_compiler.components.target_loading import load_box, load_package, package_from_text
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli.main import cli
+from mcm_compiler.components.target_loading import (
+    load_box,
+    load_cluster,
+    load_package,
+    load_plannable,
+    load_target,
+    package_from_text,
+)
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import TARGETS
@@ -37,3 +50,30 @@ def test_a_cluster_is_no_box() -> None:
     assert caught.value.diagnostics[0].code == "MCM-D002"
     assert "box-2gpu" in (caught.value.diagnostics[0].hint or "")
     assert not isinstance(load_package("config-a"), BoxTarget)
+
+
+@pytest.mark.parametrize(
+    ("load", "code"),
+    [(load_target, "MCM-D001"), (load_plannable, "MCM-D001"), (load_cluster, "MCM-S041")],
+)
+def test_a_box_is_nothing_else(load: Callable[[str], object], code: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        load("box-2gpu")
+    assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_the_command_line_lists_shows_and_validates_boxes(tmp_path: Path) -> None:
+    runner = CliRunner()
+    listed = runner.invoke(cli, ["targets", "--format", "json"])
+    numbers = {row["name"]: row for row in json.loads(listed.stdout)["targets"]}["box-2gpu"]
+    assert numbers["box"]["devices"] == ["cpu:0", "gpu:0", "gpu:1"]
+    shown = runner.invoke(cli, ["targets", "show", "box-2gpu"])
+    assert "peak_tflop_per_s           2.6" in shown.stdout
+    file = tmp_path / "mine.toml"
+    file.write_text(load_box("box-4gpu").source_text, encoding="utf-8")
+    valid = runner.invoke(cli, ["targets", "validate", str(file)])
+    assert "is valid: 1 x haswell with 120.0 GiB usable, 4 x k40" in valid.stdout
+    file.write_text(load_box("box-4gpu").source_text.replace("k40", "k41"), encoding="utf-8")
+    wrong = runner.invoke(cli, ["targets", "validate", str(file)])
+    assert wrong.exit_code != 0
+    assert "MCM-D003" in wrong.output
