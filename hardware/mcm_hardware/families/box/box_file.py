@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,13 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.families.box.box_schema import BOX_FORM, BOX_KEYS, DEVICE_KEYS, MAX_DEVICES
+from mcm_hardware.families.box.box_schema import (
+    BOX_FORM,
+    BOX_KEYS,
+    DEVICE_KEYS,
+    LINK_KEYS,
+    MAX_DEVICES,
+)
 from mcm_hardware.families.box.device_kinds import (
     DeviceKind,
     built_in_kind,
@@ -60,7 +66,10 @@ def parse_box(name: str, text: str) -> BoxSpec:
     counts = _devices(reader, description.data, described)
     if faults := reader.faults:
         raise CompileError(faults)
-    return BoxSpec(values["summary"], tuple(counts), _box(values, counts))
+    box = _linked(reader, description.data, _box(values, counts))
+    if faults := reader.faults:
+        raise CompileError(faults)
+    return BoxSpec(values["summary"], tuple(counts), box)
 
 
 def _described_kinds(
@@ -159,3 +168,29 @@ def _box(values: Mapping[str, Any], counts: Mapping[DeviceKind, int]) -> Box:
         copy_latency_s=latency,
         host=host,
     )
+
+
+def _linked(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> Box:
+    """The box with its links, of which the later ones win."""
+    entries = data.get("link", [])
+    if not isinstance(entries, list):
+        reader.wrong_type(("link",), entries, "an array of tables")
+        return box
+    rate, latency = box.copy_bytes_per_s.copy(), box.copy_latency_s.copy()
+    for index, entry in enumerate(cast("list[Any]", entries)):
+        at = ("link", index)
+        if not isinstance(entry, dict):
+            reader.wrong_type(at, entry, "a table")
+            continue
+        values = reader.read(cast("dict[str, Any]", entry), LINK_KEYS, at)
+        pair = cast("list[Any]", values.get("between", []))
+        places = [box.devices.index(name) for name in pair if name in box.devices]
+        if "between" in values and (len(pair) != 2 or len(set(places)) != 2):
+            known = ", ".join(box.devices)
+            message = "a link joins two devices of the box"
+            reader.fault("MCM-T008", message, (*at, "between"), f"its devices are {known}")
+        elif "between" in values and "bandwidth_gb_per_s" in values:
+            for a, b in (places, places[::-1]):
+                rate[a, b] = values["bandwidth_gb_per_s"] * 1e9
+                latency[a, b] = values.get("latency_us", latency[a, b] * 1e6) * 1e-6
+    return replace(box, copy_bytes_per_s=rate, copy_latency_s=latency)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.families.box.box_file import BoxSpec, parse_box
 
 if TYPE_CHECKING:
@@ -67,16 +68,11 @@ class BoxPackage:
                 "flops_per_memory_byte": kind.flops_per_s / kind.memory_bytes_per_s,
                 **({"summary": kind.summary} if kind.summary else {}),
             }
-        others = [d for d in range(box.num_devices) if d != box.host]
-        copies = {"host_bandwidth_gb_per_s": (box.host, others[:1])}
-        copies["device_bandwidth_gb_per_s"] = (others[0] if others else 0, others[1:2])
-        sections["copy"] = {
-            key: float(box.copy_bytes_per_s[a, b]) / 1e9
-            for key, (a, to) in copies.items()
-            for b in to
-        }
-        if others:
-            sections["copy"]["latency_us"] = float(box.copy_latency_s[box.host, others[0]]) * 1e6
+        description = parse_description(self.name, self.source_text).data
+        sections["copy"] = dict(description["copy"])
+        for link in description.get("link", ()):
+            rest = {key: value for key, value in link.items() if key != "between"}
+            sections[f"link {' - '.join(link['between'])}"] = rest
         return sections
 
     def cost_model(self) -> CostModel:

@@ -9,6 +9,7 @@ from mcm_hardware.descriptions.target_schema import (
     Choice,
     DescriptionForm,
     Key,
+    Names,
     Number,
     Text,
     tables_of,
@@ -47,6 +48,15 @@ DEVICE_KEYS: Mapping[str, Key] = {
 }
 """Keys of an entry of `[[device]]`."""
 
+LINK_KEYS: Mapping[str, Key] = {
+    "between": Key(Names("devices"), 'two devices, such as `["gpu:0", "gpu:1"]`'),
+    "bandwidth_gb_per_s": Key(_RATE, "rate of copies between them, each way"),
+    "latency_us": Key(
+        _LATENCY_US, "what such a copy takes besides", otherwise="that of other copies"
+    ),
+}
+"""Keys of an entry of `[[link]]`: two devices that are joined otherwise than the rest."""
+
 BOX_KEYS: Mapping[str, Key] = {
     "family": Key(Choice(("box",)), "which code reads the file"),
     "summary": Key(Text(), "the line in `mcmc targets`", default=""),
@@ -69,7 +79,7 @@ BOX_FORM = DescriptionForm(
     "a box",
     tables_of(BOX_KEYS) | {"kind"},
     free_tables=frozenset({"kind"}),
-    arrays=frozenset({"device"}),
-    part="a device or kind",
+    arrays=frozenset({"device", "link"}),
+    part="a device, kind or link",
 )
 """The form of the file of a box."""

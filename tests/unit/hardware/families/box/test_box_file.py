@@ -7,6 +7,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.box.box_file import parse_box
+from mcm_hardware.families.box.box_package import BoxPackage
 
 TEXT = """
 family = "box"
@@ -83,3 +84,43 @@ def test_places_are_lines_of_the_file() -> None:
     (fault,) = _faults(TEXT.replace('"k40"', '"k41"'))
     line = TEXT.splitlines().index('kind = "k40"') + 1
     assert f":{line}:" in str(fault[1])
+
+
+LINK = """
+[[link]]
+between = ["gpu:0", "gpu:1"]
+bandwidth_gb_per_s = 50
+latency_us = 9
+[[link]]
+between = ["gpu:2", "cpu:0"]
+bandwidth_gb_per_s = 12
+"""
+
+
+def test_links_join_pairs_of_devices() -> None:
+    box = parse_box("mine", TEXT + LINK).box
+    assert box.copy_bytes_per_s[:2, :2].tolist() == [[np.inf, 50e9], [50e9, np.inf]]
+    assert box.copy_latency_s[0, 1] == box.copy_latency_s[1, 0] == pytest.approx(9e-6)
+    assert box.copy_bytes_per_s[2, 3] == box.copy_bytes_per_s[3, 2] == 12e9
+    assert box.copy_latency_s[3, 2] == pytest.approx(20e-6)
+    assert box.copy_bytes_per_s[0, 3] == 6e9
+    shown = BoxPackage.from_text("mine", TEXT + LINK).details()
+    assert shown["copy"]["device_bandwidth_gb_per_s"] == 6
+    assert shown["link gpu:0 - gpu:1"] == {"bandwidth_gb_per_s": 50, "latency_us": 9}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ('"gpu:1"]', '"gpu:9"]', "MCM-T008"),
+        ('"gpu:1"]', '"gpu:0"]', "MCM-T008"),
+        ('"gpu:1"]', '"gpu:1", "gpu:2"]', "MCM-T008"),
+        ("bandwidth_gb_per_s = 12", "", "MCM-T003"),
+        ("latency_us = 9", "latency_us = -9", "MCM-T005"),
+        ("latency_us = 9", "latency_ns = 9", "MCM-T002"),
+    ],
+)
+def test_faults_of_links(old: str, new: str, code: str) -> None:
+    faults = _faults(TEXT + LINK.replace(old, new))
+    assert {found for found, _ in faults} == {code}
+    assert all("'link." in (at or "") for _, at in faults)
