@@ -51,13 +51,20 @@ def differences(
         feeds: where to differentiate, in double.
         groups: inputs of floating point that move together.
         seed: of the directions.
-        step: of the differences.
+        step: of the differences, over the root mean square of what is changed, 1 at most.
     """
     rng = np.random.default_rng(seed)
     sources = sorted({name for group in groups for name in group})
-    directions = {name: rng.normal(size=feeds[name].shape) for name in sources}
+    directions = {
+        name: rng.normal(size=feeds[name].shape) * min(_size(feeds[name]) or 1.0, 1.0)
+        for name in sources
+    }
     more = (directions, run(feeds), step)
     return [_one(run, loss, gradients, feeds, group, more) for group in groups]
+
+
+def _size(array: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(array)))) if array.size else 0.0
 
 
 def alone_and_together(sources: Sequence[str]) -> list[list[str]]:

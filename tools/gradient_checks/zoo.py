@@ -48,8 +48,10 @@ MODELS = (
 
 LOSS = "mcm.loss"
 STEP = 1e-6
-ALONE = 12
+ALONE, FEW = 12, 3
 """Weights, drawn at random, that move alone; after them all move together."""
+LARGE = 10_000_000
+"""Elements from which on `FEW` move alone."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def judge_model(spec: str) -> ZooVerdict:
         warnings.simplefilter("ignore")
         used, run = engine(model_to_proto(differentiated), feeds)
         rng = np.random.default_rng(9)
-        some = sorted(rng.permutation(sorted(gradients))[:ALONE])
+        large = sum(array.size for array in weights.values()) > LARGE
+        some = sorted(rng.permutation(sorted(gradients))[: FEW if large else ALONE])
         groups = [*([name] for name in some), list(gradients)]
         found = differences(run, LOSS, gradients, feeds, groups, seed=3, step=STEP)
     error = max(one.error for one in found)
