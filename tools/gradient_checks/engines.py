@@ -50,7 +50,8 @@ def _onnxruntime(model: onnx.ModelProto) -> Run:
     read = {value.name for value in session.get_inputs()}
 
     def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
-        given = {name: array for name, array in feeds.items() if name in read}
+        # Copies, since BatchNormalization writes running statistics over those it was given.
+        given = {name: np.array(array) for name, array in feeds.items() if name in read}
         return dict(zip(names, session.run(names, given), strict=True))
 
     return run

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.gradients import GradientRule
 from mcm_passes.differentiation.rules import (
+    contractions,
     convolutions,
     elementwise,
     function_bodies,
     indexing,
     losses,
+    normalisations,
+    ordering,
     padding,
     pooling,
     products,
+    rearranging,
+    recurrent,
     reductions,
+    resizing,
     shapes,
 )
 
@@ -30,6 +36,12 @@ FAMILIES: dict[str, dict[str, GradientRule]] = {
     "convolutions": convolutions.RULES,
     "pooling": pooling.RULES,
     "padding": padding.RULES,
+    "normalisations": normalisations.RULES,
+    "rearranging": rearranging.RULES,
+    "ordering": ordering.RULES,
+    "contractions": contractions.RULES,
+    "recurrent": recurrent.RULES,
+    "resizing": resizing.RULES,
 }
 
 ONNX_GRADIENTS: dict[str, GradientRule] = {

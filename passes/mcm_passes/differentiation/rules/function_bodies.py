@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
 from mcm_passes.differentiation.rules.composition import composed
@@ -108,17 +109,14 @@ class _Body:
         plain.CopyFrom(node)
         del plain.attribute[:]
         plain.attribute.extend(found)
-        graph = onnx.helper.make_graph(
+        graph = helper.make_graph(
             [plain],
             "constants",
-            [
-                onnx.helper.make_value_info(name, onnx.TypeProto())
-                for name in set(node.input) - {""}
-            ],
-            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+            [helper.make_value_info(name, onnx.TypeProto()) for name in set(node.input) - {""}],
+            [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
         )
-        imports = [onnx.helper.make_opsetid(k, v) for k, v in self._opset_imports.items()]
-        model = onnx.helper.make_model(graph, opset_imports=imports)
+        imports = [helper.make_opsetid(k, v) for k, v in self._opset_imports.items()]
+        model = helper.make_model(graph, opset_imports=imports)
         feeds = {name: array for name, array in zip(node.input, given, strict=True) if name}
         made = ReferenceEvaluator(model).run(None, feeds)
         return [np.asarray(array) for array in cast("list[Any]", made)]
@@ -159,7 +157,8 @@ def _body(
     op_type: str, domain: str, version: int, node_bytes: bytes, types: tuple[bytes, ...]
 ) -> onnx.FunctionProto | None:
     """The body that ONNX gives an op of these attributes and operands, or None."""
-    schema = onnx.defs.get_schema(op_type, version, domain)
+    # onnx's stubs leave out what its schemas tell of functions.
+    schema: Any = onnx.defs.get_schema(op_type, version, domain)
     if schema.has_function:
         suited = [v for v in schema.function_opset_versions if v <= version]
         opset = max(suited, default=max(schema.function_opset_versions))
@@ -222,14 +221,13 @@ def _known_or_itself(value: ir.Value | None) -> _Slot:
 def _type_of(request: GradientRequest, value: ir.Value) -> onnx.TypeProto:
     if value.dtype is None:
         raise ValueError(f"the type of {value.name!r} is unknown")
-    return onnx.helper.make_tensor_type_proto(int(value.dtype), request.shape(value))
+    return helper.make_tensor_type_proto(int(value.dtype), request.shape(value))
 
 
 DEFINED_BY_ONNX = (
-    "AffineGrid", "Attention", "CausalConvWithState", "Celu", "CenterCropPad", "Gelu",
-    "GroupNormalization", "HardSwish", "LayerNormalization", "LinearAttention",
-    "MeanVarianceNormalization", "Mish", "RMSNormalization", "RotaryEmbedding", "SwiGLU", "Swish",
-    "ai.onnx.preview::FlexAttention",
+    "AffineGrid", "Attention", "CausalConvWithState", "Celu", "CenterCropPad",
+    "Gelu", "HardSwish", "LinearAttention", "MeanVarianceNormalization",
+    "Mish", "RotaryEmbedding", "SwiGLU", "Swish", "ai.onnx.preview::FlexAttention",
 )  # fmt: skip
 
 RULES: dict[str, GradientRule] = dict.fromkeys(DEFINED_BY_ONNX, composed(through_body))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
+from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
+from mcm_passes.differentiation.rules.composition import composed
+from mcm_passes.differentiation.rules.function_bodies import through_body
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -24,8 +26,6 @@ def _hits_and_shares(request: GradientRequest) -> tuple[ir.Value, ir.Value]:
     """
     ops, scores, labels = request.ops, given(request, 0), given(request, 1)
     weights = operand(request, 2)
-    if weights is not None and request.wanted[2]:
-        raise NotDifferentiable("its class weights have no gradient rule")
     kind = numpy_type(scores)
     factors: ir.Value | None = None
     ignored = request.attribute("ignore_index", None)
@@ -56,6 +56,8 @@ def _hits_and_shares(request: GradientRequest) -> tuple[ir.Value, ir.Value]:
 
 def _softmax_cross_entropy(request: GradientRequest) -> Gradients:
     """`(softmax - hit) share`; what arrives at the logarithms comes on top."""
+    if len(request.wanted) > 2 and request.wanted[2]:
+        return composed(through_body)(request)
     ops, scores = request.ops, given(request, 0)
     found: ir.Value | None = None
     chances = ops.op("Softmax", scores, axis=1)
@@ -71,6 +73,8 @@ def _softmax_cross_entropy(request: GradientRequest) -> Gradients:
 
 
 def _negative_log_likelihood(request: GradientRequest) -> Gradients:
+    if len(request.wanted) > 2 and request.wanted[2]:
+        return composed(through_body)(request)
     hits, share = _hits_and_shares(request)
     return placed(request.ops.op("Neg", request.ops.op("Mul", hits, share)), request)
 

@@ -6,6 +6,7 @@ import math
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
@@ -89,11 +90,9 @@ def _average_pool(request: GradientRequest) -> Gradients:
     return [_spread(request, share, windows)]
 
 
-def _places(
-    windows: Windows, with_padding: bool
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _places(windows: Windows, with_padding: bool) -> npt.NDArray[np.int64]:
     """How many places each window averages over; none lies behind the padding of the op."""
-    by_axis: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = []
+    by_axis: list[npt.NDArray[np.int64]] = []
     for axis, kernel in enumerate(windows.kernel):
         first = np.arange(windows.count[axis]) * windows.strides[axis] - windows.before[axis]
         places = first[:, None] + np.arange(kernel) * windows.dilations[axis]

@@ -1,0 +1,111 @@
+"""Gradients of `Einsum`: sums of products of its other operands and of what arrives."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
+from mcm_passes.differentiation.rules.operands import (
+    Gradients,
+    arriving,
+    given,
+    numpy_type,
+    reshaped,
+)
+from mcm_passes.differentiation.rules.windows import text
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """An equation without `...`, with a letter for each dimension.
+
+    Attributes:
+        terms: of the operands.
+        result: of the result.
+    """
+
+    terms: tuple[str, ...]
+    result: str
+
+    @classmethod
+    def of(cls, equation: str, ranks: list[int]) -> _Sum:
+        """Gives letters to what `...` stands for, and a result to an equation without one."""
+        left, arrow, right = equation.replace(" ", "").partition("->")
+        terms = left.split(",")
+        named = [len(term.replace("...", "")) for term in terms]
+        most = max(
+            (rank - n for term, rank, n in zip(terms, ranks, named, strict=True) if "..." in term),
+            default=0,
+        )
+        free = [letter for letter in string.ascii_letters if letter not in equation][:most]
+        if not arrow:
+            letters = left.replace("...", "").replace(",", "")
+            once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+            right = ("..." if "..." in left else "") + "".join(once)
+        found: list[str] = []
+        for term, rank, count in zip(terms, ranks, named, strict=True):
+            # Dimensions of `...` are aligned at the last one.
+            own = free[most - (rank - count) :] if rank > count else []
+            found.append(term.replace("...", "".join(own)))
+        return cls(tuple(found), right.replace("...", "".join(free)))
+
+
+def _einsum(request: GradientRequest) -> Gradients:
+    operands = [given(request, index) for index in range(len(request.node.inputs))]
+    shapes = [request.shape(value) for value in operands]
+    equation = _Sum.of(text(request, "equation", ""), [len(shape) for shape in shapes])
+    return [
+        _one(request, equation, operands, index) if wanted else None
+        for index, wanted in enumerate(request.wanted)
+    ]
+
+
+def _one(
+    request: GradientRequest, equation: _Sum, operands: list[ir.Value], index: int
+) -> ir.Value:
+    """The gradient of one operand.
+
+    A letter that it has twice keeps a name for each place, and a unit matrix joins the two. Letters
+    of it alone, over which it was summed, are spread in the end.
+    """
+    ops, term = request.ops, equation.terms[index]
+    shape = request.shape(operands[index])
+    others = [value for place, value in enumerate(operands) if place != index]
+    terms = [equation.result, *(t for place, t in enumerate(equation.terms) if place != index)]
+    factors = [arriving(request), *others]
+    used = {*equation.result, *"".join(equation.terms)}
+    free = iter([letter for letter in string.ascii_letters if letter not in used])
+    own = ""
+    for place, letter in enumerate(term):
+        if letter in own:
+            fresh = next(free)
+            unit = np.eye(shape[place], dtype=numpy_type(operands[index]))
+            factors.append(ops.constant(unit))
+            terms.append(letter + fresh)
+            letter = fresh  # noqa: PLW2901 - it stands for this place from here on
+        own += letter
+    kept = "".join(letter for letter in own if any(letter in other for other in terms))
+    found = ops.op("Einsum", *factors, equation=f"{','.join(terms)}->{kept}")
+    sizes = _shape(found)
+    wide = iter(sizes)
+    extents = [next(wide) if letter in kept else 1 for letter in own]
+    found = reshaped(ops, found, extents)
+    whole = tuple(
+        size if letter not in kept else extent
+        for letter, size, extent in zip(own, shape, extents, strict=True)
+    )
+    if tuple(extents) != whole:
+        found = ops.op("Expand", found, ops.constant(np.array(whole, np.int64)))
+    return ops.reduced_to(found, operands[index])
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    assert value.shape is not None
+    return tuple(int(dim) for dim in value.shape.numpy())
+
+
+RULES: dict[str, GradientRule] = {"Einsum": _einsum}
