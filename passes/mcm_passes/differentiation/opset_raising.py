@@ -45,6 +45,7 @@ _SAME = frozenset((
 """Ops that mean in opset 18 what they meant in 11; later forms take more types or attributes."""
 
 _OLDEST_SAME = 11
+_OLDEST_SAME_SCAN = 9
 
 _OLDEST = 7
 """The first opset whose operands are broadcast as in numpy."""
@@ -258,13 +259,15 @@ def _raise(raising: _Raising, node: ir.Node) -> None:
         rewrite(raising, node)
     elif not after:
         raise _Refused(f"opset {OPSET} has none")
-    elif node.op_type not in _SAME or (raising.old < _OLDEST_SAME and _grew(node)):
+    elif node.op_type not in _SAME or _grew(node, raising.old):
         raise _Refused("it means something else there")
 
 
-def _grew(node: ir.Node) -> bool:
-    """Whether an op of an opset before 11 differs from that of 11 in more than its types."""
-    return node.op_type in ("Resize", "Loop", "Scan", "OneHot")
+def _grew(node: ir.Node, old: int) -> bool:
+    """Whether an op of an old opset differs from that of 11 in more than its types."""
+    if node.op_type == "Scan":
+        return old < _OLDEST_SAME_SCAN
+    return old < _OLDEST_SAME and node.op_type in ("Resize", "Loop", "OneHot")
 
 
 def _since(raising: _Raising, version: int) -> None:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx import helper
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
+from mcm_passes.differentiation.known_values import computed, known_value, of_shape
 from mcm_passes.differentiation.rules.composition import composed
 
 Array = npt.NDArray[Any]
@@ -52,6 +53,10 @@ class _Body:
         if node.op_type == "If":
             self._decide(node, given[0], found, slots, attributes)
             return
+        if node.op_type == "Scan":
+            made = self._unrolled(found, [self.value(slot) for slot in given], slots, attributes)
+            slots.update(zip(node.output, made, strict=False))
+            return
         known = self._known(node, given, found)
         if known is not None:
             slots.update(zip(node.output, known, strict=True))
@@ -82,6 +87,59 @@ class _Body:
         for name, value in zip(node.output, branch.output, strict=True):
             slots[name] = inner[value.name]
 
+    def _unrolled(
+        self,
+        found: Sequence[onnx.AttributeProto],
+        given: Sequence[ir.Value | None],
+        slots: Mapping[str, _Slot],
+        attributes: _Attributes,
+    ) -> list[_Slot]:
+        """The outputs of a `Scan`, step by step: last states, then what the steps gave."""
+        ops = self._ops
+        values: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in found}
+        body: onnx.GraphProto = values["body"]
+        scanned = [value for value in given[-values["num_scan_inputs"] :] if value is not None]
+        states: list[_Slot] = list(given[: len(given) - len(scanned)])
+        gives = len(body.output) - len(states)
+        axes = values.get("scan_input_axes", [0] * len(scanned))
+        turned = values.get("scan_input_directions", [0] * len(scanned))
+        steps = self._request.shape(scanned[0])[axes[0]]
+        rows = [
+            self._rows(value, axis, steps)[:: -1 if back else 1]
+            for value, axis, back in zip(scanned, axes, turned, strict=True)
+        ]
+        collected: list[list[ir.Value]] = [[] for _ in range(gives)]
+        for step in range(steps):
+            inner = dict(slots)
+            for tensor in body.initializer:
+                inner[tensor.name] = onnx.numpy_helper.to_array(tensor)
+            parts: list[_Slot] = [*states, *(row[step] for row in rows)]
+            inner.update((v.name, part) for v, part in zip(body.input, parts, strict=True))
+            self.run(body.node, inner, attributes)
+            made = [inner[value.name] for value in body.output]
+            states = made[: len(states)]
+            for place, slot in enumerate(made[len(states) :]):
+                value = self.value(slot)
+                assert value is not None
+                collected[place].append(value)
+        to_axes = values.get("scan_output_axes", [0] * gives)
+        backwards = values.get("scan_output_directions", [0] * gives)
+        stacked: list[_Slot] = []
+        for parts_of, axis, back in zip(collected, to_axes, backwards, strict=True):
+            wide = [
+                ops.op("Unsqueeze", part, ops.constant(np.array([axis], np.int64)))
+                for part in parts_of[:: -1 if back else 1]
+            ]
+            stacked.append(ops.op("Concat", *wide, axis=axis))
+        return [*states, *stacked]
+
+    def _rows(self, value: ir.Value, axis: int, steps: int) -> list[ir.Value]:
+        """What a value holds at each place of an axis, without that axis."""
+        sizes = self._ops.constant(np.ones(steps, np.int64))
+        parts = self._ops.ops(steps, "Split", value, sizes, axis=axis)
+        along = self._ops.constant(np.array([axis], np.int64))
+        return [self._ops.op("Squeeze", part, along) for part in parts]
+
     def _known(
         self, node: onnx.NodeProto, given: Sequence[_Slot], found: Sequence[onnx.AttributeProto]
     ) -> list[Array] | None:
@@ -92,34 +150,14 @@ class _Body:
                 return [given[0].astype(target.dtype.numpy())]
         if node.op_type in _DATA_FREE and isinstance(given[0], ir.Value):
             shape = self._request.shape(given[0])
-            given = [np.broadcast_to(np.zeros((), np.bool_), shape)]
+            given = [of_shape(shape)]
         if not all(slot is None or isinstance(slot, np.ndarray) for slot in given):
             return None
-        return self._computed(node, cast("list[Array | None]", list(given)), found)
-
-    def _computed(
-        self,
-        node: onnx.NodeProto,
-        given: Sequence[Array | None],
-        found: Sequence[onnx.AttributeProto],
-    ) -> list[Array]:
-        from onnx.reference import ReferenceEvaluator
-
         plain = onnx.NodeProto()
         plain.CopyFrom(node)
         del plain.attribute[:]
         plain.attribute.extend(found)
-        graph = helper.make_graph(
-            [plain],
-            "constants",
-            [helper.make_value_info(name, onnx.TypeProto()) for name in set(node.input) - {""}],
-            [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
-        )
-        imports = [helper.make_opsetid(k, v) for k, v in self._opset_imports.items()]
-        model = helper.make_model(graph, opset_imports=imports)
-        feeds = {name: array for name, array in zip(node.input, given, strict=True) if name}
-        made = ReferenceEvaluator(model).run(None, feeds)
-        return [np.asarray(array) for array in cast("list[Any]", made)]
+        return computed(plain, cast("list[Array | None]", list(given)), self._opset_imports)
 
 
 _Attributes = Mapping[str, onnx.AttributeProto]
@@ -210,12 +248,11 @@ def through_body(request: GradientRequest) -> Sequence[ir.Value | None]:
 
 
 def _known_or_itself(value: ir.Value | None) -> _Slot:
-    """A constant of whole numbers or truths by its elements, which may decide shapes."""
-    if value is None or value.is_graph_input():
+    """Whole numbers and truths that are known by their elements, which may decide shapes."""
+    if value is None or value.dtype is None or value.dtype.is_floating_point():
         return value
-    tensor = ir.convenience.get_const_tensor(value)
-    decides = tensor is not None and not tensor.dtype.is_floating_point() and tensor.size <= 1024
-    return tensor.numpy() if tensor is not None and decides else value
+    known = known_value(value)
+    return value if known is None else known
 
 
 def _type_of(request: GradientRequest, value: ir.Value) -> onnx.TypeProto:
@@ -224,10 +261,27 @@ def _type_of(request: GradientRequest, value: ir.Value) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(int(value.dtype), request.shape(value))
 
 
+def _scan_forward(request: GradientRequest) -> Sequence[ir.Value | None]:
+    """A `Scan` written out: the length of what it scans is static."""
+    body = _Body(request, {"": request.version})
+    proto = ir.to_proto(request.node)
+    slots: dict[str, _Slot] = {}
+    names = [f"{index}" for index in range(len(request.node.outputs))]
+    del proto.input[:], proto.output[:]
+    proto.input.extend(f"scanned/{index}" for index in range(len(request.node.inputs)))
+    proto.output.extend(names)
+    slots.update(zip(proto.input, request.node.inputs, strict=True))
+    body.run([proto], slots, {})
+    return [body.value(slots[name]) for name in names]
+
+
 DEFINED_BY_ONNX = (
     "AffineGrid", "Attention", "CausalConvWithState", "Celu", "CenterCropPad",
     "Gelu", "HardSwish", "LinearAttention", "MeanVarianceNormalization",
     "Mish", "RotaryEmbedding", "SwiGLU", "Swish", "ai.onnx.preview::FlexAttention",
 )  # fmt: skip
 
-RULES: dict[str, GradientRule] = dict.fromkeys(DEFINED_BY_ONNX, composed(through_body))
+RULES: dict[str, GradientRule] = {
+    **dict.fromkeys(DEFINED_BY_ONNX, composed(through_body)),
+    "Scan": composed(_scan_forward),
+}

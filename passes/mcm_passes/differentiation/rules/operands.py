@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, NotDifferentiable, zeros
+from mcm_passes.differentiation.known_values import known_value
 
 Gradients = Sequence[ir.Value | None]
 
@@ -54,10 +55,10 @@ def known_numbers(request: GradientRequest, index: int) -> list[int] | None:
     value = operand(request, index)
     if value is None:
         return None
-    tensor = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
-    if tensor is None:
+    known = known_value(value)
+    if known is None:
         raise NotDifferentiable(f"input {index} is not constant")
-    return [int(number) for number in np.asarray(tensor.numpy()).reshape(-1)]
+    return [int(number) for number in known.reshape(-1)]
 
 
 def placed(gradient: ir.Value | None, request: GradientRequest, index: int = 0) -> Gradients:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
+from mcm_passes.differentiation.known_values import known_value
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -208,10 +208,10 @@ def _floats(request: GradientRequest, index: int) -> npt.NDArray[Any] | None:
     value = operand(request, index)
     if value is None:
         return None
-    tensor = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
-    if tensor is None:
+    known = known_value(value)
+    if known is None:
         raise NotDifferentiable(f"input {index} is not constant")
-    return tensor.numpy().reshape(-1)
+    return known.reshape(-1)
 
 
 RULES: dict[str, GradientRule] = {"Resize": _resize}

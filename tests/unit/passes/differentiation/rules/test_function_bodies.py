@@ -26,3 +26,9 @@ def test_a_body_that_branches_on_shapes(check):
 def test_rotation(check):
     text = "(float[1,2,2,4] x, float[1,2,2] c, float[1,2,2] s) => (float[1,2,2,4] y)"
     check(f"{text} {{ y = RotaryEmbedding(x, c, s) }}", opset=23)
+
+
+def test_a_scan_is_written_out(check):
+    body = "(float[2] s, float[2] a) => (float[2] t, float[2] o) { t = Mul(s, a) o = Sin(t) }"
+    text = "(float[2] first, float[3,2] a) => (float[2] t, float[3,2] o)"
+    check(f"{text} {{ t, o = Scan<num_scan_inputs=1, body = step {body}>(first, a) }}")
