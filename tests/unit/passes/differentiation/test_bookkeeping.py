@@ -59,10 +59,10 @@ def test_only_views_and_shapes_are_added():
 
 def test_a_cell_gets_what_tensorflow_gave_it():
     """By hand, for a cell in the midst of its layer: 3 `Mul` and an `Add` of equal shapes with two
-    gradients each, the bias, and `MatMul` and `Concat` with two gradients each."""
+    gradients each, the bias, and two `MatMul` and the `Concat` with two gradients each."""
     nodes = list(_step(Rnnlm(**SMALL | {"steps": 3}), True).model.graph)
     added = Counter(node.op_type for node in nodes if node.name.startswith("grad//lstm.1/step.1/"))
-    sums, dependencies = 4 * 2 + 1, 4 * 2 + 3 * 2
+    sums, dependencies = 4 * 2 + 1, 4 * 2 + 4 * 2
     assert added["Shape"] == added["Reshape"] == 4 * 2 + 2
     assert added["Identity"] == sums + dependencies
 
