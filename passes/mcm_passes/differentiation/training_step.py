@@ -21,6 +21,7 @@ from mcm_passes.differentiation.bookkeeping import read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.floats import FLOATS
 from mcm_passes.differentiation.gradient_graph import emit_gradients, made_ready
+from mcm_passes.differentiation.late_ops import delay_early_ops
 from mcm_passes.differentiation.optimisers import (
     AdamSettings,
     Trained,
@@ -57,6 +58,8 @@ class TrainingStepOptions:
             to leave as they are; see `chosen_variables`.
         bookkeeping: add ops that compute nothing where TensorFlow 1 had them; see
             `mcm_passes.differentiation.bookkeeping`.
+        late: let large ops of the backward pass wait for their gradients; see
+            `mcm_passes.differentiation.late_ops`.
 
     Raises:
         ValueError: for options out of range.
@@ -68,6 +71,7 @@ class TrainingStepOptions:
     clip: float = 5.0
     variables: str = "*"
     bookkeeping: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     if options.bookkeeping:
         read_once(graph, [one.variable for one in trained])
     graph.outputs.extend(names)
+    if options.late:
+        delay_early_ops(graph)
     states = tuple(StatePair(u.past.name or "", u.present.name or "") for u in updates)
     model.metadata_props[STATES_PROPERTY] = json.dumps([[p.past, p.present] for p in states])
     return TrainingStep(
