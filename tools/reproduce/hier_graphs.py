@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import onnx_ir as ir
-from hier_models import PaperGraph, chosen
+from hier_models import GRAPHS, PaperGraph, chosen
 from hier_page import read_rows, table, write_record, write_section
 
 from mcm_compiler.processes.one_thread import use_one_thread
@@ -27,8 +27,10 @@ _PARTS = (("grad/", "backward"), ("clip/", "update"), ("clip", "update"), ("upda
 
 
 def part_of(node: ir.Node) -> str:
-    """What an op of a training step is for: `forward`, `backward` or `update`."""
+    """What an op of a training step is for: `forward`, `backward`, `wait` or `update`."""
     name = node.name or ""
+    if "/wait/" in name:
+        return "wait"
     return next((part for start, part in _PARTS if name.startswith(start)), "forward")
 
 
@@ -60,9 +62,11 @@ def counted(graph: PaperGraph) -> dict[str, Any]:
 
 def section(rows: list[dict[str, Any]]) -> str:
     """Tables of the page: numbers of ops, then ops by type."""
+    by_name = {row["graph"]: row for row in rows}
+    rows = [by_name[graph.name] for graph in GRAPHS if graph.name in by_name]
     counts = table(
         ["graph", "steps", "paper", "ops", "differs by", "forward", "backward",
-         "clipping, Adam", "bookkeeping", "CPU-s"],
+         "waiting", "clipping, Adam", "bookkeeping", "CPU-s"],
         [
             [
                 row["graph"],
@@ -70,8 +74,8 @@ def section(rows: list[dict[str, Any]]) -> str:
                 f"{row['paper_ops']:,}",
                 f"{row['ops']:,}",
                 f"{row['deviation']:+.1%}",
-                *(f"{row['parts_without_bookkeeping'][part]:,}"
-                  for part in ("forward", "backward", "update")),
+                *(f"{row['parts_without_bookkeeping'].get(part, 0):,}"
+                  for part in ("forward", "backward", "wait", "update")),
                 f"{sum(row['bookkeeping'].values()):,}",
                 f"{row['build_cpu_s']:.1f}",
             ]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hier_expert import side_by_side
 from hier_models import GRAPHS, PaperGraph, chosen
 from hier_page import read_rows, table, write_record, write_section
 
@@ -100,6 +101,10 @@ def measured(graph: PaperGraph, rivals: list[str], seed: int) -> dict[str, Any]:
         "cpu": judged(evaluator, on_one(problem, box.host)),
         "one gpu": judged(evaluator, on_one(problem, first_gpu(box))),
     }
+    if graph.counted:
+        for where, first in (("first", True), ("last", False)):
+            by_hand = side_by_side(problem, box, attention_first=first)
+            placed[f"by hand, attention {where}"] = judged(evaluator, by_hand)
     for rival in rivals:
         try:
             spec = spec_text.parse_one(rival)
