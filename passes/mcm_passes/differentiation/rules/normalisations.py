@@ -140,18 +140,41 @@ def _batch(request: GradientRequest) -> Gradients:
         return _batch_inference(request)
     if any(gradient is not None for gradient in request.gradients[1:]):
         return composed(_batch_forward)(request)
+    return _batch_training(request)
+
+
+def _batch_training(request: GradientRequest) -> Gradients:
+    """`a g - b x + c` with factors by channel, so that no normalised copy of x is held.
+
+    With `a = scale inverse`, `b = a inverse² Σ g (x - mean) / count` and
+    `c = b mean - a Σ g / count` this is the closed form, written so that whatever is as large as x
+    waits for g: a runtime that starts what it can would compute the rest in the forward pass.
+    """
     ops, x, gradient = request.ops, given(request, 0), arriving(request)
     axes, along = _all_but_channels(request)
-    normal, inverse = _statistics(ops, x, axes, float(request.attribute("epsilon", 1e-5)))
+    sizes = ints(ops, axes)
+    count = ops.like(x, math.prod(request.shape(x)[axis] for axis in axes))
+    mean = ops.op("ReduceMean", x, sizes, keepdims=1)
+    squares = ops.op("ReduceSumSquare", ops.op("Sub", x, mean), sizes, keepdims=1)
+    epsilon = ops.like(x, float(request.attribute("epsilon", 1e-5)))
+    variance = ops.op("Add", ops.op("Div", squares, count), epsilon)
+    inverse = ops.op("Reciprocal", ops.op("Sqrt", variance))
+    total = ops.op("ReduceSum", gradient, sizes, keepdims=1)
+    moment = ops.op("ReduceSum", ops.op("Mul", gradient, x), sizes, keepdims=1)
+    moment = ops.op("Sub", moment, ops.op("Mul", mean, total))
+    slope = ops.op("Mul", moment, inverse)
     found: list[ir.Value | None] = [None] * 5
     if request.wanted[0]:
-        scaled = ops.op("Mul", gradient, reshaped(ops, given(request, 1), along))
-        found[0] = _back(ops, scaled, normal, inverse, axes)
+        a = ops.op("Mul", reshaped(ops, given(request, 1), along), inverse)
+        share = ops.op("Div", a, count)
+        b = ops.op("Mul", share, ops.op("Mul", slope, inverse))
+        c = ops.op("Sub", ops.op("Mul", b, mean), ops.op("Mul", share, total))
+        rest = ops.op("Sub", ops.op("Mul", gradient, a), ops.op("Mul", x, b))
+        found[0] = ops.op("Add", rest, c)
     if request.wanted[1]:
-        product = ops.op("Mul", gradient, normal)
-        found[1] = ops.op("ReduceSum", product, ints(ops, axes), keepdims=0)
+        found[1] = reshaped(ops, slope, request.shape(given(request, 1)))
     if request.wanted[2]:
-        found[2] = ops.op("ReduceSum", gradient, ints(ops, axes), keepdims=0)
+        found[2] = reshaped(ops, total, request.shape(given(request, 2)))
     return found
 
 
