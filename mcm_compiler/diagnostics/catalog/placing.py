@@ -85,11 +85,29 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Remove it, or name another folder.",
     ),
     CatalogEntry(
+        "MCM-D065",
+        "a placement policy cannot be used",
+        "The placer pretrained reads a checkpoint as data only: safetensors with a card inside, up\n"
+        "to 16 MiB. This one is missing, damaged, was trained on other features, or has weights\n"
+        "that do not fit its card.",
+        example="`--placer 'pretrained{policy=policy.safetensors}'` with a policy of another kind",
+        remedy="Train one with `mcmc train placement`, or use the one that comes with the compiler.",
+    ),
+    CatalogEntry(
         "MCM-D066",
         "a planner diverges",
         "A gradient is no longer finite, so every later weight would be NaN. The state of the\n"
         "planner before stays in its folder.",
         example="`hierarchical{learning_rate=1e30}`",
         remedy="Take a smaller learning rate.",
+    ),
+    CatalogEntry(
+        "MCM-D067",
+        "a training of placements cannot go on",
+        "`mcmc train placement --resume` goes on only where the options and the seed are those that\n"
+        "the state was left with, but for the number of iterations, which may have grown. This\n"
+        "state is of other options, or was changed or cut off since.",
+        example="a training of width 32, resumed with `--set width=64`",
+        remedy="Start it again in another folder, or with the options of the state.",
     ),
 )

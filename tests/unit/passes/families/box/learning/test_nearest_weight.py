@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.boxes.step import INPUT
-from mcm_models.planner.synthetic_builder import DeviceRates, StepBuilder
+from mcm_models.cluster_policy.synthetic_builder import DeviceRates, StepBuilder
 from mcm_passes.families.box.learning.nearest_weight import nearest_weight_groups
 from tests.generators.step_problems import random_box
 

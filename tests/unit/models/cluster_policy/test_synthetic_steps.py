@@ -5,20 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_models.planner.synthetic_steps import (
+from mcm_hardware.families.box.box_package import BoxPackage
+from mcm_models.cluster_policy.synthetic_builder import DeviceRates
+from mcm_models.cluster_policy.synthetic_steps import (
     FAMILIES,
     RecurrentSize,
-    random_accelerators,
     recurrent_step,
     synthetic_case,
 )
+from tests.generators.step_problems import random_box
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_steps_of_each_family_are_whole(family: str):
     rng = np.random.default_rng(1)
-    box, rates = random_accelerators(rng)
-    problem = FAMILIES[family](rng).problem(box, rates)
+    rates = (DeviceRates(1e12, 1e11, 1e-6),) * 2
+    problem = FAMILIES[family](rng).problem(random_box(rng), rates)
     assert (problem.edges[:, 0] < problem.edges[:, 1]).all()
     assert np.isfinite(problem.time_s).all()
     trained = problem.op_types.count("Adam")
@@ -29,10 +31,22 @@ def test_steps_of_each_family_are_whole(family: str):
 
 def test_cases_follow_from_seed_and_index():
     one, same, other = synthetic_case(1, 2), synthetic_case(1, 2), synthetic_case(1, 3)
-    assert (one.problem.reads == same.problem.reads).all()
-    assert (one.problem.time_s == same.problem.time_s).all()
-    assert (one.box.memory_bytes == same.box.memory_bytes).all()
-    assert one.problem.num_ops != other.problem.num_ops
+    assert one.box_text == same.box_text
+    assert one.step.ops == same.step.ops
+    assert one.box_text != other.box_text
+
+
+def test_boxes_are_described_as_they_are_meant():
+    case = synthetic_case(1, 2)
+    target = BoxPackage.from_text("random", case.box_text)
+    kind = target.spec.kinds[target.box.kind_of[1]]
+    rates = case.rates[kind.name]
+    found = (kind.flops_per_s, kind.memory_bytes_per_s, kind.launch_s)
+    np.testing.assert_allclose(found, (rates.flops, rates.bytes_per_s, rates.launch_s))
+    problem = case.problem(target.box)
+    placement = np.where(problem.allowed[:, 1], 1, 0).astype(np.int32)
+    results = target.step_evaluator(problem).evaluate(placement[None])
+    assert results.seconds[0] > problem.time_s[:, target.box.kind_of[1]].max()
 
 
 def test_attention_reads_every_state():

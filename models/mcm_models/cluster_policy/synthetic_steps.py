@@ -14,24 +14,28 @@ import numpy as np
 
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
-from mcm_models.planner.synthetic_builder import DeviceRates, StepBuilder
-
-_GIB = 1 << 30
+from mcm_models.cluster_policy.synthetic_builder import DeviceRates, StepBuilder
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticCase:
-    """A step and a box.
+    """A step, and the description of a box.
 
     Attributes:
         family: of the step.
-        problem: the step.
-        box: for which its times are.
+        step: without times.
+        box_text: TOML of the family `box`.
+        rates: of the kinds of the box by name.
     """
 
     family: str
-    problem: StepProblem
-    box: Box
+    step: StepBuilder
+    box_text: str
+    rates: dict[str, DeviceRates]
+
+    def problem(self, box: Box) -> StepProblem:
+        """The step in the box that the text describes."""
+        return self.step.problem(box, tuple(self.rates[name] for name in box.kinds))
 
 
 @dataclass(frozen=True)
@@ -264,35 +268,51 @@ FAMILIES: dict[str, Callable[[np.random.Generator], StepBuilder]] = {
 }
 
 
-def random_accelerators(rng: np.random.Generator) -> tuple[Box, tuple[DeviceRates, ...]]:
-    """A box of a CPU and 2 to 8 accelerators of one kind, with rates over two magnitudes."""
-    gpus = int(rng.integers(2, 9))
-    devices = gpus + 1
-    flops = float(10 ** rng.uniform(12.0, 13.6))
-    rates = (
-        DeviceRates(flops / rng.uniform(8, 40), 5e10, 1e-6),
-        DeviceRates(flops, flops / rng.uniform(8, 40), float(10 ** rng.uniform(-5.3, -4.8))),
-    )
-    copies = np.full((devices, devices), float(10 ** rng.uniform(9.5, 10.6)))
-    copies[0, :] = copies[:, 0] = float(10 ** rng.uniform(9.6, 10.2))
-    latency = np.full((devices, devices), float(10 ** rng.uniform(-5.3, -4.5)))
-    np.fill_diagonal(copies, np.inf)
-    np.fill_diagonal(latency, 0.0)
-    memory = np.array([256 * _GIB, *[int(rng.choice([8, 12, 16, 32]) * _GIB)] * gpus], np.int64)
-    box = Box(
-        kinds=("host", "accelerator"),
-        devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
-        kind_of=np.array([0] + [1] * gpus, np.int32),
-        memory_bytes=memory,
-        copy_bytes_per_s=copies,
-        copy_latency_s=latency,
-    )
-    return box, rates
-
-
 def synthetic_case(seed: int, index: int) -> SyntheticCase:
     """One of endlessly many cases; half of them are recurrent."""
     rng = np.random.default_rng([seed, index])
     family = str(rng.choice(list(FAMILIES), p=[0.5, 0.2, 0.1, 0.2]))
-    box, rates = random_accelerators(rng)
-    return SyntheticCase(family, FAMILIES[family](rng).problem(box, rates), box)
+    step = FAMILIES[family](rng)
+    gpus = int(rng.integers(2, 9))
+    flops = float(10 ** rng.uniform(12.0, 13.6))
+    rates = {
+        "host": DeviceRates(flops / rng.uniform(8, 40), 5e10, 1e-6),
+        "accelerator": DeviceRates(
+            flops, flops / rng.uniform(8, 40), float(10 ** rng.uniform(-5.3, -4.8))
+        ),
+    }
+    # Half of the boxes have so little memory that a model may not fit one device, or only just all.
+    memory = 64.0 * 1024
+    if rng.random() < 0.5:
+        made = sum(
+            size for size, view in zip(step.value_bytes, step.view_of, strict=True) if view < 0
+        )
+        memory = max(16.0, made / 2**20 * float(10 ** rng.uniform(-0.3, 0.3)) / gpus)
+    copies = {
+        "host_bandwidth_gb_per_s": float(10 ** rng.uniform(0.6, 1.2)),
+        "device_bandwidth_gb_per_s": float(10 ** rng.uniform(0.5, 1.6)),
+        "latency_us": float(10 ** rng.uniform(0.7, 1.5)),
+    }
+    return SyntheticCase(family, step, _box_text(gpus, rates, memory, copies), rates)
+
+
+def _box_text(
+    gpus: int, rates: dict[str, DeviceRates], memory_mib: float, copies: dict[str, float]
+) -> str:
+    lines = ['family = "box"']
+    for name, role in (("host", "cpu"), ("accelerator", "gpu")):
+        rate = rates[name]
+        size = memory_mib if role == "gpu" else 1024.0 * 1024
+        lines += [
+            f"[kind.{name}]",
+            f'role = "{role}"',
+            f"memory_mib = {size!r}",
+            f"memory_bandwidth_gb_per_s = {rate.bytes_per_s / 1e9!r}",
+            f"peak_tflop_per_s = {rate.flops / 1e12!r}",
+            f"launch_overhead_us = {rate.launch_s * 1e6!r}",
+            "[[device]]",
+            f'kind = "{name}"',
+            f"count = {gpus if role == 'gpu' else 1}",
+        ]
+    lines += ["[copy]", *(f"{key} = {value!r}" for key, value in copies.items())]
+    return "\n".join(lines) + "\n"

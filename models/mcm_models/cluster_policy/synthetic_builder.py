@@ -26,7 +26,7 @@ class DeviceRates:
     launch_s: float
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class _Op:
     kind: str
     flops: float

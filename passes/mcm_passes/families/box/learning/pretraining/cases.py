@@ -1,0 +1,71 @@
+"""Random steps in random boxes, clustered and ready to be placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.boxes.box import Box, BoxFamily
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.registry import TARGET_FAMILIES
+from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
+from mcm_models.cluster_policy.synthetic_steps import synthetic_case
+from mcm_passes.families.box.learning.nearest_weight import nearest_weight_groups
+from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteredStep:
+    """What a policy places.
+
+    Attributes:
+        graph: of clusters.
+        units: of ops.
+        cluster_of: `[U]`, cluster of each unit.
+        evaluator: of the step.
+    """
+
+    graph: ClusterGraph
+    units: PlacementUnits
+    cluster_of: Ints
+    evaluator: StepEvaluator
+
+    def placements(self, devices: Ints) -> Ints:
+        """`[K, N]` of devices of clusters `[K, C]`."""
+        return self.units.placements(devices[:, self.cluster_of])
+
+    def scores(self, devices: Ints) -> Floats:
+        """`[K]`, scores of devices of clusters `[K, C]`."""
+        return self.evaluator.evaluate(self.placements(devices)).score
+
+
+def clustered_step(problem: StepProblem, box: Box, evaluator: StepEvaluator) -> ClusteredStep:
+    """A step with its clusters."""
+    label = nearest_weight_groups(problem)
+    units = placement_units(problem, box)
+    graph = cluster_graph(problem, box, label)
+    return ClusteredStep(graph, units, label[units.first], evaluator)
+
+
+def training_case(seed: int, index: int) -> ClusteredStep:
+    """One of endlessly many.
+
+    Raises:
+        CompileError: MCM-U003 where no family `box` is installed.
+    """
+    case = synthetic_case(seed, index)
+    family = cast("BoxFamily", TARGET_FAMILIES.get("box"))
+    target = family(f"synthetic-{index}", case.box_text)
+    problem = case.problem(target.box)
+    return clustered_step(problem, target.box, target.step_evaluator(problem))
+
+
+def single_device(case: ClusteredStep) -> Ints:
+    """`[D, C]`, all clusters on each device in turn, where they may."""
+    devices = case.graph.allowed.shape[1]
+    clusters = len(case.graph.order)
+    return np.repeat(np.arange(devices, dtype=np.int32)[:, None], clusters, axis=1)

@@ -1,0 +1,236 @@
+"""`mcmc train placement`: the policy that places steps which it has not seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mcm_compiler.components.extras import LEARN
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_models.cluster_policy.decoding import decode, scorer_of
+from mcm_models.cluster_policy.layout import ClusterLayout, Weights, initial_weights
+from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
+from mcm_passes.families.box.learning.pretraining.cases import (
+    ClusteredStep,
+    single_device,
+    training_case,
+)
+from mcm_passes.families.box.learning.pretraining.training_files import (
+    STATE_NAME,
+    TrainingState,
+    load_state,
+    save_state,
+)
+
+POLICY_NAME, CARD_NAME = "placement-policy.safetensors", "placement-policy.json"
+
+TRAINING_SEED, VALIDATION_SEED = 11, 12
+"""Seeds of cases; those that results are reported on are no synthetic cases at all."""
+
+DRAWN = 16
+"""Placements of a validation case, beside the likeliest."""
+
+Tell = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True)
+@checked(
+    iterations=at_least(1),
+    cases=at_least(1),
+    validation_cases=at_least(1),
+    cases_per_iteration=at_least(1),
+    placements=at_least(2),
+    check_every=at_least(1),
+    learning_rate=at_least(0),
+    entropy=at_least(0),
+)
+class PlacementTrainer:
+    """Trains the placement policy; see `mcm_compiler.contracts.training.Trainer`.
+
+    Attributes:
+        iterations: updates, each of `cases_per_iteration` cases.
+        cases: random steps and boxes to learn on, again and again.
+        validation_cases: others, by which the best policy is chosen.
+        cases_per_iteration: of one update.
+        placements: of each case in an update.
+        check_every: iterations between two looks at validation cases; the state is saved then.
+        learning_rate: of Adam.
+        entropy: weight of entropies.
+        width: of the network.
+
+    Raises:
+        ValueError: for numbers out of range.
+    """
+
+    name: ClassVar[str] = "placement"
+    summary: ClassVar[str] = "the policy that places steps in boxes that it has not seen"
+    extra: ClassVar[str] = LEARN
+
+    iterations: int = 2000
+    cases: int = 400
+    validation_cases: int = 60
+    cases_per_iteration: int = 12
+    placements: int = 12
+    check_every: int = 100
+    learning_rate: float = 5e-4
+    entropy: float = 0.01
+    width: int = 32
+
+    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+        """Trains and writes the checkpoint with its card.
+
+        Raises:
+            CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-D060 for
+                scores that are no numbers, MCM-D067 for a state that cannot be gone on from.
+        """
+        use_one_thread()
+        folder = request.folder
+        if not request.resume and folder.exists() and any(folder.iterdir()):
+            raise CompileError(
+                Diagnostic(
+                    "MCM-A001",
+                    "the folder of the training exists",
+                    at=quote(str(folder)),
+                    hint="choose another one, or go on with --resume",
+                )
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return _train(self, request, tell)
+        except OSError as error:
+            raise cannot_write(error, folder) from error
+
+
+def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    asked = {**dataclasses.asdict(trainer), "seed": request.seed}
+    del asked["iterations"]
+    path = request.folder / STATE_NAME
+    state = _fresh(trainer, request.seed)
+    if request.resume and path.exists():
+        state = load_state(path, asked, state)
+    tell(TrainingProgress("making cases", 0, 2))
+    held = usable_cases(VALIDATION_SEED, trainer.validation_cases)
+    tell(TrainingProgress("making cases", 1, 2))
+    cases = usable_cases(TRAINING_SEED, trainer.cases)
+    _learn(
+        trainer, request.seed, state, (cases, held), tell, lambda: save_state(path, asked, state)
+    )
+    card = PlacementPolicyCard(ClusterLayout(trainer.width), _trained_on(trainer, request, state))
+    checkpoint = request.folder / POLICY_NAME
+    save_placement_policy(checkpoint, state.best, card)
+    write_whole(request.folder / CARD_NAME, card.to_json().encode())
+    samples = state.iteration * trainer.cases_per_iteration * trainer.placements
+    return TrainingResult(
+        checkpoint,
+        samples,
+        {"score_over_single_device": state.best_ratio},
+        meaning=f"geometric mean of the best of {1 + DRAWN} placements of validation cases, over "
+        "the best single device",
+    )
+
+
+def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:
+    from mcm_models.cluster_policy.learning import optimizer
+
+    weights = initial_weights(ClusterLayout(trainer.width), seed)
+    begun = optimizer(_settings(trainer)).init(dict(weights))
+    return TrainingState(weights, begun, 0, weights, np.inf, 0)
+
+
+def _settings(trainer: PlacementTrainer) -> Any:
+    from mcm_models.cluster_policy.learning import PpoSettings
+
+    return PpoSettings(learning_rate=trainer.learning_rate, entropy=trainer.entropy)
+
+
+def _learn(
+    trainer: PlacementTrainer,
+    seed: int,
+    state: TrainingState,
+    cases: tuple[Sequence[ClusteredStep], Sequence[ClusteredStep]],
+    tell: Tell,
+    save: Callable[[], None],
+) -> None:
+    """Goes on until all iterations are done; changes the state."""
+    from mcm_passes.families.box.learning.pretraining.iterations import IterationSize, iterate
+
+    train, held = cases
+    settings = _settings(trainer)
+    size = IterationSize(trainer.cases_per_iteration, trainer.placements)
+    while state.iteration < trainer.iterations:
+        rng = np.random.default_rng([seed, state.iteration])
+        chosen = rng.choice(len(train), min(size.cases, len(train)), replace=False)
+        state.weights, state.optimizer, figures = iterate(
+            settings, size, state.weights, state.optimizer, [train[i] for i in chosen], rng
+        )
+        state.iteration += 1
+        last = state.iteration == trainer.iterations
+        note, numbers = "", {"ratio": figures.ratio, "entropy": figures.entropy}
+        if last or state.iteration % trainer.check_every == 0:
+            ratio = validation_ratio(state.weights, held)
+            numbers["validation"] = ratio
+            note = f"over the best single device: {ratio:.4f}"
+            if ratio < state.best_ratio:
+                state.best, state.best_ratio = state.weights, ratio
+                state.best_iteration = state.iteration
+            save()
+        tell(
+            TrainingProgress(
+                "training", state.iteration, trainer.iterations, note, "updates", numbers
+            )
+        )
+
+
+def usable_cases(seed: int, count: int) -> list[ClusteredStep]:
+    """The first cases of a seed in which there is something to decide: three clusters or more."""
+    found: list[ClusteredStep] = []
+    index = 0
+    while len(found) < count:
+        case = training_case(seed, index)
+        index += 1
+        if len(case.graph.order) > 2:
+            found.append(case)
+    return found
+
+
+def validation_ratio(weights: Weights, cases: Sequence[ClusteredStep]) -> float:
+    """Geometric mean of the best score of some placements over that of the best single device."""
+    scorer = scorer_of(weights)
+    rng = np.random.default_rng(0)
+    logs: list[float] = []
+    for case in cases:
+        drawn = decode(case.graph, scorer, DRAWN, rng).devices
+        likeliest = decode(case.graph, scorer, 1, rng, greedy=True).devices
+        scores = case.scores(np.concatenate([drawn, likeliest]))
+        logs.append(float(np.log(scores.min() / case.scores(single_device(case)).min())))
+    return float(np.exp(np.mean(logs)))
+
+
+def _trained_on(
+    trainer: PlacementTrainer, request: TrainingRequest, state: TrainingState
+) -> dict[str, Any]:
+    """What is told of a training; nothing in it depends on the machine but the versions."""
+    libraries = ("mcm-compiler", "numpy", "numba", "jax", "optax")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    options = dataclasses.asdict(trainer)
+    defaults = dataclasses.asdict(PlacementTrainer())
+    changed = [f"--set {k}={v}" for k, v in options.items() if v != defaults[k]]
+    return {
+        "command": " ".join(["mcmc train placement", *changed, f"--seed {request.seed}"]),
+        "options": options,
+        "seed": request.seed,
+        "iterations_of_best": state.best_iteration,
+        "metrics": {"score_over_single_device": state.best_ratio},
+        "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+    }

@@ -1,0 +1,112 @@
+"""What a training leaves on disk, from which a later process goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_models.cards import CARD_KEY, card_of
+from mcm_models.cluster_policy.layout import Weights
+
+STATE_NAME = "training.safetensors"
+
+
+class _Numbers(Struct, frozen=True):
+    asked: dict[str, Any]
+    iteration: int
+    best_ratio: float
+    best_iteration: int
+
+
+@dataclass(eq=False)
+class TrainingState:
+    """What changes while the policy learns. Everything random follows from the seed and iteration.
+
+    Attributes:
+        weights: of the policy.
+        optimizer: state of the optimizer.
+        iteration: that comes next.
+        best: weights that did best on validation cases.
+        best_ratio: their score over that of the best single device, infinite before the first.
+        best_iteration: when that was.
+    """
+
+    weights: Weights
+    optimizer: Any
+    iteration: int
+    best: Weights
+    best_ratio: float
+    best_iteration: int
+
+
+def save_state(path: Path, asked: dict[str, Any], state: TrainingState) -> None:
+    """Writes all of it at once: a reader sees the state before or this one."""
+    import jax
+    from safetensors.numpy import save
+
+    arrays = {f"weights/{name}": array for name, array in state.weights.items()}
+    arrays |= {f"best/{name}": array for name, array in state.best.items()}
+    leaves = jax.tree.leaves(state.optimizer)
+    arrays |= {f"optimizer/{n:02}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
+    numbers = {
+        "asked": asked,
+        "iteration": state.iteration,
+        "best_ratio": state.best_ratio,
+        "best_iteration": state.best_iteration,
+    }
+    # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
+    data = save(
+        {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
+        metadata={CARD_KEY: json.dumps(numbers, sort_keys=True)},
+    )
+    write_whole(path, data, lasting=True)
+
+
+def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> TrainingState:
+    """Reads a state.
+
+    Args:
+        path: of the file.
+        asked: of this training, which must be that of the state.
+        fresh: a state of the same shapes.
+
+    Raises:
+        CompileError: MCM-D067 if the file is damaged or of another training.
+    """
+    import jax
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    leaves, shape = jax.tree.flatten(fresh.optimizer)
+    try:
+        data = path.read_bytes()
+        numbers = card_of(data, _Numbers)
+        if numbers.asked != asked:
+            raise ValueError("it is of a training with other options or another seed")
+        arrays = load(data)
+        weights = {name: arrays[f"weights/{name}"] for name in fresh.weights}
+        best = {name: arrays[f"best/{name}"] for name in fresh.weights}
+        found = [arrays[f"optimizer/{n:02}"] for n in range(len(leaves))]
+        if any(weights[name].shape != array.shape for name, array in fresh.weights.items()):
+            raise ValueError("its weights have other shapes")
+    except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-D067",
+                f"the training cannot go on: {quote(str(error))}",
+                at=quote(str(path)),
+                hint="start it again in another folder",
+            )
+        ) from error
+    optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
+    return TrainingState(
+        weights, optimizer, numbers.iteration, best, numbers.best_ratio, numbers.best_iteration
+    )
