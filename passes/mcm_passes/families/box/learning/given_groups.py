@@ -14,7 +14,7 @@ from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.planner.settings import OURS
-from mcm_passes.families.box.learning.nearest_weight import nearest_weight_groups
+from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
 
 
@@ -61,7 +61,7 @@ class _GivenGroups:
         recipe = Recipe(
             self.name,
             settings,
-            given=nearest_weight_groups(problem),
+            given=weight_clusters(problem),
             hidden=self.hidden,
             table=self.table,
             start_weight=self.start_weight,

@@ -14,7 +14,7 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
-from mcm_passes.families.box.learning.nearest_weight import nearest_weight_groups
+from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
 
 
@@ -45,7 +45,7 @@ class ClusteredStep:
 
 def clustered_step(problem: StepProblem, box: Box, evaluator: StepEvaluator) -> ClusteredStep:
     """A step with its clusters."""
-    label = nearest_weight_groups(problem)
+    label = weight_clusters(problem)
     units = placement_units(problem, box)
     graph = cluster_graph(problem, box, label)
     return ClusteredStep(graph, units, label[units.first], evaluator)
