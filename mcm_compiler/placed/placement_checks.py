@@ -31,7 +31,7 @@ from mcm_compiler.placed.runtime_wishes import (
 from mcm_compiler.placed.segment_models import DEVICE_PROPERTY, stage_of
 from mcm_compiler.placed.segments import Segments, segment_step
 from mcm_compiler.text import json_text
-from mcm_compiler.text.units import count_text, seconds_text
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MAX_NAMED = 5
 """Ops that are told one by one."""
@@ -203,9 +203,9 @@ def check_step_bound(read: ReadPlacement) -> str:
             f"{step.bound_s!r} s ({step.argument})",
             file_names.PLACEMENT,
         )
-    if not step.gap:
-        return f"{seconds_text(step.bound_s)}"
-    return f"{seconds_text(step.bound_s)}, {step.gap:.1%} below the step"
+    if step.gap is None:
+        return "nothing is proven"
+    return f"{seconds_text(step.bound_s)}, the step is {percent_text(step.gap)} above it"
 
 
 def check_segments(read: ReadPlacement, schedule: Schedule) -> str:

@@ -65,7 +65,14 @@ TRAINING = "differentiate"
     help="Who places, with its options, such as 'local_search{restarts=4}' (portfolio).",
 )
 @click.option(
-    "-O", "level", type=parse_level, default=None, metavar="LEVEL", help="Effort of the portfolio."
+    "-O",
+    "level",
+    type=parse_level,
+    default="2",
+    show_default=True,
+    metavar="LEVEL",
+    shell_complete=names_of("PLACER_LEVELS"),
+    help="Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some minutes.",
 )
 @click.option(
     "--evaluations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mcm_compiler.api import place_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.step_placing import level_of, placer_text
 from tests.generators.placed_models import place_small, small_model
 
 
@@ -52,26 +54,38 @@ def test_an_answer_may_not_pass_over_pins() -> None:
     assert _refused(pins=(("op_c", "cpu:0"),)).diagnostics[0].code == "MCM-D075"
 
 
-SMALL_BOX = """
+SMALL_GPU = """
 family = "box"
 
-[[kind]]
-name = "tiny"
-class = "gpu"
-peak_tflop_per_s = 1
-memory_bandwidth_gb_per_s = 100
-memory_mib = 0.0625
-launch_overhead_us = 1
+[[device]]
+kind = "haswell"
 
 [[device]]
 kind = "tiny"
-count = 2
+
+[kind.tiny]
+role = "gpu"
+memory_mib = 1
+reserved_memory_mib = 0.95
+memory_bandwidth_gb_per_s = 100
+peak_tflop_per_s = 1
 
 [copy]
 host_bandwidth_gb_per_s = 8
-device_bandwidth_gb_per_s = 6
 latency_us = 20
 """
+
+
+def test_a_placement_that_does_not_fit_is_told_with_its_numbers(tmp_path: Path) -> None:
+    box = tmp_path / "small.toml"
+    box.write_text(SMALL_GPU)
+    first = _refused(target=str(box), folder=tmp_path / "out").diagnostics[0]
+    assert first.code == "MCM-D074"
+    # What two products read and make there: more than 51.2 KiB.
+    assert re.search(r"needs 1\d\d\.\d KiB on 'gpu:0', which has 51\.2 KiB", first.message)
+    assert first.hint is not None
+    assert "more devices or memory" in first.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
 
 
 def test_an_unknown_placer_is_told_before_the_model_is_read() -> None:
@@ -91,3 +105,11 @@ def test_an_existing_folder_stays(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="MCM-A001"):
         place_small(tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_level_says_who_searches_and_how_long() -> None:
+    asked = PlaceOptions(level=0)
+    assert placer_text(asked) == level_of(asked).placer
+    assert placer_text(PlaceOptions(placer="told{second=ab}")) == "told{second=ab}"
+    with pytest.raises(CompileError, match="MCM-U003"):
+        placer_text(PlaceOptions(level="nobody's"))
