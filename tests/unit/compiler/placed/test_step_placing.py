@@ -72,6 +72,7 @@ peak_tflop_per_s = 1
 
 [copy]
 host_bandwidth_gb_per_s = 8
+device_bandwidth_gb_per_s = 6
 latency_us = 20
 """
 
