@@ -1,0 +1,67 @@
+"""`mcmc place` from a model to a checked folder, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+
+def _mcmc(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mcm_compiler", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def _loss_model(path: Path) -> None:
+    """A batch of 4 through two products with a bias; the loss is a mean square."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[4,8] x, float[4,2] t) '
+        "=> (float loss) { h = MatMul(x, u) r = Relu(h) o = MatMul(r, v) d = Sub(o, t)"
+        " s = Mul(d, d) loss = ReduceMean<keepdims = 0>(s) }"
+    )
+    rng = np.random.default_rng(0)
+    for name, shape in (("u", (8, 16)), ("v", (16, 2))):
+        weight = rng.standard_normal(shape, dtype=np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    for node in proto.graph.node:
+        node.name = f"net/{node.output[0]}"
+    onnx.save(proto, path)
+
+
+def test_a_training_step_is_placed_and_its_folder_holds(tmp_path: Path) -> None:
+    model, out = tmp_path / "net.onnx", tmp_path / "out"
+    _loss_model(model)
+    args = (
+        "--target",
+        "box-2gpu",
+        "--placer",
+        "local_search",
+        "--pin",
+        "net/o=gpu:1",
+        "--evaluations",
+        50,
+    )
+    done = _mcmc("place", model, "--training", *args, "-o", out)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((out / "placement.json").read_text())
+    assert record["device_of"]["net/o"] == "gpu:1"
+    assert record["step"]["seconds"] >= record["step"]["bound_s"] > 0
+    assert {pair["past"] for pair in record["model"]["states"]} >= {"u", "v"}
+    checked = _mcmc("check", out)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "equal to the bit" in checked.stdout
+
+
+def test_a_changed_folder_does_not_hold(tmp_path: Path) -> None:
+    model, out = tmp_path / "net.onnx", tmp_path / "out"
+    _loss_model(model)
+    args = ("--target", "box-cpu-gpu", "--placer", "single", "-o", out)
+    assert _mcmc("place", model, *args).returncode == 0
+    (out / "onnxruntime.json").write_text("{}")
+    done = _mcmc("check", out)
+    assert done.returncode == 1
+    assert "MCM-A008" in done.stderr
