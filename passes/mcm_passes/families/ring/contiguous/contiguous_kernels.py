@@ -14,6 +14,9 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Stream
 SLACK_OF_SUMS = 1e-6
 """Relative room for sums of as many units as a graph may have."""
 
+MANY_STARTS = 256
+"""Starts from which on passing over them again is avoided."""
+
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba
 # compiles by itself is optimized once more in whatever calls it.
 
@@ -283,25 +286,56 @@ def _too_much_passes(w: Windows, chip: _Chip, sums: _Sums, i: int) -> bool:
     return sums.relay_s + w.work_s[i - 1] > chip.longest_s * (1.0 + SLACK_OF_SUMS)
 
 
+@inlined_njit
+def _least_growth(w: Windows, p: int) -> float:
+    """Least by which work and relays of any window to position p grow with it.
+
+    Work only grows; relays fall by those of tensors that pass no further, at most.
+    """
+    growth = w.work_s[p]
+    for e in range(w.read.ptr[p], w.read.ptr[p + 1]):
+        growth -= w.read.relay_s[e]
+    return growth
+
+
 @njit(cache=True)
 def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     """For each cut the earliest start of a window that the largest and fastest chip takes.
 
     Whatever the chip, no earlier start works, so that no chip has to look again where memory is
     tight and starts have to move far.
+
+    Where many starts were passed over for one cut, because all of them took longer than the
+    period, the next cut begins behind them as long as they must: `excess_s` is the least of what
+    they took too long, less what passes no further since. It is trusted only above what rounding
+    may come to, and both ways of adding up then decide alike: each sum has at most one term per
+    position and occurrence, so that they differ by far less than `SLACK_OF_SUMS`. Else each cut of
+    a graph with a wide fan-out would walk over all units before it.
     """
     streamed = _in_time(w.streaming, period_s)
     best = _Chip(period_s * _greatest(w.chips.speed), _greatest(w.chips.sram_bytes), streamed)
     starts = _longest_windows(w, period_s, best.longest_s, best.sram_bytes, streamed)
+    rounding_s = best.longest_s * SLACK_OF_SUMS
+    # Where the walk of the cut before ended, and what that window came to.
+    walked, excess_s = 0, -np.inf
+    sums = _sums_at(starts, 0)
     for i in range(1, w.work_s.size + 1):
-        at, sums, peak = int(starts.start[i]), _sums_at(starts, i), int(starts.peak[i])
+        at, peak = int(starts.start[i]), int(starts.peak[i])
+        excess_s += _least_growth(w, i - 1)
+        if excess_s > rounding_s and walked - at > MANY_STARTS:
+            at, sums = walked, _with_next(w, sums, walked, i - 1)
+        else:
+            sums, excess_s = _sums_at(starts, i), np.inf
+        nothing = False
         while at <= latest[i] and not _fits(w, best, sums, peak, at, i):
             if _too_much_passes(w, best, sums, i):
-                at = int(latest[i]) + 1
+                nothing = True
                 break
+            excess_s = min(excess_s, sums.busy_s + sums.relay_s - best.longest_s)
             sums = _without_first(w, sums, at, i)
             at += 1
-        _keep(starts, i, at if at <= latest[i] else i, sums, peak)
+        walked = at
+        _keep(starts, i, at if at <= latest[i] and not nothing else i, sums, peak)
     return starts
 
 
