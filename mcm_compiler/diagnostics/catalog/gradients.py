@@ -29,8 +29,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D032",
         "no loss to minimise",
         "A loss is an output of the model with one element of floating point. Without\n"
-        "`loss=NAME` there has to be just one. `loss=\"cross_entropy:NAME\"` and\n"
-        "`loss=\"squares:NAME\"` add one that compares an output with a new input.",
+        '`loss=NAME` there has to be just one. `loss="cross_entropy:NAME"` and\n'
+        '`loss="squares:NAME"` add one that compares an output with a new input.',
         example="`differentiate` of a classifier whose only output is `logits`",
         remedy="Name the output that is a loss with `loss=NAME`, or have one added.",
     ),

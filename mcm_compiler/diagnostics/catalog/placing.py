@@ -87,11 +87,11 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D065",
         "a placement policy cannot be used",
-        "The placer pretrained reads a checkpoint as data only: safetensors with a card inside, up\n"
-        "to 16 MiB. This one is missing, damaged, was trained on other features, or has weights\n"
+        "The placer pretrained reads a checkpoint as data only: safetensors with a card inside,\n"
+        "up to 16 MiB. This one is missing, damaged, was trained on other features, or has weights\n"
         "that do not fit its card.",
         example="`--placer 'pretrained{policy=policy.safetensors}'` with a policy of another kind",
-        remedy="Train one with `mcmc train placement`, or use the one that comes with the compiler.",
+        remedy="Train one with `mcmc train placement`, or use the compiler's own.",
     ),
     CatalogEntry(
         "MCM-D066",
