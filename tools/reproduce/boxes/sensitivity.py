@@ -9,8 +9,8 @@ ones. Only ratios that hold in all rows mean something.
 Writes `tools/reproduce/data/box_sensitivity.json` and the table in `docs/explanation/boxes.md`.
 The search's seed is 0.
 
-    python tools/reproduce/box_sensitivity.py
-    python tools/reproduce/box_sensitivity.py --table-only
+    python tools/reproduce/boxes/sensitivity.py
+    python tools/reproduce/boxes/sensitivity.py --table-only
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from mcm_hardware.families.box.builtin_boxes import box_2gpu
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
 from mcm_passes.families.box.placers.local_search import LocalSearch
 
-DATA = Path(__file__).with_name("data") / "box_sensitivity.json"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "boxes.md"
+DATA = Path(__file__).parents[1] / "data" / "box_sensitivity.json"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "explanation" / "boxes.md"
 BEGIN, END = "<!-- sensitivity:begin -->\n", "<!-- sensitivity:end -->\n"
 VERSIONS = ("mcm-compiler", "numpy", "onnx")
 MODELS = {
