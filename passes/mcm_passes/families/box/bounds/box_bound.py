@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
@@ -9,7 +11,12 @@ from mcm_compiler.contracts.boxes.bounds import StepBound
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.units import seconds_text
-from mcm_passes.families.box.bounds.chain_kernels import best_window, heads_and_tails
+from mcm_passes.families.box.bounds.chain_kernels import (
+    Reads,
+    best_window,
+    heads_and_tails,
+    starts_and_rests,
+)
 from mcm_passes.families.box.bounds.memory_need import check_memory
 from mcm_passes.families.box.bounds.shared_work import best_prices, priced, weighed
 
@@ -18,13 +25,14 @@ _ROUNDS = 3
 
 
 def bound_step_in_box(problem: StepProblem, box: Box) -> StepBound:
-    """A time that no placement of a step beats; copies take none here.
+    """A time that no placement of a step beats.
 
-    The largest of three: the longest chain of ops, each on its fastest device; all work shared over
-    the devices as finely as one likes; and, for a head h and a tail q, h plus the shared work of
-    all ops that have a chain of h before them and one of q behind them, plus q (after Fernandez and
-    Bussell 1973, "Bounds on the Number of Processors and Time for Multiprocessor Optimal
-    Schedules"; with devices of several kinds it is our derivation).
+    The largest of three: the longest chain of ops, on the devices and with the copies between
+    different ones that make it shortest; all work shared over the devices as finely as one likes;
+    and, for a head h and a tail q, h plus the shared work of all ops that cannot start before h
+    and have q behind their ends, plus q (after Fernandez and Bussell 1973, "Bounds on the Number of
+    Processors and Time for Multiprocessor Optimal Schedules"; with copies and with devices of
+    several kinds it is our derivation).
 
     Args:
         problem: what is placed.
@@ -34,16 +42,21 @@ def bound_step_in_box(problem: StepProblem, box: Box) -> StepBound:
         CompileError: MCM-D012 where no placement fits into the memories.
     """
     check_memory(problem, box)
-    times, counts = _by_class(problem, box)
+    classes = _classes(problem, box)
+    times, counts = classes.times, classes.counts
     fastest = times.min(axis=1, initial=np.inf)
-    ends = heads_and_tails(problem.edges, fastest)
-    path = float((ends[0] + fastest + ends[1]).max(initial=0.0))
+    plain = heads_and_tails(problem.edges, fastest)
+    path = float((plain[0] + fastest + plain[1]).max(initial=0.0))
+    start, rest = starts_and_rests(_reads(problem), times, classes.latency, classes.per_byte)
+    chain = float((start + times + rest).min(axis=1, initial=np.inf).max(initial=0.0))
     working = np.flatnonzero(fastest > 0)
     prices = best_prices(times[working], counts)
     work, _ = priced(times[working], prices)
+    runs = np.isfinite(times)
+    ends = np.stack([np.where(runs, side, np.inf).min(axis=1) for side in (start, rest)])
     window = _window(times[working], counts, ends[:, working], prices)
-    seconds = max(path, work, window[0])
-    return StepBound(seconds, _argument(seconds, path, work, window), path, work)
+    seconds = max(path, chain, work, window[0])
+    return StepBound(seconds, _argument(seconds, max(path, chain), work, window), path, work)
 
 
 def _argument(
@@ -51,31 +64,58 @@ def _argument(
 ) -> str:
     if seconds <= path:
         return (
-            f"a chain of ops takes {seconds_text(path)} with each on its fastest device and no "
-            "copies between them"
+            f"a chain of ops takes {seconds_text(path)}, with the devices and copies that are best "
+            "for it alone"
         )
     if seconds <= work:
         return f"all ops take {seconds_text(work)}, shared over the devices as well as can be"
     _, head, tail, count = window
     inside = seconds_text(seconds - head - tail)
     return (
-        f"{count} ops come after chains of {seconds_text(head)} and before chains of "
-        f"{seconds_text(tail)}, and take {inside} between them, shared over the devices as well as "
+        f"{count} ops start after {seconds_text(head)} at the earliest and have "
+        f"{seconds_text(tail)} behind them, and take {inside}, shared over the devices as well as "
         "can be"
     )
 
 
-def _by_class(problem: StepProblem, box: Box) -> tuple[Floats, Floats]:
-    """Times `[N, C]` on classes of devices that are alike for all ops, and their sizes `[C]`."""
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """C classes of devices that are alike for all ops.
+
+    Attributes:
+        times: `[N, C]`, seconds, infinite where an op may not run.
+        counts: `[C]`, devices.
+        latency: `[C, C]`, least seconds of a copy from one class to another; 0 within a class.
+        per_byte: `[C, C]`, likewise.
+    """
+
+    times: Floats
+    counts: Floats
+    latency: Floats
+    per_byte: Floats
+
+
+def _classes(problem: StepProblem, box: Box) -> _Classes:
     times = np.where(problem.allowed, problem.time_s[:, box.kind_of], np.inf)
-    # Where ops may run that take no time makes no difference between devices.
-    works = np.where(np.isfinite(times), times, 0.0).any(axis=1)
-    if not works.any():
-        return times.min(axis=1, keepdims=True), np.array([float(box.num_devices)])
-    _, first, counts = np.unique(times[works], axis=1, return_index=True, return_counts=True)
-    alike = times[:, first]
-    alike[~works] = 0.0
-    return alike, counts.astype(np.float64)
+    first, of_device, counts = np.unique(
+        times, axis=1, return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    of_device = of_device.reshape(-1)
+    size = len(first)
+    latency, per_byte = np.full((2, size, size), np.inf)
+    pairs = (of_device[:, None], of_device[None, :])
+    np.minimum.at(latency, pairs, box.copy_latency_s)
+    np.minimum.at(per_byte, pairs, 1.0 / box.copy_bytes_per_s)
+    return _Classes(times[:, first], counts.astype(np.float64), latency, per_byte)
+
+
+def _reads(problem: StepProblem) -> Reads:
+    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+    maker = problem.producer[problem.reads]
+    made = maker >= 0
+    begin = np.zeros(problem.num_ops + 1, np.int64)
+    np.cumsum(np.bincount(reader[made], minlength=problem.num_ops), out=begin[1:])
+    return Reads(begin, maker[made], problem.value_bytes[problem.reads[made]])
 
 
 def _window(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -24,6 +26,58 @@ def heads_and_tails(edges: Ints, fastest: Floats) -> Floats:
         one, other = edges[e, 0], edges[e, 1]
         ends[1, one] = max(ends[1, one], ends[1, other] + fastest[other])
     return ends
+
+
+class Reads(NamedTuple):
+    """Who reads what, as `StepProblem` says it, without weights that lie ready.
+
+    Attributes:
+        begin: `[N + 1]`.
+        maker: `[R]`, the op that makes what is read.
+        size: `[R]`, bytes.
+    """
+
+    begin: Longs
+    maker: Ints
+    size: Longs
+
+
+@njit(cache=True, nogil=True)
+def starts_and_rests(reads: Reads, times: Floats, latency: Floats, per_byte: Floats) -> Floats:
+    """`[2, N, C]`: how early an op can start on each class, and what follows its end at least.
+
+    What an op reads comes from the class from which it is there first, with a copy where that is
+    another class than its own: no placement has it earlier, and none is done sooner afterwards.
+
+    Args:
+        reads: see there.
+        times: `[N, C]`, seconds, infinite where an op cannot run.
+        latency: `[C, C]`, seconds of a copy between classes at least, besides those of its bytes; 0
+            within a class, where both ops may be on one device.
+        per_byte: `[C, C]`, seconds, likewise.
+    """
+    ops, classes = times.shape
+    found = np.zeros((2, ops, classes))
+    start, rest = found[0], found[1]
+    for n in range(ops):
+        for r in range(reads.begin[n], reads.begin[n + 1]):
+            p = reads.maker[r]
+            for c in range(classes):
+                there = np.inf
+                for a in range(classes):
+                    copied = latency[a, c] + reads.size[r] * per_byte[a, c]
+                    there = min(there, start[p, a] + times[p, a] + copied)
+                start[n, c] = max(start[n, c], there)
+    for n in range(ops - 1, -1, -1):
+        for r in range(reads.begin[n], reads.begin[n + 1]):
+            p = reads.maker[r]
+            for a in range(classes):
+                done = np.inf
+                for c in range(classes):
+                    copied = latency[a, c] + reads.size[r] * per_byte[a, c]
+                    done = min(done, copied + times[n, c] + rest[n, c])
+                rest[p, a] = max(rest[p, a], done)
+    return found
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.bounds.box_bound import bound_step_in_box
@@ -91,6 +91,31 @@ def test_windows_tell_more_than_paths_and_work_of_chains_that_meet() -> None:
     assert bound.work_s == pytest.approx(9.0)
     assert bound.seconds == pytest.approx(10.0)
     assert "4 ops" in bound.argument
+
+
+def test_chains_take_the_copies_that_no_placement_avoids() -> None:
+    box = load_box("box-2gpu").box
+    # An input on the host, an op that is fast on GPUs, and one that only the CPU runs.
+    problem = StepProblem(
+        names=("input", "fast", "last"),
+        op_types=(INPUT, "Op", "Op"),
+        time_s=np.array([[0, 0], [9, 1], [2, np.inf]]),
+        value_names=("input", "fast", "last"),
+        value_bytes=np.array([8_000_000_000, 4_000_000_000, 1], np.int64),
+        producer=np.arange(3, dtype=np.int32),
+        view_of=np.full(3, -1, np.int32),
+        stays=np.zeros(3, np.bool_),
+        kept=np.zeros(3, np.bool_),
+        read_begin=np.array([0, 0, 1, 2], np.int64),
+        reads=np.array([0, 1], np.int32),
+        together=np.arange(3, dtype=np.int32),
+        allowed=np.array([[True, False, False], [True, True, True], [True, False, False]]),
+    )
+    bound = bound_step_in_box(problem, box)
+    assert bound.critical_path_s == pytest.approx(3.0)
+    # 1 s and 0.5 s at 8 GB/s, with 20 us for each copy.
+    assert bound.seconds == pytest.approx(1.0 + 1.0 + 0.5 + 2.0 + 40e-6)
+    assert "copies" in bound.argument
 
 
 def test_work_is_shared_by_speed() -> None:
