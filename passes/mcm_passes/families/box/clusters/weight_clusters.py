@@ -19,6 +19,14 @@ from mcm_passes.families.box.clusters.adjacency import Adjacency, edge_bytes, qu
 BYTES_SHARE = 0.99
 """Of all bytes of weights, what those hold that clusters begin at, the largest first."""
 
+SMALL_BYTES = 1024.0
+"""Edges that carry less say nothing about what belongs together."""
+
+MOST_SWEEPS = 20
+
+FEW_CHANGES = 1e-3
+"""Of all ops; sweeps end where no more change."""
+
 LEAST_OPS_SHARE = 0.05
 """Clusters with fewer ops than this share of the mean are joined with others."""
 
@@ -36,7 +44,12 @@ def weight_clusters(problem: StepProblem, most: int = 96) -> Ints:
         return np.empty(0, np.int32)
     pairs, weight = problem.edges, edge_bytes(problem)
     everything = quotient(pairs, weight, np.arange(problem.num_ops), problem.num_ops)
-    label = spread(everything.begin, everything.other, _seeds(problem))
+    core = _cores(everything, *_seeds(problem))
+    known = np.flatnonzero(core >= 0)
+    nearest = spread_along(everything, known, SMALL_BYTES)
+    label = np.full(problem.num_ops, core.max() + 1, np.int32)
+    label[nearest >= 0] = core[known[nearest[nearest >= 0]]]
+    _settle(everything, label, core >= 0, SMALL_BYTES)
     first = np.unique(problem.together, return_index=True)[1]
     label = label[first[problem.together]]
     label = np.unique(label, return_inverse=True)[1].astype(np.int32)
@@ -59,8 +72,11 @@ def is_weight(problem: StepProblem) -> Bools:
     return (problem.producer < 0) | variable[np.maximum(problem.producer, 0)]
 
 
-def _seeds(problem: StepProblem) -> Longs:
-    """Ops that clusters begin at, ascending: large variables, first readers of ready weights."""
+def _seeds(problem: StepProblem) -> tuple[Longs, Longs]:
+    """Ops that clusters begin at, ascending, and the bytes of their largest weights.
+
+    Large variables, and first readers of weights that lie ready.
+    """
     holder = problem.producer.astype(np.int64)
     reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     read, where = np.unique(problem.reads, return_index=True)
@@ -71,7 +87,93 @@ def _seeds(problem: StepProblem) -> Longs:
     values = values[np.argsort(-problem.value_bytes[values], kind="stable")]
     sums = np.cumsum(problem.value_bytes[values])
     most = int(np.searchsorted(sums, BYTES_SHARE * sums[-1])) + 1 if len(sums) else 0
-    return np.unique(holder[values[:most]])
+    seeds, largest = np.unique(holder[values[:most]], return_index=True)
+    return seeds, problem.value_bytes[values[largest]]
+
+
+def spread_along(graph: Adjacency, seeds: Longs, least: float) -> Ints:
+    """Nearest seeds along values of some size; where those do not lead, along all others.
+
+    Small values are read everywhere, such as the factor by which gradients are clipped: along them
+    everything is near.
+    """
+    large = graph.weight >= least
+    sums = np.concatenate([[0], np.cumsum(large)])
+    near = spread(sums[graph.begin].astype(np.int64), graph.other[large], seeds)
+    known = np.flatnonzero(near >= 0)
+    rest = spread(graph.begin, graph.other, known)
+    return np.where(rest >= 0, near[known[rest]], -1).astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _cores(graph: Adjacency, seeds: Longs, size: Longs) -> Ints:
+    """`[N]`, the weight that each op is a part of or belongs to for sure, or -1.
+
+    What is joined with a weight by values of its very size: its products, its gradient, its update,
+    and what an optimiser keeps of it.
+
+    Args:
+        graph: of ops.
+        seeds: ops that have weights, ascending.
+        size: bytes of the weight of each.
+    """
+    found = np.full(len(graph.begin) - 1, -1, np.int32)
+    queue = np.empty(len(found), np.int64)
+    cores = 0
+    for k in range(len(seeds)):
+        if found[seeds[k]] >= 0:
+            continue
+        found[seeds[k]] = cores
+        queue[0] = seeds[k]
+        head, tail = 0, 1
+        while head < tail:
+            n = queue[head]
+            head += 1
+            for e in range(graph.begin[n], graph.begin[n + 1]):
+                if graph.weight[e] == size[k] and found[graph.other[e]] < 0:
+                    found[graph.other[e]] = cores
+                    queue[tail] = graph.other[e]
+                    tail += 1
+        cores += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _settle(graph: Adjacency, label: Ints, held: Bools, least: float) -> None:
+    """Ops change to the cluster that most of their neighbours are in, until few do.
+
+    Raghavan, Albert and Kumara 2007, *Near linear time algorithm to detect community structures*;
+    in the order of numbers and back in turn, where the paper draws an order.
+
+    Args:
+        graph: of ops.
+        label: `[N]`, changed.
+        held: `[N]`, ops that stay.
+        least: bytes of edges that count.
+    """
+    nodes = len(label)
+    votes = np.zeros(label.max() + 2, np.int64)
+    for sweep in range(MOST_SWEEPS):
+        changed = 0
+        for turn in range(nodes):
+            n = turn if sweep % 2 == 0 else nodes - 1 - turn
+            if held[n]:
+                continue
+            best = label[n]
+            for e in range(graph.begin[n], graph.begin[n + 1]):
+                if graph.weight[e] >= least:
+                    votes[label[graph.other[e]]] += 1
+            for e in range(graph.begin[n], graph.begin[n + 1]):
+                candidate = label[graph.other[e]]
+                if votes[candidate] > votes[best]:
+                    best = candidate
+            for e in range(graph.begin[n], graph.begin[n + 1]):
+                votes[label[graph.other[e]]] = 0
+            if best != label[n]:
+                label[n] = best
+                changed += 1
+        if changed <= nodes * FEW_CHANGES:
+            return
 
 
 @njit(cache=True, nogil=True)

@@ -52,17 +52,17 @@ class PreparedStep:
         return units_of(self.problem, of_op, classes, self.duration)
 
     def first_uses(self) -> Floats:
-        """`[clusters]`, the depth at which each cluster's weights are first read.
+        """`[clusters]`, when each cluster's weights have to be read first, at the latest.
 
-        Not where a cluster's first op lies: that may be of another time, such as zeros that a
-        gradient begins with.
+        At the latest, because what an optimiser keeps of a weight may be read at once, and has the
+        time until the end; what the loss waits for has not.
         """
         problem = self.problem
         reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
         counts = is_weight(problem)[problem.reads] & (self.duration[reader] > 0.0)
-        latest = float(self.depth.max(initial=0.0))
-        found = np.full(int(self.clusters.max()) + 1, latest)
-        np.minimum.at(found, self.clusters[reader[counts]], self.depth[reader[counts]])
+        latest = self.depth + self.slack
+        found = np.full(int(self.clusters.max()) + 1, float(latest.max(initial=0.0)))
+        np.minimum.at(found, self.clusters[reader[counts]], latest[reader[counts]])
         return found
 
 
