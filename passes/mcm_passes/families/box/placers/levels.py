@@ -7,7 +7,7 @@ from mcm_compiler.contracts.boxes.placers import PlacerLevel
 FIRST_LOOK = PlacerLevel(
     "0",
     "whole clusters around weights, some hundred simulations",
-    "local_search{parts=1}",
+    'portfolio{members="single;local_search{parts=1}"}',
     300,
     10**7,
 )

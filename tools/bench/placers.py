@@ -1,0 +1,153 @@
+"""Placers on the graphs of the hierarchical planner, over the expert's time.
+
+    python tools/bench/placers.py                        all graphs and placers, one seed
+    python tools/bench/placers.py rnnlm nmt-2 --seeds 3  some graphs
+    python tools/bench/placers.py --update               writes tools/bench/data/placers.json
+
+Per placer the best, mean and worst ratio over seeds, CPU-seconds, and what becomes of the advantage
+under critical-path order and with times of ops drawn within 10 %, each over the expert's placement
+under the same conditions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.components.target_loading import load_box
+from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.evaluation import StepConditions
+from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.registry import PLACERS
+from mcm_compiler.text import spec_text
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reproduce"))
+chosen: Any = importlib.import_module("hier_models").chosen
+
+RECORD = Path(__file__).parent / "data" / "placers.json"
+
+RIVALS = ("single", "expert", "etf", "metis", "scotch")
+
+SEARCH = "portfolio{robust=true}"
+
+EVALUATIONS = {"inception-v3": 6000, "rnnlm": 20_000, "nmt-2": 10_000, "nmt-4": 10_000}
+"""Of search, by graph; others get `LARGE`."""
+
+LARGE = 8000
+
+BARS = {"rnnlm": (0.95, 60), "nmt-2": (0.95, 60), "nmt-4": (0.97, 120), "nmt-8": (1.0, 300)}
+"""Ratio over the expert and CPU-seconds that search may take at most."""
+
+DRAWS = 20
+
+
+def placed(
+    text: str, problem: StepProblem, target: BoxTarget, request: PlacerRequest
+) -> PlacerAnswer:
+    """What a placer finds."""
+    spec = spec_text.parse_one(text)
+    placer = cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
+    evaluator = target.step_evaluator(problem)
+    return placer.place(problem, target.box, evaluator, request, lambda _text: None)
+
+
+def ratios(problem: StepProblem, target: BoxTarget, placement: Ints, expert: Ints) -> Floats:
+    """`[2 + DRAWS]`, over the expert: as searched, in critical-path order, with drawn times."""
+    # Other seeds than those of search.
+    drawn = [np.random.default_rng([draw, 99]) for draw in range(DRAWS)]
+    factors = [rng.uniform(0.9, 1.1, problem.num_ops) for rng in drawn]
+    conditions = [
+        StepConditions(),
+        StepConditions(order="critical_path"),
+        *(StepConditions(time_factors=factor) for factor in factors),
+    ]
+    both = np.stack([placement, expert])
+    scores = [target.step_evaluator(problem, one).evaluate(both).score for one in conditions]
+    return np.array([score[0] / score[1] for score in scores])
+
+
+def measured(name: str, seeds: int) -> list[dict[str, Any]]:
+    """Rows of a graph."""
+    (graph,) = chosen([name])
+    step = graph.step()
+    target = load_box(graph.box)
+    problem = target.step_problem(step.model, step.states)
+    expert = placed("expert", problem, target, PlacerRequest()).device_of
+    rows: list[dict[str, Any]] = []
+    for text in (*RIVALS, SEARCH):
+        for seed in range(seeds if text == SEARCH else 1):
+            asked = PlacerRequest(
+                EVALUATIONS.get(name, LARGE), seed, simulate=target.step_evaluator
+            )
+            begin = time.process_time()
+            answer = placed(text, problem, target, asked)
+            cpu = time.process_time() - begin
+            found = ratios(problem, target, answer.device_of, expert)
+            results = target.step_evaluator(problem).evaluate(answer.device_of[np.newaxis])
+            row = {
+                "graph": name,
+                "ops": problem.num_ops,
+                "placer": text,
+                "seed": seed,
+                "evaluations": answer.evaluations,
+                "cpu_s": round(cpu, 1),
+                "seconds": round(float(results.seconds[0]), 4),
+                "fits": bool(results.fits[0]),
+                "ratio": round(float(found[0]), 4),
+                "critical_path": round(float(found[1]), 4),
+                "drawn_mean": round(float(found[2:].mean()), 4),
+                "drawn_worst": round(float(found[2:].max()), 4),
+            }
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    return rows
+
+
+def missed(rows: list[dict[str, Any]]) -> list[str]:
+    """Bars that search does not meet."""
+    texts: list[str] = []
+    for row in rows:
+        if row["placer"] == SEARCH and row["graph"] in BARS:
+            ratio, seconds = BARS[row["graph"]]
+            if row["ratio"] > ratio or row["cpu_s"] > seconds or not row["fits"]:
+                texts.append(
+                    f"{row['graph']}, seed {row['seed']}: {row['ratio']} in {row['cpu_s']} s"
+                )
+    return texts
+
+
+def main() -> int:
+    """Measures; 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graphs", nargs="*")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    use_one_thread()
+    rows: list[dict[str, Any]] = []
+    for graph in chosen(options.graphs):
+        rows += measured(graph.name, options.seeds)
+    if options.update:
+        known = json.loads(RECORD.read_text(encoding="utf-8"))["rows"] if RECORD.exists() else []
+        names = {row["graph"] for row in rows}
+        rows_now = [row for row in known if row["graph"] not in names] + rows
+        command = "python tools/bench/placers.py --update"
+        record = {"command": command, "rows": rows_now}
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for text in missed(rows):
+        print(f"missed: {text}")
+    return 1 if missed(rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
