@@ -27,7 +27,7 @@ DISPATCH_S = 50e-6
 """Time that the start of a segment takes where the user gives none: what a run of an onnxruntime
 session on a CPU takes besides its ops, in round numbers."""
 
-WINDOWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+WINDOWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of windows that are tried."""
 
 MAX_SEGMENTS = 1000
