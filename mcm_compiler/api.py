@@ -49,7 +49,7 @@ from mcm_compiler.placed.folder_writing import write_folder
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.segments import best_segments
-from mcm_compiler.placed.step_placing import placer_of, search
+from mcm_compiler.placed.step_placing import placer_text, search
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.markdown import render_markdown
@@ -204,7 +204,7 @@ def place_model(
     options = options or PlaceOptions()
     box = load_box(target) if isinstance(target, str) else target
     show = progress or _silent
-    placer_of(options.placer_text)  # an unknown one is told before anything is read
+    placer_text(options)  # an unknown one is told before anything is read
     clock = _Stopwatch()
     with staging(output, force) as stage, doing(_named(model)):
         show("import")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.placed.segments import DISPATCH_S, SegmentChoice
 
-DEFAULT_PLACER = "portfolio"
+DEFAULT_LEVEL = 2
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,15 @@ class PlaceOptions:
     """Options of one placement.
 
     Attributes:
-        placer: text form, such as `local_search{robust=true}`; None for that of the level.
-        level: effort, as behind `-O`: the option `level` of the placer `portfolio`. None for its
-            default, or where `placer` is given.
+        placer: text form, such as `local_search{restarts=4}`; None for that of the level.
+        level: effort, as behind `-O`: says which placer searches, where `placer` does not, and how
+            many placements may be simulated, where `evaluations` does not.
         training: text form of the pass that makes a training step of the model, such as
             `differentiate{optimizer=sgd}`; None for the model as it is.
         pins: patterns of op names and the device of the ops.
         kinds: patterns of op names and the kind of device of the ops.
         together: patterns; the ops of each run on one device.
-        evaluations: placements that may be simulated; None for what the placer's request has.
+        evaluations: placements that may be simulated; None for what the level allows.
         seed: of everything random.
         budget_s: wall time of the search, or None.
         order: which ready op a free device starts.
@@ -36,7 +36,7 @@ class PlaceOptions:
     """
 
     placer: str | None = None
-    level: int | str | None = None
+    level: int | str = DEFAULT_LEVEL
     training: str | None = None
     pins: tuple[tuple[str, str], ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
@@ -50,11 +50,3 @@ class PlaceOptions:
     state: tuple[tuple[str, str], ...] | None = None
     segments: SegmentChoice = "fastest"
     dispatch_s: float = DISPATCH_S
-
-    @property
-    def placer_text(self) -> str:
-        """Text form of the placer that is asked."""
-        if self.placer is not None:
-            return self.placer
-        level = "" if self.level is None else f"{{level={self.level}}}"
-        return f"{DEFAULT_PLACER}{level}"

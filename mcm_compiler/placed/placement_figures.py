@@ -21,6 +21,7 @@ from mcm_compiler.placed.records import (
     Search,
     StepFigures,
 )
+from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.report.versions import versions
 
 
@@ -47,7 +48,7 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
         target=placed.target.name,
         asked=Asked(options.order, options.pins, options.kinds, options.together),
         search=Search(
-            placer=options.placer_text,
+            placer=placer_text(options),
             method=answer.method,
             evaluations=answer.evaluations,
             seed=options.seed,

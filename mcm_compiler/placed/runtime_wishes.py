@@ -34,15 +34,11 @@ def annotation_names(devices: int) -> tuple[str, ...]:
 
 
 def designators(box: Box) -> dict[str, str]:
-    """What onnxruntime calls each device of a box: `cpu`, or `gpu:N` for the Nth that is none."""
-    found: dict[str, str] = {}
-    for device in box.devices:
-        if device.startswith("cpu"):
-            found[device] = "cpu"
-        else:
-            others = sum(name != "cpu" for name in found.values())
-            found[device] = f"gpu:{others}"
-    return found
+    """What onnxruntime calls each device of a box: GPUs have numbers, other devices have none."""
+    return {
+        device: device if device.startswith("gpu:") else device.partition(":")[0]
+        for device in box.devices
+    }
 
 
 def onnxruntime_settings(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
-from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerLevel, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.registry import PLACERS
+from mcm_compiler.registry import PLACER_LEVELS, PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import bytes_text, seconds_text
 
@@ -29,6 +28,26 @@ def placer_of(text: str) -> Placer:
     return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
 
 
+def level_of(options: PlaceOptions) -> PlacerLevel:
+    """The registered level that is asked for.
+
+    Raises:
+        CompileError: MCM-U003 for an unknown name.
+    """
+    return cast("PlacerLevel", PLACER_LEVELS.get(str(options.level)))
+
+
+def placer_text(options: PlaceOptions) -> str:
+    """Text form of the placer that searches.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for text, options and names of placers and levels.
+    """
+    text = options.placer or level_of(options).placer
+    placer_of(text)
+    return text
+
+
 def search(
     problem: StepProblem,
     target: BoxTarget,
@@ -41,11 +60,15 @@ def search(
         CompileError: as the placer; MCM-D074 where its placement does not fit, and MCM-D075 where
             it is none of this problem.
     """
-    placer = placer_of(options.placer_text)
+    level = level_of(options)
+    placer = placer_of(placer_text(options))
     evaluator = target.step_evaluator(problem, StepConditions(order=options.order))
-    request = PlacerRequest(seed=options.seed, budget_s=options.budget_s)
-    if options.evaluations is not None:
-        request = replace(request, evaluations=options.evaluations)
+    request = PlacerRequest(
+        evaluations=options.evaluations or level.evaluations(problem.num_ops),
+        seed=options.seed,
+        budget_s=options.budget_s,
+        simulate=target.step_evaluator,
+    )
     answer = placer.place(problem, target.box, evaluator, request, progress)
     results = simulated(problem, evaluator, answer, placer.name)
     if not results.fits[0]:

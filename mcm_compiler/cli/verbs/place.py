@@ -62,7 +62,7 @@ TRAINING = "differentiate"
     default=None,
     metavar="NAME{...}",
     shell_complete=names_of("PLACERS"),
-    help="Who places, with its options, such as 'local_search{restarts=4}' (portfolio).",
+    help="Who places, with its options, such as 'local_search{parts=4}' (as the level says).",
 )
 @click.option(
     "-O",
@@ -78,7 +78,7 @@ TRAINING = "differentiate"
     "--evaluations",
     type=click.IntRange(1, 10**9),
     default=None,
-    help="Placements that may be simulated (as the placer says).",
+    help="Placements that may be simulated (as the level says).",
 )
 @click.option(
     "--budget",
@@ -174,7 +174,7 @@ def command(
     training: bool,
     differentiate: str | None,
     placer: str | None,
-    level: int | str | None,
+    level: int | str,
     evaluations: int | None,
     budget_s: float | None,
     seed: int,
@@ -204,8 +204,6 @@ def command(
     use_one_thread()
     from mcm_compiler.placed.place_options import PlaceOptions
 
-    if placer is not None and level is not None:
-        raise click.UsageError("-O is the level of the portfolio, and --placer names a placer")
     load_plugins(plugin)
     options = PlaceOptions(
         placer=placer,
