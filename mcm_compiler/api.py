@@ -46,6 +46,7 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_writing import write_folder
+from mcm_compiler.placed.one_device import alone_note
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.segments import best_segments
@@ -240,6 +241,7 @@ def place_model(
                 options.dispatch_s,
                 StepConditions(order=options.order),
             )
+            found += alone_note(problem, box.box, evaluator, segments, options.dispatch_s)
         placed = PlacedModel(
             source, step, pairs, box, options, problem, answer, results, trace, bound, segments,
             tuple(found), folder=output,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.api import place_model
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import level_of, placer_text
 from tests.generators.placed_models import place_small, small_model
@@ -114,3 +114,13 @@ def test_a_level_says_who_searches_and_how_long() -> None:
     assert placer_text(PlaceOptions(placer="told{second=ab}")) == "told{second=ab}"
     with pytest.raises(CompileError, match="MCM-U003"):
         placer_text(PlaceOptions(level="nobody's"))
+
+
+def test_segments_that_one_device_beats_are_told() -> None:
+    notes = place_small(dispatch_s=1.0).diagnostics
+    assert [note.code for note in notes] == ["MCM-D076"]
+    assert notes[0].severity is Severity.NOTE
+    alone = place_small(placer="told{second=}", kinds=(("op_*", "haswell"),), dispatch_s=1.0)
+    assert alone.segments is not None
+    assert alone.segments.count == 1
+    assert not alone.diagnostics
