@@ -120,7 +120,7 @@ def test_segments_that_one_device_beats_are_told() -> None:
     notes = place_small(dispatch_s=1.0).diagnostics
     assert [note.code for note in notes] == ["MCM-D076"]
     assert notes[0].severity is Severity.NOTE
-    alone = place_small(placer="told{second=}", kinds=(("op_*", "haswell"),), dispatch_s=1.0)
+    alone = place_small(placer="told{second=q}", kinds=(("op_*", "haswell"),), dispatch_s=1.0)
     assert alone.segments is not None
     assert alone.segments.count == 1
     assert not alone.diagnostics
