@@ -17,13 +17,16 @@ LIGHT = sorted(path.stem for path in LIGHT_FOLDER.glob("light_*.onnx"))
 FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 """Models with more weights, or larger batches, than chips have memory for."""
 
+FOR_BOXES = {"inception-v3-training", "nmt-training", "resnet50-training", "rnnlm"}
+"""Batches with a loss, without weights unless told, to be differentiated and placed in boxes."""
+
 FOR_TRAINING = {"bert-48", "bert-pretraining"}
 """Models that are others with a head or more layers; compiled without weights alone."""
 
 AMONG_THE_LIGHT = {"vgg19"}
 """Models whose weights take seconds to make and that are among the light ones, too."""
 
-ZOO_NAMES = [r.name for r in ZOO.registrations() if r.name not in FOR_CLUSTERS]
+ZOO_NAMES = [r.name for r in ZOO.registrations() if r.name not in FOR_CLUSTERS | FOR_BOXES]
 
 SMALLER = {
     "bert": "bert{layers=3}",
