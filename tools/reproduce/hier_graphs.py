@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import onnx_ir as ir
-from hier_models import GRAPHS, PaperGraph, chosen
-from hier_page import read_rows, table, write_record, write_section
+from hier_study.page import read_rows, table, write_record, write_section
+from hier_study.paper_graphs import GRAPHS, PaperGraph, chosen
 
 from mcm_compiler.processes.one_thread import use_one_thread
 

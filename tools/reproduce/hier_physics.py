@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hier_expert import side_by_side
-from hier_models import GRAPHS, PaperGraph, chosen
-from hier_page import read_rows, table, write_record, write_section
+from hier_study.by_hand import side_by_side
+from hier_study.page import read_rows, table, write_record, write_section
+from hier_study.paper_graphs import GRAPHS, PaperGraph, chosen
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.target_loading import load_box

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "results" / "hierarchical-planner.md"
 
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx", "onnx-ir")

@@ -1,0 +1,1 @@
+"""What the scripts on the hierarchical planner share."""
