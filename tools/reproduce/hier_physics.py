@@ -185,6 +185,10 @@ def main() -> int:
             print(f"  does not hold: {fault}")
         sys.stdout.flush()
     if options.update:
+        kept = {row["graph"]: row for row in read_rows("hier_physics")}
+        for row in rows:
+            # Placers that were not asked this time stay.
+            row["placed"] = kept.get(row["graph"], row)["placed"] | row["placed"]
         write_record("hier_physics", "python tools/reproduce/hier_physics.py --update", rows)
         write_section("physics", section(read_rows("hier_physics")))
     return int(any(map(faults, rows)))

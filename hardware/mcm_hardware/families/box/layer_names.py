@@ -16,7 +16,7 @@ _NUMBERED = re.compile(
     r")(?=[._]|$)",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"embed|(?:^|\.)(?:w[tp]e|stem)(?=[._]|$)", re.IGNORECASE)
+_FIRST = re.compile(r"embed|attention|(?:^|\.)(?:w[tp]e|stem)(?=[._]|$)", re.IGNORECASE)
 _LAST = re.compile(
     r"softmax|logits|projection|classifier|(?:^|\.)(?:lm_)?(?:head|loss|fc|pooler)(?=[._]|$)",
     re.IGNORECASE,
@@ -27,8 +27,9 @@ def layers_of(names: Sequence[str]) -> Ints:
     """`[N]`, the layer of each op, or -1.
 
     A layer is a numbered scope such as `encoder.layer.3`, `layer1.0`, `h.2` or `Mixed_7c`; layers
-    count in the order in which their first ops stand. Names of embeddings mean the first layer
-    below the same outermost scope, or of all; names of projections and losses mean the last one.
+    count in the order in which their first ops stand. Names of embeddings, and of attention outside
+    numbered scopes, mean the first layer below the same outermost scope, or of all; names of
+    projections and losses mean the last one.
     A gradient's op, `grad/NAME/...`, is of the layer of the op `NAME`, and what clips and updates
     a variable, `clip/NAME/...` and `update/NAME/...`, of the layer of the variable.
 

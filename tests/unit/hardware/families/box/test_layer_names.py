@@ -26,6 +26,9 @@ from mcm_hardware.families.box.layer_names import layers_of
         (["/layer.0/Add", "layer.1.weight", "clip/layer.0.weight/0", "update/layer.1.weight/3",
           "clip/1"],
          [0, 1, 0, 1, -1]),
+        (["/encoder/layer.0/a", "/decoder/attention/key/a", "/decoder/layer.0/a",
+          "/decoder/layer.1/attention/a", "grad//decoder/attention/step.1/a/0"],
+         [0, 1, 1, 2, 1]),
         (["lstm.1/a", "lstm.0/a", "lstm.10/a"], [0, 1, 2]),
     ],
 )  # fmt: skip
