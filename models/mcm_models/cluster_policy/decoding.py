@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.types import Bools, Floats, Ints
+from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_models.cluster_policy.cluster_graph import BINS, ClusterGraph
 from mcm_models.cluster_policy.layout import COLUMNS, Weights
 
@@ -68,116 +68,155 @@ def decode(
         greedy: takes the likeliest device each time.
     """
     clusters, devices = graph.allowed.shape
-    uniforms = rng.random((count, ROUNDS * clusters))
+    steps = ROUNDS * clusters
+    uniforms = rng.random((count, steps))
     if greedy:
         uniforms[:] = -1.0
     found = Decisions(
         np.full((count, clusters), -1, np.int32),
-        np.zeros((count, ROUNDS * clusters, devices, NUM_COLUMNS), np.float32),
-        np.empty((count, ROUNDS * clusters), np.int32),
+        np.zeros((count, steps, devices, NUM_COLUMNS), np.float32),
+        np.empty((count, steps), np.int32),
     )
+    positions = np.tile(np.arange(clusters), ROUNDS)
+    forced = np.full(steps, -1, np.int32)
     for k in range(count):
-        _decode(graph, scorer, uniforms[k], found.devices[k], found.seen[k], found.chosen[k])
+        room = _room(graph, scorer)
+        placed, seen, chosen = found.devices[k], found.seen[k], found.chosen[k]
+        _decode(graph, scorer, room, (positions, forced, uniforms[k]), placed, seen, chosen)
     return found
 
 
 def scores_given(graph: ClusterGraph, scorer: Scorer, devices: Ints, cluster: int) -> Floats:
     """`[D]`, probabilities of the devices of one cluster, given those of all others."""
-    return _given(graph, scorer, devices.astype(np.int32), cluster)
+    clusters, count = graph.allowed.shape
+    place = int(np.flatnonzero(graph.order == cluster)[0])
+    positions = np.append(np.arange(clusters), place)
+    forced = np.append(devices[graph.order], -1).astype(np.int32)
+    room = _room(graph, scorer)
+    placed = np.full(clusters, -1, np.int32)
+    seen = np.zeros((clusters + 1, count, NUM_COLUMNS), np.float32)
+    chosen = np.empty(clusters + 1, np.int32)
+    choices = (positions, forced, np.zeros(clusters + 1))
+    _decode(graph, scorer, room, choices, placed, seen, chosen)
+    return room.scores
 
 
-class _Tally(NamedTuple):
-    """What each device has so far.
+class _Room(NamedTuple):
+    """What each device has so far, and room to work in.
 
     Attributes:
         sums: `[D, 5]`: seconds of work, bytes of variables and of other values, seconds of copies
             that leave the device, clusters.
         profile: `[D, BINS]`, seconds by depth.
+        links: `[D, 2]`, bytes and values that the cluster at hand exchanges with each device.
+        hidden: `[width]`.
+        scores: `[D]`, probabilities of the last decision.
     """
 
     sums: Floats
     profile: Floats
+    links: Floats
+    hidden: Floats
+    scores: Floats
 
 
-@njit(cache=True, nogil=True)
-def _given(graph: ClusterGraph, scorer: Scorer, devices: Ints, cluster: int) -> Floats:
-    clusters, count = graph.allowed.shape
-    tally = _Tally(np.zeros((count, 5)), np.zeros((count, BINS)))
-    placed = np.full(clusters, -1, np.int32)
-    position = 0
-    for i in range(clusters):
-        c = int(graph.order[i])
-        if c == cluster:
-            position = i
-        else:
-            _put(graph, tally, placed, c, int(devices[c]), 1.0)
-    columns = np.zeros((count, NUM_COLUMNS), np.float32)
-    _see(graph, tally, placed, position, int(devices[cluster]), columns)
-    return _probabilities(graph, scorer, cluster, columns)
+def _room(graph: ClusterGraph, scorer: Scorer) -> _Room:
+    count = graph.allowed.shape[1]
+    return _Room(
+        np.zeros((count, 5)),
+        np.zeros((count, BINS)),
+        np.zeros((count, 2)),
+        np.zeros(len(scorer.first_bias)),
+        np.zeros(count),
+    )
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _decode(
     graph: ClusterGraph,
     scorer: Scorer,
-    uniforms: Floats,
+    room: _Room,
+    choices: tuple[Longs, Ints, Floats],
     devices: Ints,
     seen: Singles,
     chosen: Ints,
 ) -> None:
-    clusters, count = graph.allowed.shape
-    tally = _Tally(np.zeros((count, 5)), np.zeros((count, BINS)))
-    for s in range(ROUNDS * clusters):
-        c = int(graph.order[s % clusters])
+    """Decides one cluster after another.
+
+    Args:
+        graph: of C clusters.
+        scorer: the policy.
+        room: empty.
+        choices: per step the place of the cluster in the order, a device that it gets without
+            asking or -1, and a uniform number from 0 up to 1, or less for the likeliest device.
+        devices: `[C]`, written.
+        seen: `[S, D, COLUMNS]`, written where the policy was asked.
+        chosen: `[S]`, written.
+    """
+    positions, forced, uniforms = choices
+    for s in range(len(positions)):
+        c = int(graph.order[positions[s]])
         before = int(devices[c])
         if before >= 0:
-            _put(graph, tally, devices, c, before, -1.0)
-        _see(graph, tally, devices, s % clusters, before, seen[s])
-        p = _probabilities(graph, scorer, c, seen[s])
-        device = int(np.argmax(p))
-        if uniforms[s] >= 0.0:
-            total = 0.0
-            for d in range(len(p)):
-                if p[d] > 0.0:
-                    total += p[d]
-                    device = d
-                    if uniforms[s] < total:
-                        break
-        _put(graph, tally, devices, c, device, 1.0)
+            _put(graph, room, devices, c, before, -1.0)
+        device = int(forced[s])
+        if device < 0:
+            _see(graph, room, devices, int(positions[s]), before, seen[s])
+            _score(graph, scorer, room, c, seen[s])
+            device = _drawn(room.scores, float(uniforms[s]))
+        _put(graph, room, devices, c, device, 1.0)
         chosen[s] = device
 
 
-@njit(cache=True, nogil=True)
-def _put(graph: ClusterGraph, tally: _Tally, devices: Ints, c: int, d: int, sign: float) -> None:
+@lean_njit
+def _drawn(p: Floats, uniform: float) -> int:
+    device = 0
+    if uniform < 0.0:
+        for d in range(1, len(p)):
+            if p[d] > p[device]:
+                device = d
+        return device
+    total = 0.0
+    for d in range(len(p)):
+        if p[d] > 0.0:
+            total += p[d]
+            device = d
+            if uniform < total:
+                break
+    return device
+
+
+@lean_njit
+def _put(graph: ClusterGraph, room: _Room, devices: Ints, c: int, d: int, sign: float) -> None:
     """Gives a cluster a device, or takes it off where `sign` is -1."""
     devices[c] = -1
-    sums = tally.sums[d]
+    sums = room.sums[d]
     sums[0] += sign * graph.work[c, d]
     sums[1] += sign * graph.held[c]
     sums[2] += sign * graph.made[c]
     sums[4] += sign
     for b in range(BINS):
-        tally.profile[d, b] += sign * graph.profile[c, b]
+        room.profile[d, b] += sign * graph.profile[c, b]
     for j in range(len(devices)):
         e = devices[j]
         if e >= 0 and e != d:
             there = graph.sent[c, j] / graph.rate[d, e] + graph.copies[c, j] * graph.latency[d, e]
             back = graph.sent[j, c] / graph.rate[e, d] + graph.copies[j, c] * graph.latency[e, d]
-            tally.sums[d, 3] += sign * there
-            tally.sums[e, 3] += sign * back
+            room.sums[d, 3] += sign * there
+            room.sums[e, 3] += sign * back
     if sign > 0.0:
         devices[c] = d
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _see(
-    graph: ClusterGraph, tally: _Tally, devices: Ints, position: int, before: int, columns: Singles
+    graph: ClusterGraph, room: _Room, devices: Ints, position: int, before: int, columns: Singles
 ) -> None:
     """Columns of a cluster that has no device, for each device.
 
     Args:
         graph: of C clusters.
-        tally: of those that have devices.
+        room: of those that have devices.
         devices: `[C]`, -1 for those without.
         position: of the cluster in the order.
         before: device that it has from the round before, or -1.
@@ -186,8 +225,11 @@ def _see(
     c = int(graph.order[position])
     last = int(devices[graph.order[position - 1]]) if position > 0 else -1
     unit = max(graph.ideal_s, graph.critical_s)
-    count = len(tally.sums)
-    links = np.zeros((count, 2))
+    count = len(room.sums)
+    links = room.links
+    for d in range(count):
+        links[d, 0] = 0.0
+        links[d, 1] = 0.0
     own_bytes, waiting = 0.0, 0.0
     for j in range(len(devices)):
         both = graph.sent[c, j] + graph.sent[j, c]
@@ -197,10 +239,12 @@ def _see(
         else:
             links[devices[j], 0] += both
             links[devices[j], 1] += graph.copies[c, j] + graph.copies[j, c]
-    everything = max(graph.fastest.sum(), 1e-12)
+    everything = 1e-12
+    for j in range(len(devices)):
+        everything += graph.fastest[j]
     for d in range(count):
-        row, sums = columns[d], tally.sums[d]
-        _see_work(graph, tally, c, d, row)
+        row, sums = columns[d], room.sums[d]
+        _see_work(graph, room, c, d, row)
         row[6] = links[d, 0] / own_bytes if own_bytes > 0.0 else 0.0
         moved = 0.0
         for e in range(count):
@@ -224,31 +268,31 @@ def _see(
     _see_differences(graph.allowed[c], columns)
 
 
-@njit(cache=True, nogil=True)
-def _see_work(graph: ClusterGraph, tally: _Tally, c: int, d: int, row: Singles) -> None:
+@lean_njit
+def _see_work(graph: ClusterGraph, room: _Room, c: int, d: int, row: Singles) -> None:
     """Columns of work on one device."""
     unit = max(graph.ideal_s, graph.critical_s)
     slot = unit / BINS
     work, fastest = graph.work[c, d], graph.fastest[c]
     most = 0.0
-    for e in range(len(tally.sums)):
+    for e in range(len(room.sums)):
         if e != d:
-            most = max(most, tally.sums[e, 0])
-    total = tally.sums[d, 0] + work
+            most = max(most, room.sums[e, 0])
+    total = room.sums[d, 0] + work
     row[0] = work / unit
-    row[1] = tally.sums[d, 0] / unit
+    row[1] = room.sums[d, 0] / unit
     row[2] = max(0.0, total - graph.ideal_s) / unit
     row[3] = max(0.0, total - most) / unit
     slower = work / fastest if fastest > 0.0 else 1.0
     crowded = 0.0
     for b in range(BINS):
-        with_it = tally.profile[d, b] + slower * graph.profile[c, b]
-        crowded += max(0.0, with_it - slot) - max(0.0, tally.profile[d, b] - slot)
+        with_it = room.profile[d, b] + slower * graph.profile[c, b]
+        crowded += max(0.0, with_it - slot) - max(0.0, room.profile[d, b] - slot)
     row[4] = crowded / unit
     row[13] = fastest / work if work > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True)
+@lean_njit
 def _see_differences(allowed: Bools, columns: Singles) -> None:
     """Columns that compare with the best device, and a limit of all."""
     for column in (4, 7):
@@ -263,20 +307,34 @@ def _see_differences(allowed: Bools, columns: Singles) -> None:
             columns[d, column] = min(columns[d, column], np.float32(8.0))
 
 
-@njit(cache=True, nogil=True)
-def _probabilities(graph: ClusterGraph, scorer: Scorer, c: int, columns: Singles) -> Floats:
-    """Softmax of the scores over the devices that the cluster may have."""
-    one = np.maximum(columns @ scorer.first + scorer.first_bias, np.float32(0.0))
-    two = np.maximum(one @ scorer.second + scorer.second_bias, np.float32(0.0))
-    scores = (columns @ scorer.linear + two @ scorer.score)[:, 0]
-    p = np.zeros(len(scores))
+@lean_njit
+def _score(graph: ClusterGraph, scorer: Scorer, room: _Room, c: int, columns: Singles) -> None:
+    """Softmax of the scores over the devices that the cluster may have, to `room.scores`."""
+    count, width = len(columns), len(scorer.first_bias)
+    scores, one = room.scores, room.hidden
+    for d in range(count):
+        scores[d] = 0.0
+        if not graph.allowed[c, d]:
+            continue
+        for i in range(NUM_COLUMNS):
+            scores[d] += columns[d, i] * scorer.linear[i, 0]
+        for h in range(width):
+            one[h] = scorer.first_bias[h]
+        for i in range(NUM_COLUMNS):
+            for h in range(width):
+                one[h] += columns[d, i] * scorer.first[i, h]
+        for h in range(width):
+            two = np.float64(scorer.second_bias[h])
+            for i in range(width):
+                two += max(0.0, one[i]) * scorer.second[i, h]
+            scores[d] += max(0.0, two) * scorer.score[h, 0]
     most = -np.inf
-    for d in range(len(scores)):
+    for d in range(count):
         if graph.allowed[c, d]:
-            most = max(most, np.float64(scores[d]))
+            most = max(most, scores[d])
     total = 0.0
-    for d in range(len(scores)):
-        if graph.allowed[c, d]:
-            p[d] = np.exp(np.float64(scores[d]) - most)
-            total += p[d]
-    return p / total
+    for d in range(count):
+        scores[d] = np.exp(scores[d] - most) if graph.allowed[c, d] else 0.0
+        total += scores[d]
+    for d in range(count):
+        scores[d] /= total
