@@ -49,6 +49,7 @@ SPECIFYING = {
     "Resize": (1, 2),
     "Upsample": (1,),
     "Dropout": (1,),
+    "DequantizeLinear": (0, 2),
     "OneHot": (0, 1),
     "Range": (0, 1, 2),
     "NonMaxSuppression": (0, 1, 2, 3, 4),

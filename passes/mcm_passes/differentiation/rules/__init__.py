@@ -18,9 +18,11 @@ from mcm_passes.differentiation.rules import (
     padding,
     pooling,
     products,
+    quantisation,
     rearranging,
     recurrent,
     reductions,
+    refused,
     resizing,
     shapes,
 )
@@ -42,6 +44,8 @@ FAMILIES: dict[str, dict[str, GradientRule]] = {
     "contractions": contractions.RULES,
     "recurrent": recurrent.RULES,
     "resizing": resizing.RULES,
+    "refused": refused.RULES,
+    "quantisation": quantisation.RULES,
 }
 
 ONNX_GRADIENTS: dict[str, GradientRule] = {

@@ -16,7 +16,7 @@ from mcm_passes.differentiation.rules.operands import (
     numpy_type,
     reshaped,
 )
-from mcm_passes.differentiation.rules.windows import text
+from mcm_passes.differentiation.windows import text
 
 
 @dataclass(frozen=True)

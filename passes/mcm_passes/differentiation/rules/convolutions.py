@@ -16,7 +16,7 @@ from mcm_passes.differentiation.rules.operands import (
     reshaped,
 )
 from mcm_passes.differentiation.rules.padding import cut_or_padded
-from mcm_passes.differentiation.rules.windows import Windows, numbers, text, windows_of
+from mcm_passes.differentiation.windows import Windows, numbers, text, windows_of
 
 
 def _conv(request: GradientRequest) -> Gradients:

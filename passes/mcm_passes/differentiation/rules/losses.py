@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
-from mcm_passes.differentiation.rules.composition import composed
+from mcm_passes.differentiation.composition import composed
 from mcm_passes.differentiation.rules.function_bodies import through_body
 from mcm_passes.differentiation.rules.operands import (
     Gradients,

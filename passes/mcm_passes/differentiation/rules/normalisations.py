@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, GradientRule
-from mcm_passes.differentiation.rules.composition import composed
+from mcm_passes.differentiation.composition import composed
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
-from mcm_passes.differentiation.rules.composition import composed
+from mcm_passes.differentiation.composition import composed
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,

@@ -24,7 +24,7 @@ from mcm_passes.differentiation.rules.operands import (
     placed,
     reshaped,
 )
-from mcm_passes.differentiation.rules.windows import numbers, text
+from mcm_passes.differentiation.windows import numbers, text
 
 Matrix = npt.NDArray[np.float64]
 
