@@ -1,4 +1,8 @@
-"""Gradients of `Einsum`: sums of products of its other operands and of what arrives."""
+"""Gradients of sums of products: contractions, and Fourier transforms.
+
+An operand of `Einsum` gets the sum of products of its other operands and of what arrives. `DFT` is
+a product with two constant matrices.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
+from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
+from mcm_passes.differentiation.composition import composed
+from mcm_passes.differentiation.known_values import known_value
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
     given,
+    ints,
     numpy_type,
+    operand,
     reshaped,
 )
 from mcm_passes.differentiation.windows import text
@@ -108,4 +116,56 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
     return tuple(int(dim) for dim in value.shape.numpy())
 
 
-RULES: dict[str, GradientRule] = {"Einsum": _einsum}
+def _transformed(request: GradientRequest) -> list[ir.Value]:
+    """`Σ x exp(∓ 2 π i j k / n)` with real and imaginary parts along the last dimension."""
+    ops, x = request.ops, given(request, 0)
+    shape, made = request.shape(x), request.shape(request.node.outputs[0])
+    rank = len(shape)
+    axis = _axis(request) % rank
+    inverse = bool(request.attribute("inverse", 0))
+    one_sided = bool(request.attribute("onesided", 0))
+    if inverse and one_sided:
+        raise NotDifferentiable("an inverse of one side has no gradient rule")
+    length = _whole(operand(request, 1), shape[axis])
+    # Numbers behind the length are cut, and zeros in front of it change nothing.
+    places = np.arange(min(length, shape[axis]))
+    angles = 2.0 * np.pi * np.outer(places, np.arange(made[axis])) / length
+    scale = 1.0 / length if inverse else 1.0
+    kind = numpy_type(x)
+    cosine = ops.constant((scale * np.cos(angles)).astype(kind))
+    sine = ops.constant(((1.0 if inverse else -1.0) * scale * np.sin(angles)).astype(kind))
+    if shape[axis] > length:
+        x = ops.op("Slice", x, ints(ops, [0]), ints(ops, [length]), ints(ops, [axis]))
+    # The axis changes places with that of the parts, [..., parts, axis].
+    order = [*(place for place in range(rank - 1) if place != axis), rank - 1, axis]
+    rows = ops.op("Transpose", x, perm=order)
+    parts = [
+        ops.op("Slice", rows, ints(ops, [part]), ints(ops, [part + 1]), ints(ops, [rank - 2]))
+        for part in range(shape[-1])
+    ]
+    real = ops.op("MatMul", parts[0], cosine)
+    imaginary = ops.op("MatMul", parts[0], sine)
+    if len(parts) > 1:
+        real = ops.op("Sub", real, ops.op("MatMul", parts[1], sine))
+        imaginary = ops.op("Add", imaginary, ops.op("MatMul", parts[1], cosine))
+    both = ops.op("Concat", real, imaginary, axis=rank - 2)
+    return [ops.op("Transpose", both, perm=[order.index(place) for place in range(rank)])]
+
+
+def _axis(request: GradientRequest) -> int:
+    """An attribute up to opset 19, an input since."""
+    if request.version < 20:
+        return int(request.attribute("axis", 1))
+    return _whole(operand(request, 2), -2)
+
+
+def _whole(value: ir.Value | None, default: int) -> int:
+    if value is None:
+        return default
+    known = known_value(value)
+    if known is None:
+        raise NotDifferentiable(f"{value.name} is not constant")
+    return int(known.reshape(-1)[0])
+
+
+RULES: dict[str, GradientRule] = {"Einsum": _einsum, "DFT": composed(_transformed)}

@@ -22,3 +22,15 @@ def test_products(check, equation, shapes, result):
 def test_diagonals_and_sums_of_one_operand(check, equation, result):
     kind = f"float[{result}]" if result else "float"
     check(f'(float[3,3] x) => ({kind} y) {{ y = Einsum<equation="{equation}">(x) }}')
+
+
+@pytest.mark.parametrize("inverse", [0, 1])
+@pytest.mark.parametrize("length", [3, 4, 6])
+def test_complex_numbers(check, inverse, length):
+    text = f"(float[2,4,2] x) => (float[2,{length},2] y) <int64 n = {{{length}}}>"
+    check(f"{text} {{ y = DFT<axis=1, inverse={inverse}>(x, n) }}", opset=19)
+
+
+def test_one_side_of_real_numbers(check):
+    text = "(float[5,2,1] x) => (float[3,2,2] y) <int64 axis = {0}>"
+    check(f"{text} {{ y = DFT<onesided=1>(x, , axis) }}", opset=20)
