@@ -12,6 +12,9 @@ from gradient_checks.engines import Run
 Array = np.ndarray[Any, Any]
 
 STEP = 1e-5
+FINE_STEP = 1e-7
+"""For many pieces, where a larger step goes over an edge."""
+
 COARSE_STEP = 1e-2
 """For what is rounded to float32 on its way, as parts of onnx's reference are."""
 TOLERANCE = 1e-4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,26 +14,50 @@ Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 
+FAR = 0.05
+"""A result is another one, not a rounded one, from this share of the largest element on."""
+
+
 class NotRunError(Exception):
     """Neither of the two runs a model."""
 
 
-def engine(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[str, Run]:
+def engine(
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Array],
+    expected: Mapping[str, Array] | None = None,
+    names: Collection[str] = ("onnxruntime", "onnx.reference"),
+) -> tuple[str, Run]:
     """The name of the first engine that runs a model on `feeds`, and a function that does.
+
+    Args:
+        model: what to run.
+        feeds: by input.
+        expected: outputs that an engine has to come near, where it is known what they are.
+        names: engines to try.
 
     Raises:
         NotRunError: if neither does.
     """
     problems: list[str] = []
     for name, make in (("onnxruntime", _onnxruntime), ("onnx.reference", _reference)):
+        if name not in names:
+            continue
         try:
             run = make(model)
-            run(feeds)
+            _check_near(run(feeds), expected or {})
         except Exception as error:  # each kernel fails in its own way
             problems.append(f"{name}: {' '.join(str(error).split())[:160]}")
         else:
             return name, run
     raise NotRunError("; ".join(problems))
+
+
+def _check_near(made: Mapping[str, Any], expected: Mapping[str, Array]) -> None:
+    for name, array in expected.items():
+        size = max(1.0, float(np.abs(array[np.isfinite(array)]).max(initial=0.0)))
+        if not np.allclose(made[name], array, atol=FAR * size, equal_nan=True):
+            raise ValueError(f"{name} is far from what the case expects")
 
 
 def _onnxruntime(model: onnx.ModelProto) -> Run:
