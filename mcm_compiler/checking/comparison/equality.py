@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,21 @@ MAX_STOCK_BYTES = 1 << 28
 _FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings the op"
 
 
+@dataclass(frozen=True, eq=False)
+class ReadFolder:
+    """A folder whose model was read: of a large graph that takes longer than to compare it.
+
+    Attributes:
+        path: a staging or output folder.
+        annotated: its `annotated.onnx`; unchanged by who is given it.
+    """
+
+    path: Path
+    annotated: ir.Model
+
+
 def verify_folder(
-    folder: Path,
+    folder: Path | ReadFolder,
     chips: ChipFiles,
     wires: Sequence[Wire],
     seeds: Sequence[int],
@@ -93,7 +107,10 @@ def verify_folder(
     """
     if shape_only:
         return Verification((), (), skipped="shape-only weights")
-    reference = load_model(folder / layout.ANNOTATED)
+    if isinstance(folder, ReadFolder):
+        folder, reference = folder.path, folder.annotated
+    else:
+        reference = load_model(folder / layout.ANNOTATED)
     random, _ = random_outputs(reference)
     outputs = list(dict.fromkeys(v.name or "" for v in reference.graph.outputs))
     try:

@@ -88,8 +88,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D065",
         "a placement policy cannot be used",
         "The placer pretrained reads a checkpoint as data only: safetensors with a card inside,\n"
-        "up to 16 MiB. This one is missing, damaged, was trained on other features, or has weights\n"
-        "that do not fit its card.",
+        "up to 16 MiB. This one is missing, damaged, was trained on other features, or has\n"
+        "weights that do not fit its card.",
         example="`--placer 'pretrained{policy=policy.safetensors}'` with a policy of another kind",
         remedy="Train one with `mcmc train placement`, or use the compiler's own.",
     ),
@@ -104,8 +104,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D067",
         "a training of placements cannot go on",
-        "`mcmc train placement --resume` goes on only where the options and the seed are those that\n"
-        "the state was left with, but for the number of iterations, which may have grown. This\n"
+        "`mcmc train placement --resume` goes on only where the options and the seed are those\n"
+        "that the state was left with, but for the number of iterations, which may have grown. This\n"
         "state is of other options, or was changed or cut off since.",
         example="a training of width 32, resumed with `--set width=64`",
         remedy="Start it again in another folder, or with the options of the state.",

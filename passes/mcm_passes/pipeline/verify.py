@@ -10,7 +10,12 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import input_entries
-from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.equality import (
+    ReadFolder,
+    differences,
+    not_compared,
+    verify_folder,
+)
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.sibling_data import sibling_data
 from mcm_compiler.checking.comparison.user_data import RunData
@@ -64,8 +69,10 @@ class Verify(Pass):
         if not source.shape_only:
             data = (*_given(source, context), *_data_beside(source, context))
             check_run_size(source.original, options.verify_seeds + len(data))
+        # Read once: of a large graph, reading takes longer than proving.
+        annotated = load_model(context.staging.path / layout.ANNOTATED)
         verification = verify_folder(
-            context.staging.path,
+            ReadFolder(context.staging.path, annotated),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
@@ -73,7 +80,8 @@ class Verify(Pass):
             data,
             states=states_of(CHIP_MODELS.get(model)),
         )
-        verification = replace(verification, structure=_structure(model, source, context))
+        proof = _structure(model, source, context, annotated)
+        verification = replace(verification, structure=proof)
         faults = differences(verification, hint=_OUR_FAULT)
         if faults:
             raise CompileError([_with_switch(fault, "MCM-V022") for fault in faults])
@@ -98,14 +106,15 @@ class Verify(Pass):
         return False
 
 
-def _structure(model: ir.Model, source: SourceModel, context: PassContext) -> StructureProof:
+def _structure(
+    model: ir.Model, source: SourceModel, context: PassContext, annotated: ir.Model
+) -> StructureProof:
     """Proves the emitted chips against the emitted model, and that against the user's file.
 
     Raises:
         CompileError: MCM-V060 to MCM-V062 where a built-in pass did what no rule covers.
     """
     folder = context.staging.path
-    annotated = load_model(folder / layout.ANNOTATED)
     faults: list[Diagnostic] = []
     if source.path is not None:
         faults = original_faults(read_raw(source.path), annotated, source.name)
