@@ -4,8 +4,9 @@
 the start of the process to its exit, with everything jitted in the cache; emitting and verifying
 are part of them. `resnet50_cold_compile_s` has an empty jit cache, as right after installation.
 `bert_large_rss_beyond_weights_gib` is the largest resident set of that compile without the pages
-of memory-mapped weight files. Every figure is a median; a cold compile and the memory of
-BERT-large are measured once.
+of memory-mapped weight files. `chain_compile_cpu_s` and `fan_compile_cpu_s` are CPU seconds of a
+chain of 50,000 ops and of 20,000 ops that read one tensor. Every figure is a median; a cold compile,
+the large graphs and the memory of BERT-large are measured once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def measure(settings: Settings) -> list[Bar]:
         folder = Path(name)
         bars = [*_help(settings), *_resnet50(folder, settings)]
         if not settings.quick:
-            bars += _bert_large(folder)
+            bars += [*_bert_large(folder), *_large_graphs(folder)]
     return bars
 
 
@@ -65,6 +66,48 @@ def _bert_large(folder: Path) -> Sequence[Bar]:
         median_bar("bert_large_compile_s", seconds, 20.0),
         median_bar("bert_large_rss_beyond_weights_gib", [beyond_bytes / GIB], 1.0),
     ]
+
+
+def _large_graphs(folder: Path) -> Sequence[Bar]:
+    chain, fan = folder / "chain.onnx", folder / "fan.onnx"
+    write_chain(chain, 50_000)
+    write_fan(fan, 20_000)
+    return [
+        median_bar(f"{model.stem}_compile_cpu_s", [run_child(_compile(model)).cpu_s], 20.0)
+        for model in (chain, fan)
+    ]
+
+
+def write_chain(path: Path, nodes: int) -> None:
+    """Writes a model whose ops each read the one before."""
+    ops = [("Relu" if i % 2 else "Neg", [f"t{i}"], f"t{i + 1}", {}) for i in range(nodes)]
+    _write(path, ops)
+
+
+def write_fan(path: Path, nodes: int) -> None:
+    """Writes a model whose ops all read one input, and are added up; no two are equal."""
+    ops = [
+        ("LeakyRelu", ["t0"], f"t{i + 1}", {"alpha": (i + 1) / (4 * nodes)}) for i in range(nodes)
+    ]
+    _write(path, [*ops, ("Sum", [op[2] for op in ops], "sum", {})])
+
+
+def _write(path: Path, ops: Sequence[tuple[str, list[str], str, dict[str, float]]]) -> None:
+    import onnx
+    from onnx import helper
+
+    nodes: list[onnx.NodeProto] = []
+    for i, (kind, read, made, fields) in enumerate(ops):
+        node = helper.make_node(kind, read, [made], name=f"n{i}")
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in fields.items())
+        nodes.append(node)
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [8, 64])
+        for name in ("t0", ops[-1][2])
+    ]
+    graph = helper.make_graph(nodes, path.stem, ends[:1], ends[1:])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
 
 
 def _compile(model: Path) -> list[str | Path]:
