@@ -5,8 +5,8 @@ the start of the process to its exit, with everything jitted in the cache; emitt
 are part of them. `resnet50_cold_compile_s` has an empty jit cache, as right after installation.
 `bert_large_rss_beyond_weights_gib` is the largest resident set of that compile without the pages
 of memory-mapped weight files. `chain_compile_cpu_s` and `fan_compile_cpu_s` are CPU seconds of a
-chain of 50,000 ops and of 20,000 ops that read one tensor. Every figure is a median; a cold compile,
-the large graphs and the memory of BERT-large are measured once.
+chain of 50,000 ops and of 20,000 ops that read one tensor. Every figure is a median; a cold
+compile, the large graphs and the memory of BERT-large are measured once.
 """
 
 from __future__ import annotations
