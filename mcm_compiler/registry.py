@@ -314,6 +314,16 @@ def register_sharding_rule(name: str) -> Callable[[T], T]:
     return _by_name(SHARDING_RULES, name)
 
 
+def register_placer_level(level: T) -> T:
+    """Registers a `PlacerLevel` under its name; called with the level, which it returns."""
+    return _by_name(PLACER_LEVELS, cast("Any", level).name)(level)
+
+
+def register_step_bound(name: str) -> Callable[[T], T]:
+    """Registers a `mcm_compiler.contracts.boxes.bounds.BoundStep`: a function."""
+    return _by_name(STEP_BOUNDS, name)
+
+
 def register_gradient_rule(name: str) -> Callable[[T], T]:
     """Registers the `GradientRule` of an op such as `com.acme::Blend`."""
     return _by_name(GRADIENT_RULES, name)

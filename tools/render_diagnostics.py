@@ -17,6 +17,7 @@ FAMILIES = {
     "A": "Output folder",
     "B": "Project files and builds",
     "C": "Cost models",
+    "D": "Boxes of CPUs and GPUs, training steps, placers",
     "F": "Problem files, assignments and pins",
     "I": "Reading a model",
     "L": "Policies and their training",

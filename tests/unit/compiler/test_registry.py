@@ -12,6 +12,7 @@ import pytest
 
 import mcm_compiler
 from mcm_compiler import registry as registry_module
+from mcm_compiler.contracts.boxes.placers import PlacerLevel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import (
     COST_MODELS,
@@ -20,11 +21,13 @@ from mcm_compiler.registry import (
     MAPPINGS,
     PASSES,
     PLACEMENT_COSTS,
+    PLACER_LEVELS,
     PLACERS,
     PLANNERS,
     PROBLEM_MODELS,
     PROOF_CHECKERS,
     SHARDING_RULES,
+    STEP_BOUNDS,
     STRATEGIES,
     TARGET_FAMILIES,
     TARGETS,
@@ -32,6 +35,7 @@ from mcm_compiler.registry import (
     ZOO,
     Registry,
     load_plugin,
+    register_placer_level,
 )
 
 PLUGIN = """
@@ -203,6 +207,7 @@ BY_GIVEN_NAMES = {
     "register_problem_model": PROBLEM_MODELS,
     "register_proof_checker": PROOF_CHECKERS,
     "register_sharding_rule": SHARDING_RULES,
+    "register_step_bound": STEP_BOUNDS,
     "register_target": TARGETS,
     "register_target_family": TARGET_FAMILIES,
     "register_mapping": MAPPINGS,
@@ -213,7 +218,7 @@ REGISTERS = BY_THEIR_NAMES | BY_GIVEN_NAMES
 def test_every_registry_is_open_to_a_plugin_of_one_file() -> None:
     registries = [r for r in vars(registry_module).values() if isinstance(r, Registry)]
     # Of levels and cost models the tests are elsewhere.
-    open_ones = [*REGISTERS.values(), COST_MODELS, LEVELS]
+    open_ones = [*REGISTERS.values(), COST_MODELS, LEVELS, PLACER_LEVELS]
     assert {r.group for r in registries} <= {r.group for r in open_ones}
 
 
@@ -296,3 +301,12 @@ def test_a_module_may_be_an_entry_point_and_have_its_decorator(
         load_plugin(tmp_path / "acme_both.py")
     assert _code(caught) == "MCM-X001"
     assert f"acme_both:Shout and {tmp_path / 'acme_both.py'}" in str(caught.value)
+
+
+def test_a_level_of_placing_is_known_by_its_name() -> None:
+    level = PlacerLevel("acme-long", "ours", "local_search", 9000, 10**6)
+    try:
+        assert register_placer_level(level) is level
+        assert PLACER_LEVELS.get("acme-long") is level
+    finally:
+        PLACER_LEVELS.remove("acme-long")

@@ -39,7 +39,7 @@ def _offered(line: str, breaks: str = BREAKS) -> list[str]:
         ("mcmc compile a.onnx --target=mcm1", ["plain,mcm16", "file,mcm1"]),
         ("mcmc compile a.onnx --partitioner multi", ["plain,multilevel"]),
         ("mcmc partition p.json --partitioner multi", ["plain,multilevel"]),
-        ("mcmc partition p.json --cost dev", ["plain,device-placement"]),
+        ("mcmc partition p.json --cost device-p", ["plain,device-placement"]),
         ("mcmc compile a.onnx --cost-model roof", ["plain,roofline"]),
         ("mcmc compile a.onnx --planner auto", ["plain,auto-map"]),
         ("mcmc parallelize a.onnx --planner auto", ["plain,auto-map"]),
@@ -49,7 +49,7 @@ def _offered(line: str, breaks: str = BREAKS) -> list[str]:
         ("mcmc opt a.onnx --print-after al", ["plain,all"]),
         ("mcmc compile a.onnx --routing ", ["plain,relay", "plain,strict"]),
         ("mcmc train pol", ["plain,policy"]),
-        ("mcmc zoo resn", ["plain,resnet50"]),
+        ("mcmc zoo mobi", ["plain,mobilenet-v2"]),
         ("mcmc explain mcm-u023", ["plain,MCM-U023"]),
         ("mcmc compile ", ["file,"]),
         ("mcmc nonsens", []),
@@ -61,8 +61,8 @@ def test_each_place_offers_what_may_stand_there(line: str, offered: list[str]) -
 
 
 def test_models_of_the_zoo_stand_where_a_model_may() -> None:
-    assert _offered("mcmc compile zoo:resn") == ["plain,resnet50"]
-    assert _offered("mcmc compile zoo:resn", breaks=" ") == ["plain,zoo:resnet50"]
+    assert _offered("mcmc compile zoo:mobi") == ["plain,mobilenet-v2"]
+    assert _offered("mcmc compile zoo:mobi", breaks=" ") == ["plain,zoo:mobilenet-v2"]
     assert "plain,zoo:bert" in _offered("mcmc check out --model zo", breaks=" ")
     count = len(ZOO.names_at_hand())
     assert len(_offered("mcmc parallelize z")) == count + 1  # files that begin with z, too

@@ -48,7 +48,7 @@ def _run(shell: str, code: str, folder: Path) -> list[str]:
     ("line", "words", "offered"),
     [
         # bash takes words apart at colons, and replaces what stands behind the last one.
-        ("mcmc compile zoo:resn", "mcmc compile zoo : resn", ["resnet50", "options:"]),
+        ("mcmc compile zoo:mobi", "mcmc compile zoo : mobi", ["mobilenet-v2", "options:"]),
         ("mcmc compile x --target=mcm1", "mcmc compile x --target = mcm1",
          ["mcm16", "mcm1.toml", "options: default"]),
         ("mcmc opt x --passes simplify,fu", "mcmc opt x --passes simplify,fu",
@@ -74,12 +74,12 @@ def test_zsh_takes_the_script(tmp_path: Path) -> None:
 
 
 def test_zsh_and_fish_get_what_they_ask_for() -> None:
-    env = {"COMP_WORDS": "mcmc compile zoo:resn", "COMP_CWORD": "2"}
+    env = {"COMP_WORDS": "mcmc compile zoo:mobi", "COMP_CWORD": "2"}
     asked = CliRunner().invoke(cli, [], env={**env, "_MCMC_COMPLETE": "zsh_complete"})
-    assert asked.stdout.splitlines() == ["plain", "zoo:resnet50", "_"]
-    env["COMP_CWORD"] = "zoo:resn"
+    assert asked.stdout.splitlines() == ["plain", "zoo:mobilenet-v2", "_"]
+    env["COMP_CWORD"] = "zoo:mobi"
     asked = CliRunner().invoke(cli, [], env={**env, "_MCMC_COMPLETE": "fish_complete"})
-    assert asked.stdout.splitlines() == ["plain,zoo:resnet50"]
+    assert asked.stdout.splitlines() == ["plain,zoo:mobilenet-v2"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
