@@ -46,6 +46,7 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_writing import write_folder
+from mcm_compiler.placed.measured_times import coverage_notes
 from mcm_compiler.placed.one_device import alone_note
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
@@ -199,7 +200,7 @@ def place_model(
 
     Raises:
         CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
-            box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D075
+            box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D078
             from constraints and search; nothing is left behind.
     """
     options = options or PlaceOptions()
@@ -224,6 +225,7 @@ def place_model(
         pairs = states.pairs if states is not None else ()
         show("describe")
         problem = constrained(box.step_problem(step, pairs), box.box, options)
+        found += coverage_notes(problem, box.box, options.times)
         bound = bound_step(problem, box.box)
         clock.lap("describe")
         answer, results, evaluator = search(problem, box, options, show)

@@ -87,6 +87,18 @@ def parse_named_pin(text: str) -> tuple[str, str]:
     return pattern, name
 
 
+def parse_profile(text: str) -> tuple[str, Path]:
+    """`kind=file`: a kind of device, and a profile of ops on it.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    kind, equals, path = text.partition("=")
+    if not equals or not kind or not path:
+        raise click.BadParameter(f"'{text}' is not of the form kind=file, such as 'k40=run.json'")
+    return kind, Path(path)
+
+
 NO_STATES = "none"
 """What `--state` takes to switch states off."""
 

@@ -28,6 +28,8 @@ class PlaceOptions:
         seed: of everything random.
         budget_s: wall time of the search, or None.
         order: which ready op a free device starts.
+        times: seconds of ops that were measured, by kind of device and name of op; see
+            `mcm_compiler.placed.measured_times.profiled_seconds`.
         dims: sizes of symbolic dimensions.
         shapes: full shapes of graph inputs.
         state: inputs and the outputs that the next step takes for them; None to go by names.
@@ -45,6 +47,7 @@ class PlaceOptions:
     seed: int = 0
     budget_s: float | None = None
     order: QueueOrder = "fifo"
+    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     state: tuple[tuple[str, str], ...] | None = None

@@ -55,7 +55,9 @@ class ReadPlacement:
         record = self.opened.record
         target = self.opened.target
         asked = record.asked
-        options = PlaceOptions(pins=asked.pins, kinds=asked.kinds, together=asked.together)
+        options = PlaceOptions(
+            pins=asked.pins, kinds=asked.kinds, together=asked.together, times=asked.times
+        )
         problem = target.step_problem(self.opened.annotated, record.model.states)
         return constrained(problem, target.box, options)
 

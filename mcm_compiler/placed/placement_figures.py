@@ -46,7 +46,7 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             states=placed.states,
         ),
         target=placed.target.name,
-        asked=Asked(options.order, options.pins, options.kinds, options.together),
+        asked=Asked(options.order, options.pins, options.kinds, options.together, options.times),
         search=Search(
             placer=placer_text(options),
             method=answer.method,

@@ -48,12 +48,16 @@ class Asked:
         pins: patterns and devices.
         kinds: patterns and kinds of devices.
         together: patterns.
+        times: seconds of ops that were measured, by kind of device and name of op.
     """
 
     order: Literal["fifo", "critical_path"] = "fifo"
     pins: tuple[tuple[str, str], ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
     together: tuple[str, ...] = ()
+    times: Mapping[str, Mapping[str, Amount]] = field(
+        default_factory=dict[str, Mapping[str, float]]
+    )
 
 
 @dataclass(frozen=True)

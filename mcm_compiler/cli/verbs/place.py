@@ -21,6 +21,7 @@ from mcm_compiler.cli.parameters import (
     parse_duration,
     parse_level,
     parse_named_pin,
+    parse_profile,
     parse_shape,
     parse_states,
     plugin_option,
@@ -119,6 +120,14 @@ TRAINING = "differentiate"
     help="Which ready op a free device starts.",
 )
 @click.option(
+    "--profile",
+    "profiles",
+    type=parse_profile,
+    multiple=True,
+    metavar="KIND=FILE",
+    help="Times of ops on devices of a kind: a profile that onnxruntime wrote. Repeatable.",
+)
+@click.option(
     "--segments",
     type=click.Choice(["fastest", "fewest", "none"]),
     default="fastest",
@@ -182,6 +191,7 @@ def command(
     kinds: tuple[tuple[str, str], ...],
     together: tuple[str, ...],
     order: Any,
+    profiles: tuple[tuple[str, Path], ...],
     segments: Any,
     dispatch_s: float,
     dims: tuple[tuple[str, int], ...],
@@ -216,6 +226,7 @@ def command(
         seed=seed,
         budget_s=budget_s,
         order=order,
+        times=_measured(profiles),
         dims=once_each("--dim", dims),
         shapes=once_each("--shape", shapes),
         state=parse_states(state),
@@ -223,6 +234,16 @@ def command(
         dispatch_s=dispatch_s,
     )
     _place(model, target, options, output, force, timings, output_format)
+
+
+def _measured(profiles: tuple[tuple[str, Path], ...]) -> dict[str, dict[str, float]]:
+    """Seconds of ops by kind of device."""
+    from mcm_compiler.placed.measured_times import profiled_seconds
+
+    by_kind: dict[str, list[Path]] = {}
+    for kind, path in profiles:
+        by_kind.setdefault(kind, []).append(path)
+    return {kind: profiled_seconds(paths) for kind, paths in by_kind.items()}
 
 
 def _place(

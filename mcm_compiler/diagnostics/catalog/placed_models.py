@@ -60,6 +60,33 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "devices by itself, or dispatches faster (--dispatch), the placement stands.",
     ),
     CatalogEntry(
+        "MCM-D077",
+        "a file is no profile of onnxruntime",
+        "--profile reads the JSON that onnxruntime writes when profiling is enabled: a list of\n"
+        "events, among them those of kernels, `NAME_kernel_time`, with the microseconds that they\n"
+        "took. The file cannot be read, or holds none.",
+        example="`--profile haswell=trace.json` with the trace of another program",
+        remedy="Set SessionOptions.enable_profiling, run the model some times, and give the file\n"
+        "that end_profiling names.",
+    ),
+    CatalogEntry(
+        "MCM-D078",
+        "a profile is of another model",
+        "Times are taken for ops by their names. No op of the step that such a device runs has a\n"
+        "name that was measured.",
+        example="a profile of a model whose nodes were renamed, or all of whose nodes were fused",
+        remedy="Profile the model that is placed, with graph optimisations off: fused kernels\n"
+        "have names of their own.",
+    ),
+    CatalogEntry(
+        "MCM-D079",
+        "how many ops have measured times",
+        "A note: ops that the profile does not name keep the times of the cost model, so that\n"
+        "measured and computed times stand beside each other.",
+        example="a profile with graph optimisations on, in which a third of the ops were fused",
+        remedy="Profile with graph optimisations off to measure every op.",
+    ),
+    CatalogEntry(
         "MCM-D080",
         "the placement in a folder is none of its model",
         "The placement names ops that the model does not have, devices that the box does not\n"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.chip.device_roofline import device_roofline
 from mcm_hardware.chip.kernel_work import is_view, kernel_work
 from mcm_hardware.chip.roofline import Roofline
@@ -56,34 +53,3 @@ def op_times(nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind]) -> Floats:
             lacking = [n for n, node in enumerate(nodes) if kind.support.unsupported(node)]
             times[lacking, k] = np.inf
     return times
-
-
-def with_op_times(
-    problem: StepProblem, box: Box, kind: str, seconds: Mapping[str, float]
-) -> StepProblem:
-    """The same step with times that were measured on one kind of device.
-
-    What was not measured keeps its time, and what the kind cannot run stays infinite.
-
-    Args:
-        problem: of this box.
-        box: where `kind` is one of `kinds`.
-        kind: on whose devices was measured.
-        seconds: by name of op, launch included; names that the problem has none of are left out.
-
-    Raises:
-        ValueError: for a kind that the box has none of, and for times that are negative or not
-            finite.
-    """
-    if kind not in box.kinds:
-        raise ValueError(f"the box has no kind {kind!r}, but {', '.join(box.kinds)}")
-    column = box.kinds.index(kind)
-    times = problem.time_s.copy()
-    for n, name in enumerate(problem.names):
-        measured = seconds.get(name)
-        if measured is None or not np.isfinite(times[n, column]):
-            continue
-        if not 0.0 <= measured < np.inf:
-            raise ValueError(f"{measured!r} s is no time of {name!r}")
-        times[n, column] = measured
-    return replace(problem, time_s=times)
