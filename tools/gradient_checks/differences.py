@@ -56,8 +56,8 @@ def differences(
         feeds: where to differentiate, in double.
         groups: inputs of floating point that move together.
         seed: of the directions.
-        step: of the differences, over the root mean square of what is changed, 1 at most.
-        step: of the differences; from `COARSE_STEP` on they are of the fourth order.
+        step: of the differences, over the root mean square of what is changed, 1 at most; from
+            `COARSE_STEP` on they are of the fourth order.
     """
     rng = np.random.default_rng(seed)
     sources = sorted({name for group in groups for name in group})

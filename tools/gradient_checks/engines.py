@@ -82,6 +82,7 @@ def _onnxruntime(model: onnx.ModelProto) -> Run:
 
 
 def _reference(model: onnx.ModelProto) -> Run:
+    from gradient_checks.fast_convolutions import Conv, ConvTranspose
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
 
@@ -101,7 +102,7 @@ def _reference(model: onnx.ModelProto) -> Run:
             return tuple(pools[key]({node.input[0]: x}).values())
 
     pools: dict[tuple[str, tuple[int, ...]], Run] = {}
-    evaluator = ReferenceEvaluator(model, new_ops=[Erf, MaxPool])
+    evaluator = ReferenceEvaluator(model, new_ops=[Erf, MaxPool, Conv, ConvTranspose])
     names = [str(name) for name in evaluator.output_names]
 
     def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
