@@ -259,6 +259,16 @@ def _advantages(
     return average - signals, keeps * average + (1.0 - keeps) * float(signals.mean())
 
 
+def _of_gradients(settings: PlannerSettings) -> PlannerSettings:
+    """What compiled updates depend on; whatever else differs does not compile them again."""
+    return PlannerSettings(
+        gradient_norm=settings.gradient_norm,
+        entropy=settings.entropy,
+        epochs=settings.epochs,
+        clip=settings.clip,
+    )
+
+
 def _update(
     plan: Plan, progress: Progress, drawn: Drawn, results: StepResults, advantage: Floats
 ) -> float:
@@ -285,7 +295,13 @@ def _update(
     batch: Batch = Batch(drawn.inputs, jnp.asarray(drawn.devices), jnp.asarray(of_choice))
     rate = np.float32(settings.rate_at(progress.update))
     progress.params, progress.optimizer, metrics = update(
-        plan.definitions, settings, progress.params, progress.optimizer, batch, ops, rate
+        plan.definitions,
+        _of_gradients(settings),
+        progress.params,
+        progress.optimizer,
+        batch,
+        ops,
+        rate,
     )
     if not np.isfinite(float(metrics.gradient)):
         raise CompileError(

@@ -18,12 +18,12 @@ WEIGHTS = np.array([3.0, 2.0, 1.0])
     [
         Logits(),
         Logits(epochs=2, clip=0.2, credit=0.5),
-        HierarchicalGroups(hidden=4, learning_rate=0.05),
+        HierarchicalGroups(hidden=2, learning_rate=0.1),
     ],
     ids=["logits", "several epochs", "network"],
 )
 def test_learns_the_cheapest_device(case, counted, placer):
-    request = PlacerRequest(400)
+    request = PlacerRequest(240)
     answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
     figures = dict(answer.figures)
     points = [value for name, value in answer.figures if name.startswith("mean score to")]

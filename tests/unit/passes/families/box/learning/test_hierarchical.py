@@ -23,7 +23,7 @@ def test_same_seed_same_answer(case, counted):
     placer = Hierarchical(**SMALL)
     evaluator = counted(np.array([3.0, 2.0, 1.0]))
     answers = [
-        placer.place(case.problem, case.box, evaluator, PlacerRequest(40, seed), told)
+        placer.place(case.problem, case.box, evaluator, PlacerRequest(16, seed), told)
         for seed in (1, 1, 2)
     ]
     one, same, other = answers
@@ -31,12 +31,12 @@ def test_same_seed_same_answer(case, counted):
     assert one.figures == same.figures
     assert (one.device_of == same.device_of).all()
     assert one.figures != other.figures
-    assert one.evaluations == 40
+    assert one.evaluations == 16
     scores = counted(np.array([3.0, 2.0, 1.0])).evaluate(one.device_of[None]).score
     assert scores[0] == one.history[-1][1]
     case.evaluator.evaluate(one.device_of[None])
     figures = dict(one.figures)
-    assert figures["updates"] == 20
+    assert figures["updates"] == 8
     assert 1 <= figures["used groups"] <= 3
     assert 0 <= figures["entropy of an op's group"] <= math.log(3)
     assert figures["entropy of a group's device"] <= math.log(3) + 1e-6

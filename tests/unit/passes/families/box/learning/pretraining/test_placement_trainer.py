@@ -1,0 +1,90 @@
+"""A training that was killed goes on to the same bytes, and not from what does not belong there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.cluster_policy.policy_file import load_placement_policy
+from mcm_passes.families.box.learning.pretraining.placement_trainer import (
+    CARD_NAME,
+    POLICY_NAME,
+    PlacementTrainer,
+)
+from mcm_passes.families.box.learning.pretraining.training_files import STATE_NAME
+
+SMALL = PlacementTrainer(
+    iterations=4,
+    cases=2,
+    validation_cases=1,
+    cases_per_iteration=1,
+    placements=2,
+    check_every=2,
+    width=4,
+)
+
+
+def told(_: TrainingProgress) -> None:
+    """Progress that nobody hears."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that nothing stopped."""
+    folder = tmp_path_factory.mktemp("training") / "whole"
+    SMALL.train(TrainingRequest(folder, seed=3), told)
+    return folder
+
+
+def test_goes_on_to_the_same_bytes(trained: Path, tmp_path: Path):
+    def killed(progress: TrainingProgress) -> None:
+        # The state is of iteration 2: the third is done again.
+        if progress.phase == "training" and progress.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SMALL.train(TrainingRequest(tmp_path, seed=3), killed)
+    assert not (tmp_path / POLICY_NAME).exists()
+    result = SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    assert result.samples == 4 * 1 * 2
+    for name in (STATE_NAME, POLICY_NAME, CARD_NAME):
+        assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_the_best_policy_is_written_with_its_command(trained: Path):
+    weights, card = load_placement_policy(trained / POLICY_NAME)
+    assert card.layout.width == 4
+    said = json.loads((trained / CARD_NAME).read_text(encoding="utf-8"))["trained_on"]
+    assert "--set cases=2" in said["command"]
+    assert said["command"].endswith("--seed 3")
+    assert said["iterations_of_best"] in (2, 4)
+    assert weights
+
+
+@pytest.mark.parametrize(
+    ("changed", "seed"), [({"width": 8}, 3), ({"learning_rate": 1e-3}, 3), ({}, 4)]
+)
+def test_other_options_do_not_go_on(trained: Path, changed: dict[str, float], seed: int):
+    other = dataclasses.replace(SMALL, **changed)
+    with pytest.raises(CompileError, match="MCM-D067") as caught:
+        other.train(TrainingRequest(trained, seed=seed, resume=True), told)
+    assert "other options or another seed" in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", [0, 100, -20])
+def test_damaged_states_are_refused(trained: Path, tmp_path: Path, cut: int):
+    (tmp_path / STATE_NAME).write_bytes((trained / STATE_NAME).read_bytes()[:cut])
+    with pytest.raises(CompileError, match="MCM-D067"):
+        SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+
+
+def test_a_used_folder_is_kept(trained: Path):
+    before = (trained / POLICY_NAME).read_bytes()
+    with pytest.raises(CompileError, match="MCM-A001"):
+        SMALL.train(TrainingRequest(trained), told)
+    assert (trained / POLICY_NAME).read_bytes() == before
