@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mcm_compiler.processes.whole_files import write_whole
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "results" / "hierarchical-planner.md"
 
@@ -19,19 +21,27 @@ def record_path(name: str) -> Path:
     return ROOT / "tools" / "reproduce" / "data" / f"{name}.json"
 
 
-def write_record(name: str, command: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes rows; those of an earlier record whose `graph` is not among them stay."""
+def write_record(
+    name: str, command: str, rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("graph",)
+) -> None:
+    """Writes rows; those of an earlier record whose `keys` are not among them stay."""
     path = record_path(name)
-    kept: dict[str, dict[str, Any]] = {}
+    kept: dict[tuple[Any, ...], dict[str, Any]] = {}
     if path.exists():
-        kept = {row["graph"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
-    kept |= {row["graph"]: row for row in rows}
+        kept = {
+            _key(row, keys): row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+        }
+    kept |= {_key(row, keys): row for row in rows}
     result = {
         "command": command,
         "versions": {package: metadata.version(package) for package in VERSIONS},
         "rows": list(kept.values()),
     }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
+
+
+def _key(row: dict[str, Any], keys: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
 
 
 def read_rows(name: str) -> list[dict[str, Any]]:
