@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from mcm_compiler.processes.hermetic import keep_to_itself
+from mcm_compiler.processes.lazy_libraries import load_lazily
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult, compile_model, load_target
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 # Before anything loads onnxruntime or numba, which read their settings then.
 keep_to_itself()
+load_lazily()
 
 __all__ = [
     "CompileError",
