@@ -13,9 +13,9 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_compiler.text.option_ranges import above, at_least, between, checked
 from mcm_passes.families.box.search.annealing import Cooling, anneal
-from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
 from mcm_passes.families.box.search.judge import Judge, judge_of
 from mcm_passes.families.box.search.prepared import PreparedStep, devices_of_units, prepared
 from mcm_passes.families.box.search.starts import striped_starts
@@ -25,7 +25,14 @@ CLUSTER_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-@checked(parts=at_least(1), restarts=at_least(1), hot=above(0), cold=above(0), draws=at_least(0))
+@checked(
+    parts=at_least(1),
+    restarts=at_least(1),
+    hot=above(0),
+    cold=above(0),
+    draws=at_least(0),
+    urgent=between(0, 1),
+)
 class LocalSearch:
     """Annealing over clusters around weights, then over pieces of them.
 
@@ -37,9 +44,10 @@ class LocalSearch:
         restarts: walks over pieces, each from the best placement that is known.
         hot: temperature at the begin of a walk, as a share of the score.
         cold: at its end.
-        robust: whether the score is the mean under several conditions: the other order of queues,
-            and other times of ops.
-        draws: of times, each within 10 percent.
+        robust: whether the score is a mean over both orders of queues, where the request can
+            simulate them.
+        draws: of times of ops, each within 10 percent, that a robust score asks for as well.
+        urgent: share of critical-path order in a robust score, between 0 and 1.
     """
 
     name: ClassVar[str] = "local_search"
@@ -49,8 +57,9 @@ class LocalSearch:
     restarts: int = 1
     hot: float = 0.01
     cold: float = 2e-4
-    robust: bool = False
-    draws: int = 2
+    robust: bool = True
+    draws: int = 0
+    urgent: float = URGENT_SHARE
 
     def place(
         self,
@@ -61,8 +70,10 @@ class LocalSearch:
         progress: Callable[[str], None],
     ) -> PlacerAnswer:
         """Searches until the evaluations are spent."""
-        draws = self.draws if self.robust else 0
-        judge = judge_of(evaluators_under(problem, evaluator, request, draws), request)
+        evaluators = evaluators_under(
+            problem, evaluator, request, robust=self.robust, draws=self.draws
+        )
+        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
         step = prepared(problem, box)
         rng = np.random.default_rng(request.seed)
         search_pieces(self, step, judge, rng, request.start, progress)

@@ -17,14 +17,14 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
 from mcm_passes.families.box.search.judge import judge_of
 
 
 @dataclass(frozen=True)
-@checked(draws=at_least(1))
+@checked(draws=at_least(0), urgent=between(0, 1))
 class Portfolio:
     """Runs its members and keeps the best placement, under one score for all.
 
@@ -36,14 +36,16 @@ class Portfolio:
         robust: whether the score is the mean under several conditions; `local_search` without
             options of its own searches by the same score.
         draws: see `LocalSearch`.
+        urgent: see `LocalSearch`.
     """
 
     name: ClassVar[str] = "portfolio"
     summary: ClassVar[str] = "several placers in turn, each from the best so far"
 
     members: tuple[str, ...] = ("single", "local_search")
-    robust: bool = False
-    draws: int = 2
+    robust: bool = True
+    draws: int = 0
+    urgent: float = URGENT_SHARE
 
     def place(
         self,
@@ -61,8 +63,10 @@ class Portfolio:
         placers = [self._member(text) for text in self.members]
         if not placers:
             raise _no_member("the option names no placer")
-        draws = self.draws if self.robust else 0
-        judge = judge_of(evaluators_under(problem, evaluator, request, draws), request)
+        evaluators = evaluators_under(
+            problem, evaluator, request, robust=self.robust, draws=self.draws
+        )
+        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
         best, methods = request.start, [""]
         if best is not None:
             judge.score(best)
@@ -91,7 +95,9 @@ class Portfolio:
         if spec.name == self.name:
             raise _no_member("the portfolio is no member of itself")
         if spec.name == LocalSearch.name and not spec.options:
-            return cast("Placer", LocalSearch(robust=self.robust, draws=self.draws))
+            return cast(
+                "Placer", LocalSearch(robust=self.robust, draws=self.draws, urgent=self.urgent)
+            )
         return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
 
 

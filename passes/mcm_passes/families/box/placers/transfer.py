@@ -19,7 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.conditions import evaluators_under
+from mcm_passes.families.box.search.conditions import evaluators_under, weights_of
 from mcm_passes.families.box.search.judge import judge_of
 from mcm_passes.families.box.search.units import fallbacks
 
@@ -40,7 +40,7 @@ class Transfer:
     summary: ClassVar[str] = "devices of weights from another placement, then local search"
 
     weights: str = ""
-    robust: bool = False
+    robust: bool = True
 
     def place(
         self,
@@ -58,10 +58,10 @@ class Transfer:
         carried = carried_over(problem, box, _read(self.weights))
         progress("devices of weights carried over")
         search = LocalSearch(robust=self.robust)
-        judge = judge_of(
-            evaluators_under(problem, evaluator, request, search.draws if self.robust else 0),
-            request,
+        evaluators = evaluators_under(
+            problem, evaluator, request, robust=self.robust, draws=search.draws
         )
+        judge = judge_of(evaluators, request, weights_of(evaluators, search.urgent))
         start = judge.score(carried)
         left = judge.left
         if left < 1:

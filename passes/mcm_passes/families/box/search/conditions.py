@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
@@ -11,27 +14,53 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 SPREAD = 0.1
 """Ops' times are drawn between 1 - SPREAD and 1 + SPREAD times what the costs say."""
 
+URGENT_SHARE = 0.6
+"""Weight of scores under critical-path order; the rest is that of first-in-first-out order, in
+which search finds more to gain by itself."""
+
 
 def evaluators_under(
-    problem: StepProblem, evaluator: StepEvaluator, request: PlacerRequest, draws: int
+    problem: StepProblem,
+    evaluator: StepEvaluator,
+    request: PlacerRequest,
+    *,
+    robust: bool,
+    draws: int,
 ) -> tuple[StepEvaluator, ...]:
-    """The evaluator itself, one that starts the most urgent ops first, and some with other times.
+    """The evaluator alone, or evaluators in both orders of queues, also with other times of ops.
 
     Args:
         problem: what is placed.
-        evaluator: of it.
+        evaluator: of it, in whatever order.
         request: may make others; where it does not, the evaluator is alone.
-        draws: of times of ops; 0 for the evaluator alone.
+        robust: whether others are wanted.
+        draws: of times of ops; each is asked for in both orders of queues, so that neither
+            outweighs the other.
     """
-    if not draws or request.simulate is None:
+    if not robust or request.simulate is None:
         return (evaluator,)
     # Apart from the seeds that moves are drawn with.
     rng = np.random.default_rng([request.seed, 7])
-    others = [StepConditions(time_factors=time_factors(problem.num_ops, rng)) for _ in range(draws)]
-    others.insert(0, StepConditions(order="critical_path"))
-    return (evaluator, *(request.simulate(problem, conditions) for conditions in others))
+    conditions = [StepConditions(), StepConditions(order="critical_path")]
+    for _ in range(draws):
+        factors = time_factors(problem.num_ops, rng)
+        conditions += [
+            StepConditions(time_factors=factors),
+            StepConditions(order="critical_path", time_factors=factors),
+        ]
+    return tuple(request.simulate(problem, one) for one in conditions)
 
 
-def time_factors(num_ops: int, rng: np.random.Generator) -> np.ndarray:
+def weights_of(evaluators: Sequence[StepEvaluator], urgent: float) -> Floats:
+    """`[conditions]`, of scores under what `evaluators_under` made.
+
+    Args:
+        evaluators: one alone, or in both orders of queues by turns.
+        urgent: share of the order that starts the most urgent ops first.
+    """
+    return np.resize([1.0 - urgent, urgent], len(evaluators))
+
+
+def time_factors(num_ops: int, rng: np.random.Generator) -> Floats:
     """`[N]`, factors of ops' times, drawn evenly."""
     return rng.uniform(1.0 - SPREAD, 1.0 + SPREAD, num_ops)

@@ -21,12 +21,15 @@ others are not asked any more."""
 class Judge:
     """Scores placements under one or several conditions.
 
-    With several, the score is the mean over all of them. Each simulation counts as an evaluation.
+    With several, the score is a weighted geometric mean over all of them: a percent counts by the
+    weight alone, although the same step may take half as long in another order of queues. Each
+    simulation counts as an evaluation.
 
     Attributes:
         evaluators: of one problem, under different conditions.
         left: evaluations that may still be asked for.
         ends_at: of `time.perf_counter`, when nothing is asked any more.
+        weights: `[conditions]` above 0, of scores; empty for equal ones.
         evaluations: asked for.
         best: `[N]`, the placement with the best score; empty before the first.
         best_score: infinite before the first.
@@ -37,6 +40,7 @@ class Judge:
     evaluators: Sequence[StepEvaluator]
     left: int
     ends_at: float = np.inf
+    weights: Floats = field(default_factory=lambda: np.empty(0))
     evaluations: int = 0
     best: Ints = field(default_factory=lambda: np.empty(0, np.int32))
     best_score: float = np.inf
@@ -49,7 +53,7 @@ class Judge:
         return self.left >= len(self.evaluators) and time.perf_counter() < self.ends_at
 
     def score(self, placement: Ints, worth: float = np.inf) -> float:
-        """The mean score of a placement `[N]`; infinite where it is given up early.
+        """The score of a placement `[N]`; infinite where it is given up early.
 
         Args:
             placement: see `StepEvaluator`.
@@ -62,7 +66,7 @@ class Judge:
             self.evaluations += 1
             if k + 1 < len(parts) and self._hopeless(parts[: k + 1], worth):
                 return np.inf
-        mean = float(parts.mean())
+        mean = self._mean(parts)
         if mean < self.best_score:
             self.best, self.best_score, self.best_parts = placement.copy(), mean, parts
             self.history.append((self.evaluations, mean))
@@ -77,8 +81,16 @@ class Judge:
         if not len(self.best_parts):
             return False
         # The best placement tells how scores under the first conditions compare with the mean.
-        usual = float(self.best_parts[: len(parts)].mean()) / self.best_score
-        return float(parts.mean()) > worth * usual * (1.0 + SLACK)
+        usual = self._mean(self.best_parts[: len(parts)]) / max(self.best_score, 1e-300)
+        return self._mean(parts) > worth * usual * (1.0 + SLACK)
+
+    def _mean(self, parts: Floats) -> float:
+        """Of the first scores; a step without work takes no time."""
+        if len(parts) == 1:
+            return float(parts[0])
+        weights = self.weights[: len(parts)] if len(self.weights) else None
+        logarithms = np.log(np.maximum(parts, 1e-300))
+        return float(np.exp(np.average(logarithms, weights=weights)))
 
     def answer(self, method: str, **figures: float) -> PlacerAnswer:
         """The best placement as a placer's answer."""
@@ -91,7 +103,10 @@ class Judge:
         )
 
 
-def judge_of(evaluators: Sequence[StepEvaluator], request: PlacerRequest) -> Judge:
+def judge_of(
+    evaluators: Sequence[StepEvaluator], request: PlacerRequest, weights: Floats | None = None
+) -> Judge:
     """A judge that keeps to what a request allows, from now on."""
     ends = np.inf if request.budget_s is None else time.perf_counter() + request.budget_s
-    return Judge(tuple(evaluators), request.evaluations, ends)
+    known = np.empty(0) if weights is None else weights
+    return Judge(tuple(evaluators), request.evaluations, ends, known)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ ALL = (
     "metis{seeds=2}",
     "scotch{seeds=2}",
     "local_search",
-    "portfolio{robust=true}",
+    "portfolio",
 )
 
 
@@ -100,7 +101,7 @@ def test_search_without_names_beats_the_expert(network: tuple[StepProblem, Box])
 def test_search_goes_on_from_where_it_is_told_to(network: tuple[StepProblem, Box]) -> None:
     start = _placed("local_search", *network, evaluations=200).device_of
     known = float(_simulator(*network).evaluate(start[None]).score[0])
-    for text in ("local_search", "portfolio"):
+    for text in ("local_search{robust=false}", "portfolio{robust=false}"):
         answer = _placed(text, *network, evaluations=20, start=start)
         assert _score(answer, *network) <= known
 
@@ -117,7 +118,7 @@ def test_devices_of_weights_carry_over_to_another_length(
     assert longer[1:7].tolist() == place[1:7].tolist()
     path = tmp_path / "weights.json"
     path.write_text(json.dumps(devices))
-    answer = _placed(f"transfer{{weights={path}}}", short, box, evaluations=30)
+    answer = _placed(f"transfer{{weights={path},robust=false}}", short, box, evaluations=30)
     assert _score(answer, short, box) <= dict(answer.figures)["start"]
 
 
@@ -158,6 +159,28 @@ def test_rivals_say_which_package_they_miss(
     with pytest.raises(CompileError, match=package) as caught:
         _placed(name, *network)
     assert caught.value.diagnostics[0].code == "MCM-D051"
+
+
+def test_scotch_runs_on_one_thread_and_leaves_the_environment_alone(
+    network: tuple[StepProblem, Box], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    scotch = pytest.importorskip("scotchpy")
+    known = scotch.Graph.map
+
+    def mapped(*args: object, **named: object) -> object:
+        asked.append(os.environ.get("SCOTCH_PTHREAD_NUMBER"))
+        return known(*args, **named)
+
+    monkeypatch.setattr(scotch.Graph, "map", mapped)
+    for before in (None, "3"):
+        if before:
+            monkeypatch.setenv("SCOTCH_PTHREAD_NUMBER", before)
+        else:
+            monkeypatch.delenv("SCOTCH_PTHREAD_NUMBER", raising=False)
+        _placed("scotch{seeds=1}", *network)
+        assert os.environ.get("SCOTCH_PTHREAD_NUMBER") == before
+    assert asked == ["1", "1"]
 
 
 @pytest.mark.parametrize("members", ["portfolio", ";"])

@@ -1,5 +1,7 @@
 """Tests for units, judges, starts and walks."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,15 +43,25 @@ def test_a_judge_remembers_the_best_and_counts() -> None:
     assert judge.history == [(1, 3.0), (2, 2.0)]
 
 
-def test_a_judge_takes_the_mean_and_gives_up_early() -> None:
-    first, second = _Scores(1.0, 1.5, 0.9), _Scores(3.0, 2.0)
+def test_a_judge_takes_the_geometric_mean_and_gives_up_early() -> None:
+    first, second = _Scores(1.0, 1.5, 0.9), _Scores(4.0, 2.5)
     judge = Judge((first, second), 9)
-    assert judge.score(_place(0)) == 2.0
+    assert judge.score(_place(0)) == pytest.approx(2.0)
     # Under the first conditions 1 is as good as 2 in the mean: 1.5 is not worth a second look.
     assert judge.score(_place(1), worth=2.1) == np.inf
     assert second.asked == 1
-    assert judge.score(_place(2), worth=2.1) == pytest.approx(1.45)
+    assert judge.score(_place(2), worth=2.1) == pytest.approx(1.5)
     assert judge.evaluations == 5
+
+
+def test_a_judge_weighs_conditions() -> None:
+    judge = Judge((_Scores(1.0), _Scores(8.0)), 2, weights=np.array([2.0, 1.0]))
+    assert judge.score(_place(0)) == pytest.approx(2.0)
+
+
+def test_steps_without_work_have_a_score() -> None:
+    judge = Judge((_Scores(0.0, 0.0), _Scores(0.0, 0.0)), 4)
+    assert [judge.score(_place(k)) for k in range(2)] == pytest.approx([0.0, 0.0])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -105,12 +117,13 @@ def test_conditions_of_a_robust_score_are_drawn_from_the_seed() -> None:
         return _Scores()
 
     request = PlacerRequest(seed=5, simulate=simulate)  # type: ignore[arg-type]
-    own = _Scores()
-    assert len(evaluators_under(problem, own, request, 2)) == 4  # type: ignore[arg-type]
-    assert [conditions.order for conditions in asked] == ["critical_path", "fifo", "fifo"]
-    assert np.ptp(asked[1].time_factors) <= 0.2
-    assert not np.array_equal(asked[1].time_factors, asked[2].time_factors)
-    again = list(asked)
-    evaluators_under(problem, own, request, 2)  # type: ignore[arg-type]
-    assert np.array_equal(again[1].time_factors, asked[4].time_factors)
-    assert evaluators_under(problem, own, request, 0) == (own,)  # type: ignore[arg-type]
+    own: Any = _Scores()
+    assert len(evaluators_under(problem, own, request, robust=True, draws=2)) == 6
+    assert [conditions.order for conditions in asked] == ["fifo", "critical_path"] * 3
+    assert np.ptp(asked[2].time_factors) <= 0.2
+    assert np.array_equal(asked[2].time_factors, asked[3].time_factors)
+    assert not np.array_equal(asked[2].time_factors, asked[4].time_factors)
+    evaluators_under(problem, own, request, robust=True, draws=2)
+    assert np.array_equal(asked[2].time_factors, asked[8].time_factors)
+    assert evaluators_under(problem, own, request, robust=False, draws=2) == (own,)
+    assert evaluators_under(problem, own, PlacerRequest(), robust=True, draws=2) == (own,)
