@@ -23,8 +23,9 @@ from mcm_passes.families.box.search.judge import judge_of
 class EarliestTaskFirst:
     """Ops one by one, where each ends first (Hwang et al. 1989, *Scheduling Precedence Graphs*).
 
-    Ops are taken by the longest path to the end, copies cost their time and wait for no channel,
-    and memory is not looked at. Ops that run together follow the first of them.
+    Ops are taken by the longest path to the end. What an op makes goes to each other device once,
+    and waits for what left the op's device before. Memory is not looked at. Ops that run together
+    follow the first of them.
     """
 
     name: ClassVar[str] = "etf"
@@ -75,10 +76,9 @@ def _schedule(
 ) -> Ints:
     num_ops, devices = times.shape
     begin, source, moved = sources
-    per_byte, latency = copying
     place = np.full(num_ops, -1, np.int32)
-    ends = np.zeros(num_ops)
-    free = np.zeros(devices)
+    ends, arrived = np.zeros(num_ops), np.full((num_ops, devices), np.inf)
+    free, channel, lane = np.zeros(devices), np.zeros(devices), np.zeros(devices)
     bound = np.full(len(may), -1, np.int32)
     for turn in range(2 * num_ops):
         n = order[turn % num_ops]
@@ -91,19 +91,49 @@ def _schedule(
             if not may[together[n], d] or (bound[together[n]] >= 0 and bound[together[n]] != d):
                 continue
             ready = free[d]
+            lane[:] = channel
             for e in range(begin[n], begin[n + 1]):
                 s = source[e]
                 at = place[s] if place[s] >= 0 else bound[together[s]]
-                arrives = ends[s]
-                if at >= 0 and at != d:
-                    arrives += latency[at, d] + moved[e] * per_byte[at, d]
-                ready = max(ready, arrives)
+                ready = max(ready, _arrival((s, at, d), moved[e], ends, arrived, lane, copying))
             if ready + times[n, d] < best:
                 best, chosen = ready + times[n, d], d
+        for e in range(begin[n], begin[n + 1]):
+            s = source[e]
+            at = place[s] if place[s] >= 0 else bound[together[s]]
+            route = (s, at, chosen)
+            arrived[s, chosen] = _arrival(route, moved[e], ends, arrived, channel, copying)
+            if bound[together[s]] < 0 and may[together[s], chosen]:
+                bound[together[s]] = chosen
         place[n], ends[n], free[chosen] = chosen, best, best
         bound[together[n]] = chosen
-        for e in range(begin[n], begin[n + 1]):
-            group = together[source[e]]
-            if bound[group] < 0 and may[group, chosen]:
-                bound[group] = chosen
     return place
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _arrival(
+    route: tuple[int, int, int],
+    moved: float,
+    ends: Floats,
+    arrived: Floats,
+    channel: Floats,
+    copying: tuple[Floats, Floats],
+) -> float:
+    """When what an op makes is on a device; a copy takes the channel of the op's device.
+
+    Args:
+        route: the op, where it runs, below 0 where nobody knows yet, and where the value goes.
+        moved: bytes.
+        ends: `[N]`, of ops.
+        arrived: `[N, D]`, of copies that are made already; else infinite.
+        channel: `[D]`, when the channel of each device is free; written.
+        copying: seconds per byte and latencies, both `[D, D]`.
+    """
+    source, at, to = route
+    if at < 0 or at == to:
+        return ends[source]
+    if arrived[source, to] == np.inf:
+        took = copying[1][at, to] + moved * copying[0][at, to]
+        channel[at] = max(channel[at], ends[source]) + took
+        return channel[at]
+    return arrived[source, to]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -94,7 +96,8 @@ class Metis:
 class Scotch:
     """Static mapping of Scotch (Pellegrini 1994) onto a complete graph of weighted devices.
 
-    The graph is that of `metis`. Needs the extra `baselines`.
+    The graph is that of `metis`. Scotch runs on one thread, because on several the same seed gives
+    other mappings each time. Needs the extra `baselines`.
 
     Attributes:
         seeds: mappings, the best of which is taken, at least 1.
@@ -142,11 +145,28 @@ class Scotch:
 
         progress(f"Scotch, {self.seeds} seeds")
         judge = judge_of((evaluator,), request)
-        _judge_parts(problem, box, judge, (request.seed, self.seeds, self.host), parts)
+        with _one_thread_of_scotch():
+            _judge_parts(problem, box, judge, (request.seed, self.seeds, self.host), parts)
         return judge.answer(f"Scotch, best of {self.seeds} seeds")
 
 
 _LONG_BYTES = 8
+
+_THREADS = "SCOTCH_PTHREAD_NUMBER"
+
+
+@contextmanager
+def _one_thread_of_scotch() -> Iterator[None]:
+    # Read whenever Scotch maps; its Python package passes on no other way to say so.
+    known = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if known is None:
+            del os.environ[_THREADS]
+        else:
+            os.environ[_THREADS] = known
 
 
 def _package(name: str, placer: str) -> Any:
