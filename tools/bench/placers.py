@@ -40,13 +40,20 @@ RIVALS = ("single", "expert", "etf", "metis", "scotch")
 
 SEARCH = "portfolio"
 
-EVALUATIONS = {"inception-v3": 16_000, "rnnlm": 20_000, "nmt-2": 14_000, "nmt-4": 12_000}
+EVALUATIONS = {"inception-v3": 16_000, "rnnlm": 10_000, "nmt-2": 8000, "nmt-4": 6000}
 """Of search, by graph; others get `LARGE`."""
 
 LARGE = 16_000
 
-BARS = {"rnnlm": (0.95, 60), "nmt-2": (0.95, 60), "nmt-4": (0.97, 120), "nmt-8": (1.0, 300)}
-"""Ratio over the expert and CPU-seconds that search may take at most."""
+BARS = {
+    "inception-v3": (0.87, 60),
+    "rnnlm": (0.95, 60),
+    "nmt-2": (0.95, 60),
+    "nmt-4": (0.97, 120),
+    "nmt-8": (1.0, 300),
+}
+"""Ratio over the expert and CPU-seconds that search may take at most. On Inception-V3 the expert takes
+as long as one GPU: 12 % less are asked for."""
 
 DRAWS = 20
 
