@@ -35,12 +35,13 @@ def is_deterministic(node: ir.Node) -> bool:
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
     """The graphs that `node` holds as attributes (bodies of `If`, `Loop`, `Scan`)."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type is ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type is ir.AttributeType.GRAPHS:
+    # Read past the view, which is interpreted code; this is asked many times for each op.
+    for attribute in node.attributes.data.values():
+        kind = attribute.type
+        if kind is ir.AttributeType.GRAPH:
+            if not attribute.is_ref():
+                yield attribute.as_graph()
+        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
             yield from attribute.as_graphs()
 
 
@@ -80,13 +81,14 @@ def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir
         graph: in topological order.
         without: nodes whose outputs do not count as constant, whatever they read.
     """
-    constants = set(graph.initializers.values())
+    constants: set[ir.Value | None] = {None, *graph.initializers.values()}
     for node in graph:
-        if node in without:
+        # Its own inputs first: they rule out almost every op, and cost least.
+        if not constants.issuperset(node.inputs) or node in without:
             continue
-        if is_deterministic(node) and all(v in constants for v in consumed_values(node)):
+        if is_deterministic(node) and constants.issuperset(consumed_values(node)):
             constants.update(node.outputs)
-    return constants
+    return {value for value in constants if value is not None}
 
 
 def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:

@@ -135,13 +135,17 @@ _ABSENT = object()
 def _facts_of(model: ir.Model) -> _Held:
     """All facts that are there."""
     facts: _Held = {}
-    nodes = list(model.graph)
+    # The stores are taken once, not once for each key.
+    stores = [(node, node.meta.data) for node in model.graph]
     for key in known_keys():
         if key.on == "model":
             if key.present(model):
                 facts[key.name] = key.get(model)
             continue
-        found = _OfNodes((node, fact) for node in nodes if (fact := key.find(node)) is not None)
+        name = key.name
+        found = _OfNodes(
+            (node, fact) for node, store in stores if (fact := store.get(name)) is not None
+        )
         if found:
             facts[key.name] = found
     return facts
