@@ -3,6 +3,7 @@
     python tools/bench/placers.py                        all graphs and placers, one seed
     python tools/bench/placers.py rnnlm nmt-2 --seeds 3  some graphs
     python tools/bench/placers.py --update               writes tools/bench/data/placers.json
+    python tools/bench/placers.py --quick --json         RNNLM alone, one object with `bars`
 
 Per placer the best, mean and worst ratio over seeds, CPU-seconds, and what becomes of the advantage
 under critical-path order and with times of ops drawn within 10 %, each over the expert's placement
@@ -17,9 +18,10 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import numpy as np
+from harness.bars import Bar, as_json, median_bar
 
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.components.target_loading import load_box
@@ -52,8 +54,8 @@ BARS = {
     "nmt-4": (0.97, 120),
     "nmt-8": (1.0, 300),
 }
-"""Ratio over the expert and CPU-seconds that search may take at most. On Inception-V3 the expert takes
-as long as one GPU: 12 % less are asked for."""
+"""Ratio over the expert and CPU-seconds that search may take at most. On Inception-V3 the expert
+takes as long as one GPU: 12 % less are asked for."""
 
 DRAWS = 20
 
@@ -83,8 +85,8 @@ def ratios(problem: StepProblem, target: BoxTarget, placement: Ints, expert: Int
     return np.array([score[0] / score[1] for score in scores])
 
 
-def measured(name: str, seeds: int) -> list[dict[str, Any]]:
-    """Rows of a graph."""
+def measured(name: str, seeds: int, told: TextIO) -> list[dict[str, Any]]:
+    """Rows of a graph, each told as it is measured."""
     (graph,) = chosen([name])
     step = graph.step()
     target = load_box(graph.box)
@@ -116,7 +118,7 @@ def measured(name: str, seeds: int) -> list[dict[str, Any]]:
                 "drawn_worst": round(float(found[2:].max()), 4),
             }
             rows.append(row)
-            print(json.dumps(row), flush=True)
+            print(json.dumps(row), file=told, flush=True)
     return rows
 
 
@@ -133,17 +135,33 @@ def missed(rows: list[dict[str, Any]]) -> list[str]:
     return texts
 
 
+def bars_of(rows: list[dict[str, Any]]) -> list[Bar]:
+    """The bars of search, over all seeds."""
+    found: list[Bar] = []
+    for graph, (ratio, seconds) in BARS.items():
+        own = [row for row in rows if row["placer"] == SEARCH and row["graph"] == graph]
+        if own:
+            name = graph.replace("-", "_")
+            found.append(median_bar(f"{name}_over_expert", [r["ratio"] for r in own], ratio))
+            found.append(median_bar(f"{name}_cpu_s", [r["cpu_s"] for r in own], seconds))
+    return found
+
+
 def main() -> int:
     """Measures; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--update", action="store_true", help="write what was found")
+    parser.add_argument("--quick", action="store_true", help="RNNLM alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     options = parser.parse_args()
     use_one_thread()
     rows: list[dict[str, Any]] = []
-    for graph in chosen(options.graphs):
-        rows += measured(graph.name, options.seeds)
+    for graph in chosen(["rnnlm"] if options.quick else options.graphs):
+        rows += measured(graph.name, options.seeds, sys.stderr if options.json else sys.stdout)
+    if options.json:
+        print(as_json(bars_of(rows), quick=options.quick))
     if options.update:
         known = json.loads(RECORD.read_text(encoding="utf-8"))["rows"] if RECORD.exists() else []
         names = {row["graph"] for row in rows}
@@ -152,7 +170,7 @@ def main() -> int:
         record = {"command": command, "rows": rows_now}
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for text in missed(rows):
-        print(f"missed: {text}")
+        print(f"missed: {text}", file=sys.stderr)
     return 1 if missed(rows) else 0
 
 
