@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import json
+import platform
 import sys
 import time
 from pathlib import Path
@@ -45,7 +47,7 @@ SEARCH = "portfolio"
 EVALUATIONS = {"inception-v3": 16_000, "rnnlm": 10_000, "nmt-2": 8000, "nmt-4": 6000}
 """Of search, by graph; others get `LARGE`."""
 
-LARGE = 16_000
+LARGE = 3500
 
 BARS = {
     "inception-v3": (0.87, 60),
@@ -147,6 +149,13 @@ def bars_of(rows: list[dict[str, Any]]) -> list[Bar]:
     return found
 
 
+def versions() -> dict[str, str]:
+    """Of what rows depend on."""
+    names = ("numpy", "numba", "pymetis", "scotchpy64")
+    found = {name: importlib.metadata.version(name) for name in names}
+    return {**found, "python": platform.python_version()}
+
+
 def main() -> int:
     """Measures; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -167,7 +176,7 @@ def main() -> int:
         names = {row["graph"] for row in rows}
         rows_now = [row for row in known if row["graph"] not in names] + rows
         command = "python tools/bench/placers.py --update"
-        record = {"command": command, "rows": rows_now}
+        record = {"command": command, "versions": versions(), "rows": rows_now}
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for text in missed(rows):
         print(f"missed: {text}", file=sys.stderr)

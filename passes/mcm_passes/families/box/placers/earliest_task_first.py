@@ -94,13 +94,13 @@ def _schedule(
             lane[:] = channel
             for e in range(begin[n], begin[n + 1]):
                 s = source[e]
-                at = place[s] if place[s] >= 0 else bound[together[s]]
+                at = int(place[s] if place[s] >= 0 else bound[together[s]])
                 ready = max(ready, _arrival((s, at, d), moved[e], ends, arrived, lane, copying))
             if ready + times[n, d] < best:
                 best, chosen = ready + times[n, d], d
         for e in range(begin[n], begin[n + 1]):
             s = source[e]
-            at = place[s] if place[s] >= 0 else bound[together[s]]
+            at = int(place[s] if place[s] >= 0 else bound[together[s]])
             route = (s, at, chosen)
             arrived[s, chosen] = _arrival(route, moved[e], ends, arrived, channel, copying)
             if bound[together[s]] < 0 and may[together[s], chosen]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -156,7 +156,7 @@ _THREADS = "SCOTCH_PTHREAD_NUMBER"
 
 
 @contextmanager
-def _one_thread_of_scotch() -> Iterator[None]:
+def _one_thread_of_scotch() -> Generator[None]:
     # Read whenever Scotch maps; its Python package passes on no other way to say so.
     known = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"
