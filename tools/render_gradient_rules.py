@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mcm_passes.differentiation.rules import FAMILIES
+from mcm_passes.differentiation.onnx_rules import FAMILIES
 from mcm_passes.differentiation.rules.refused import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]

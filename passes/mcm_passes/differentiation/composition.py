@@ -94,7 +94,7 @@ def _swept(
 
 def _rule_of(node: ir.Node) -> GradientRule:
     # The table holds rules that are composed, and is complete only when these are asked.
-    from mcm_passes.differentiation.rules import ONNX_GRADIENTS
+    from mcm_passes.differentiation.onnx_rules import ONNX_GRADIENTS
 
     rule = ONNX_GRADIENTS.get(node.op_type)
     if rule is None:

@@ -1,0 +1,53 @@
+"""Gradient rules of ONNX's own operators, one family a file.
+
+Every file has `RULES`, rules by operator. Versions of ops are those of opset 18 or newer.
+"""
+
+from __future__ import annotations
+
+from mcm_compiler.contracts.gradients import GradientRule
+from mcm_passes.differentiation.rules import (
+    contractions,
+    convolutions,
+    elementwise,
+    function_bodies,
+    indexing,
+    losses,
+    normalisations,
+    ordering,
+    padding,
+    pooling,
+    products,
+    quantisation,
+    rearranging,
+    recurrent,
+    reductions,
+    refused,
+    resizing,
+    shapes,
+)
+
+FAMILIES: dict[str, dict[str, GradientRule]] = {
+    "elementwise": elementwise.RULES,
+    "products": products.RULES,
+    "reductions": reductions.RULES,
+    "shapes": shapes.RULES,
+    "indexing": indexing.RULES,
+    "losses": losses.RULES,
+    "function_bodies": function_bodies.RULES,
+    "convolutions": convolutions.RULES,
+    "pooling": pooling.RULES,
+    "padding": padding.RULES,
+    "normalisations": normalisations.RULES,
+    "rearranging": rearranging.RULES,
+    "ordering": ordering.RULES,
+    "contractions": contractions.RULES,
+    "recurrent": recurrent.RULES,
+    "resizing": resizing.RULES,
+    "refused": refused.RULES,
+    "quantisation": quantisation.RULES,
+}
+
+ONNX_GRADIENTS: dict[str, GradientRule] = {
+    operator: rule for rules in FAMILIES.values() for operator, rule in rules.items()
+}
