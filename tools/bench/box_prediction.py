@@ -2,7 +2,7 @@
 
 A box of two cores, one thread each. Times of ops come from onnxruntime's profile of the model on
 one core (`mcmc place --profile`). Placements are drawn: runs of consecutive ops go to random
-cores, some with many short runs and some with few long ones, and one has everything on one core.
+cores, in equal or unequal shares, some with many short runs and some with few long ones.
 Each is written as a folder, and its segments run as its schedule says: a thread for each core
 starts a segment as soon as all its inputs are there. What is predicted is the time of the step in
 segments, dispatches included; what is measured is the median of several steps.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
     from mcm_compiler.contracts.boxes.step import StepProblem
 
-MODEL = "zoo:inception-v3"
+MODEL = "zoo:ensemble-cnn"
 
 BOX = """
 family = "box"
@@ -51,6 +51,9 @@ latency_us = 0
 
 PLACEMENTS = 30
 RUN_LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+SHARES = (0.5, 0.25, 0.1, 0.75)
+"""Of the runs that go to the second core."""
+
 STEPS = 7
 PROFILED = 10
 SEED = 0
@@ -86,7 +89,8 @@ class Drawn:
         device = np.zeros(problem.num_ops, np.int32)
         if self.length:
             runs = -(-problem.num_ops // self.length)
-            device = rng.integers(0, box.num_devices, runs).repeat(self.length)[: problem.num_ops]
+            share = SHARES[self.draw % len(SHARES)]
+            device = (rng.random(runs) < share).repeat(self.length)[: problem.num_ops]
         # Ops that run together follow the first of them, and inputs stay where they lie.
         first = np.unique(problem.together, return_index=True)[1]
         device = device[first[problem.together]].astype(np.int32)
