@@ -6,10 +6,15 @@ format gives the metadata of files on disk only, and these are bytes whose size 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
+from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json
 from mcm_compiler.text.json_records import record_of
 
@@ -39,3 +44,34 @@ def card_of(data: bytes, kind: type[T]) -> T:
         raise UnreadableError("its header is cut off")
     header = record_of(parse_json(data[8 : 8 + length].decode()), _Header)
     return record_of(parse_json(header.metadata.card), kind)
+
+
+def save_with_card(path: Path, weights: Mapping[str, npt.NDArray[Any]], card: str) -> None:
+    """Writes a checkpoint at once: whoever reads it sees the old one or the new one.
+
+    Args:
+        path: the file.
+        weights: arrays by name.
+        card: as JSON.
+    """
+    from safetensors.numpy import save
+
+    data = save(
+        {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
+        metadata={CARD_KEY: card},
+    )
+    write_whole(path, data)
+
+
+def checkpoint_bytes(path: Path, most: int) -> bytes:
+    """A checkpoint as it lies on disk.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is no regular file, or has more than `most` bytes.
+    """
+    if not path.is_file():
+        raise ValueError("it is not a regular file")
+    if path.stat().st_size > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return path.read_bytes()

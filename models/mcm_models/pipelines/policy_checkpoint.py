@@ -17,9 +17,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of
+from mcm_models.cards import card_of, checkpoint_bytes, save_with_card
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import QLayout, Singles
 from mcm_models.pipelines.policy_features import (
@@ -88,13 +87,7 @@ def save_pipeline_policy(
     path: Path, weights: Mapping[str, Singles], card: PipelinePolicyCard
 ) -> None:
     """Writes a checkpoint at once: whoever reads it sees the old one or the new one."""
-    from safetensors.numpy import save
-
-    data = save(
-        {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
-        metadata={CARD_KEY: card.to_json()},
-    )
-    write_whole(path, data)
+    save_with_card(path, weights, card.to_json())
 
 
 def load_pipeline_policy(
@@ -110,11 +103,7 @@ def load_pipeline_policy(
     from safetensors.numpy import load
 
     try:
-        if not path.is_file():
-            raise ValueError("it is not a regular file")
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        data = path.read_bytes()
+        data = checkpoint_bytes(path, MAX_BYTES)
         card = _card_of(data)
         weights = cast("dict[str, Singles]", load(data))
         _check_weights(weights, card.layout)

@@ -18,9 +18,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of
+from mcm_models.cards import card_of, save_with_card
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import PolicyLayout, Weights
 
@@ -64,13 +63,7 @@ class _CardFile(Struct, frozen=True):
 
 def save_checkpoint(path: Path, weights: Weights, card: PolicyCard) -> None:
     """Writes a checkpoint at once: whoever reads it sees the old one or the new one."""
-    from safetensors.numpy import save
-
-    data = save(
-        {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
-        metadata={CARD_KEY: card.to_json()},
-    )
-    write_whole(path, data)
+    save_with_card(path, weights, card.to_json())
 
 
 def load_checkpoint(path: Path) -> tuple[Weights, PolicyCard]:

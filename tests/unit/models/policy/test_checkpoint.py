@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_models.cards import CARD_KEY
 from mcm_models.policy import checkpoint
 from mcm_models.policy.checkpoint import (
-    CARD_KEY,
     PolicyCard,
     load_checkpoint,
     parse_checkpoint,
