@@ -185,6 +185,8 @@ PLACERS: Registry[Any] = Registry("mcm_compiler.placers", "placer")
 STEP_BOUNDS: Registry[Any] = Registry("mcm_compiler.step_bounds", "bound of steps")
 PLACER_LEVELS: Registry[Any] = Registry("mcm_compiler.placer_levels", "level of placing")
 GRADIENT_RULES: Registry[Any] = Registry("mcm_compiler.gradient_rules", "gradient rule")
+MAPPERS: Registry[Any] = Registry("mcm_compiler.mappers", "mapper")
+MAPPING_MODELS: Registry[Any] = Registry("mcm_compiler.mapping_models", "mapping model")
 TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
 SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
@@ -284,6 +286,16 @@ def register_placement_cost(cls: type[T]) -> type[T]:
 def register_placer(cls: type[T]) -> type[T]:
     """The same for a `Placer`."""
     return _by_its_name(PLACERS, cls)
+
+
+def register_mapper(cls: type[T]) -> type[T]:
+    """The same for a `Mapper`."""
+    return _by_its_name(MAPPERS, cls)
+
+
+def register_mapping_model(cls: type[T]) -> type[T]:
+    """The same for a `MappingModel`."""
+    return _by_its_name(MAPPING_MODELS, cls)
 
 
 def register_zoo(cls: type[T]) -> type[T]:

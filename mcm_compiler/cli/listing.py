@@ -41,6 +41,14 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
     return rows
 
 
+def searcher_row(_name: str, component: Any) -> Row:
+    """Summary and options of a component that searches, such as a strategy or a placer."""
+    summary = component.summary
+    if not isinstance(summary, str):  # a property shows its text on an instance only
+        summary = component().summary
+    return {"summary": summary, "options": option_rows(component)}
+
+
 def show_components(kind: str, rows: list[Row], output_format: str, options: bool = True) -> None:
     """Writes rows: as a JSON object `{kind: rows}`, or a line each with its options below."""
     if output_format == "json":
@@ -57,6 +65,20 @@ def show_components(kind: str, rows: list[Row], output_format: str, options: boo
             width = terminal_width(indent)
             for line in [text] if width is None else wrapped(text, width):
                 click.echo(f"{'':{indent}}{line}")
+
+
+def show_searchers(
+    kind: str, searchers: Registry[Any], levels: Registry[Any], output_format: str
+) -> None:
+    """Writes what searches, and the levels that choose among it, as `show_components` does."""
+    found = component_rows(searchers, searcher_row)
+    efforts = component_rows(levels, lambda _name, level: dataclasses.asdict(level))
+    if output_format == "json":
+        show_json({kind: found, "levels": efforts})
+        return
+    show_components(kind, found, output_format)
+    click.echo("\nlevels")
+    show_components("levels", [{**row, "name": f"-O{row['name']}"} for row in efforts], "text")
 
 
 def _from(row: Row) -> str:

@@ -45,6 +45,7 @@ VERBS = {
     "partition": "Place the operators of a problem file on devices.",
     "place": "Place the ops of a model on the CPUs and GPUs of one machine.",
     "strategies": "List the partition strategies.",
+    "placers": "List the placers of mcmc place.",
     "costs": "List the cost models.",
     "train": "Train what the compiler learns, such as the partitioning policy.",
     "opt": "Run passes on a model and print what they made of it.",
@@ -56,7 +57,7 @@ VERBS = {
 }
 """All verbs with their help line; each is `command` of the module that `module_of` names."""
 
-_LISTINGS = frozenset({"costs", "passes", "strategies", "targets", "version", "zoo"})
+_LISTINGS = frozenset({"costs", "passes", "placers", "strategies", "targets", "version", "zoo"})
 
 
 def module_of(verb: str) -> str:

@@ -63,7 +63,8 @@ TRAINING = "differentiate"
     default=None,
     metavar="NAME{...}",
     shell_complete=names_of("PLACERS"),
-    help="Who places, with its options, such as 'local_search{parts=4}' (as the level says).",
+    help="Who places, as listed by mcmc placers, with its options, such as "
+    "'local_search{parts=4}' (as the level says).",
 )
 @click.option(
     "-O",

@@ -1,4 +1,4 @@
-"""`mcmc targets`, `passes`, `strategies`, `zoo` and `explain`."""
+"""`mcmc targets`, `passes`, `placers`, `strategies`, `zoo` and `explain`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcm_compiler.cli.listing import option_rows, options_text, show_components
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.show import aligned, beside, show_table
 from mcm_compiler.diagnostics.catalog import catalog
-from mcm_compiler.registry import PASSES, STRATEGIES, TARGETS, ZOO, Registration
+from mcm_compiler.registry import PASSES, PLACERS, STRATEGIES, TARGETS, ZOO, Registration
 from tests.generators.example_result import ExampleTarget, example_model
 
 
@@ -56,10 +56,12 @@ class LateSummary:
 def components() -> Generator[None]:
     ZOO.add("test-tiny", TinyBuilder, "tests")
     STRATEGIES.add("test-late", LateSummary, "tests")
+    PLACERS.add("test-late", LateSummary, "tests")
     TARGETS.add("test-target", ExampleTarget, "tests")
     yield
     ZOO.remove("test-tiny")
     STRATEGIES.remove("test-late")
+    PLACERS.remove("test-late")
     TARGETS.remove("test-target")
 
 
@@ -68,6 +70,7 @@ def components() -> Generator[None]:
     [
         ("targets", "targets", "test-target", "three small chips"),
         ("strategies", "strategies", "test-late", "tries 3 times"),
+        ("placers", "placers", "test-late", "tries 3 times"),
         ("zoo", "models", "test-tiny", "two ops"),
     ],
 )
@@ -93,8 +96,9 @@ def test_targets_as_json_have_their_numbers() -> None:
     assert row["host_io"] == "any"
 
 
-def test_strategies_show_their_options() -> None:
-    lines = _invoke("strategies").stdout.splitlines()
+@pytest.mark.parametrize("verb", ["strategies", "placers"])
+def test_searchers_show_their_options(verb: str) -> None:
+    lines = _invoke(verb).stdout.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("test-late"))
     assert lines[at + 1].strip() == "options: tries=3"
 

@@ -1,0 +1,86 @@
+"""The contract of mappers, which search for the mapping with the shortest period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcm_compiler.contracts.described import Named
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+
+
+@dataclass(frozen=True)
+class MapperRequest:
+    """What every mapper is asked; what only some have to be told are options of theirs.
+
+    Attributes:
+        evaluations: mappings that it may ask the model about.
+        measurements: mappings that it may have measured.
+        seed: of everything random.
+        budget_s: CPU time, or None; with one, results need not be reproducible.
+        start: a mapping to start from, or None.
+    """
+
+    evaluations: int = 20_000
+    measurements: int = 6
+    seed: int = 0
+    budget_s: float | None = None
+    start: Mappings | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MapperAnswer:
+    """What a mapper found.
+
+    Attributes:
+        mapping: one legal mapping, as a batch of one.
+        method: what found it, for reports.
+        evaluations: mappings that the model was asked about.
+        measurements: mappings that were measured.
+        period_cycles: of the mapping: measured, or expected where nothing was measured.
+        latency_cycles: as measured; 0 where nothing was.
+        history: pairs of evaluations and the best cost by then, ascending; for curves.
+    """
+
+    mapping: Mappings
+    method: str
+    evaluations: int
+    measurements: int
+    period_cycles: float
+    latency_cycles: float = 0.0
+    history: tuple[tuple[int, float], ...] = ()
+
+
+class Mapper(Named, Protocol):
+    """Lays problems out on fabrics: a frozen dataclass whose fields are its options.
+
+    Found by name through the entry points of `mcm_compiler.mappers`.
+    """
+
+    def map(
+        self,
+        problem: MappingProblem,
+        fabric: Fabric,
+        model: PreparedMappingModel,
+        judge: MappingJudge,
+        request: MapperRequest,
+        progress: Callable[[str], None],
+    ) -> MapperAnswer:
+        """Searches for a legal mapping with a short period.
+
+        Args:
+            problem: one in which `legality` finds no fault.
+            fabric: what it is laid out on.
+            model: guesses periods.
+            judge: measures them.
+            request: see there.
+            progress: called with what happens next.
+
+        Raises:
+            CompileError: MCM-M0## where it cannot do with the problem or the fabric at all.
+        """
+        ...
