@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints
+from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, KINDS, MEMORY, Fabric
 from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem, Mappings
 
@@ -42,6 +42,8 @@ def faults_of_problem(problem: MappingProblem, fabric: Fabric) -> list[str]:
     - Units fit in number and memory; stages, kinds and numbers are in range.
     - Between compute units lie memory units, so that a stage never waits for one that waits for it.
     - Stages follow each other: what a stage reads was made by stages before it.
+    - Compute units that one stream goes to are of one stage: credits keep all its destinations
+      together, and one stage would wait for the other.
     - A firing needs no more flits of a stream than its window holds.
     """
     faults = _out_of_range(problem)
@@ -55,8 +57,9 @@ def faults_of_problem(problem: MappingProblem, fabric: Fabric) -> list[str]:
         needs = problem.memory_bytes[unit]
         faults.append(f"unit {unit} needs {needs} bytes, and a unit has {fabric.memory_bytes}")
     source = np.repeat(problem.source, np.diff(problem.leaf_ptr))
-    stream = np.repeat(np.arange(problem.num_streams), np.diff(problem.leaf_ptr))
+    stream = np.repeat(np.arange(problem.num_streams, dtype=np.int64), np.diff(problem.leaf_ptr))
     faults += _wrong_ends(problem, source)
+    faults += _several_stages(problem, stream)
     compute = problem.kind[problem.leaf] == COMPUTE
     firings = np.maximum(problem.firings[problem.leaf], 1)
     each = np.where(compute, -(-problem.flits[stream] // firings), 0)
@@ -74,7 +77,7 @@ def _wrong_ends(problem: MappingProblem, source: Ints) -> list[str]:
     between = (problem.kind[source] == COMPUTE) & (problem.kind[leaf] == COMPUTE)
     back = problem.stage[leaf] < problem.stage[source]
     same = problem.stage[leaf] == problem.stage[source]
-    own = (problem.kind[leaf] == COMPUTE) & same & (problem.depth[source] > 0)
+    own = (problem.kind[leaf] != IO) & same & (problem.depth[source] > 0)
     holds_none = (problem.kind[leaf] == MEMORY) & (problem.depth[leaf] == 0)
     reads, sends = np.zeros((2, problem.num_units), bool)
     reads[leaf] = True
@@ -96,6 +99,20 @@ def _wrong_ends(problem: MappingProblem, source: Ints) -> list[str]:
             f"unit {unit} has no stream that it needs, or one too many"
             for unit in np.flatnonzero(lonely | idle | ~(reads | sends) | both)[:1]
         ),
+    ]
+
+
+def _several_stages(problem: MappingProblem, stream: Longs) -> list[str]:
+    """The first stream that goes to compute units of several stages."""
+    first = np.full(problem.num_streams, problem.num_stages)
+    last = np.full(problem.num_streams, -1)
+    computes = problem.kind[problem.leaf] == COMPUTE
+    stage = problem.stage[problem.leaf[computes]]
+    np.minimum.at(first, stream[computes], stage)
+    np.maximum.at(last, stream[computes], stage)
+    return [
+        f"stream {e} goes to compute units of the stages {first[e]} and {last[e]}"
+        for e in np.flatnonzero(first < last)[:1]
     ]
 
 

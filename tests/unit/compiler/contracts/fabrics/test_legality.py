@@ -58,6 +58,7 @@ def test_a_problem_that_keeps_to_all_rules_has_no_fault() -> None:
         (changed("leaf", 5, 3), "unit 2 sends to unit 3 with no memory between"),
         (changed("stage", 1, 1), "unit 1 sends to unit 2 of a stage that is not after it"),
         (changed("stage", 6, 0), "unit 5 sends to unit 6 of a stage that is not after it"),
+        (changed("stage", 3, 0), "stream 1 goes to compute units of the stages 0 and 1"),
         (changed("depth", 5, 0), "unit 5 receives, and holds no sample"),
         (changed("depth", 4, 1), "unit 4 has no stream that it needs"),
         (changed("memory_bytes", 4, (1 << 18) + 1), "unit 4 needs 262145 bytes, and a unit has"),
@@ -73,6 +74,12 @@ def test_each_broken_rule_is_told(
 
 def test_a_window_that_is_just_large_enough_is_no_fault() -> None:
     assert faults_of_problem(changed("flits", 1, 8 * 16)(small_problem()), small_fabric()) == []
+
+
+def test_memory_that_sends_to_memory_of_its_own_stage_is_a_fault() -> None:
+    """Two that send to each other would both wait for a whole sample."""
+    faults = faults_of_problem(changed("leaf", 7, 4)(small_problem()), small_fabric())
+    assert "unit 5 sends to unit 4 of a stage that is not after it" in faults
 
 
 def test_a_problem_without_units_is_a_fault() -> None:

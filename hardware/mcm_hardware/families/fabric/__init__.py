@@ -1,0 +1,1 @@
+"""Fabrics: chips that are grids of compute and memory units around switches."""

@@ -1,0 +1,1 @@
+"""What a mapped fabric does, flit by flit: the judge of mappings."""

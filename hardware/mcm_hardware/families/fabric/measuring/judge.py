@@ -1,0 +1,84 @@
+"""The judge of fabrics: plays flits until the state repeats; see the contract of measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Longs
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
+from mcm_compiler.contracts.fabrics.measurement import Measurements
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_hardware.families.fabric.measuring.laid_out import bound_cycles, mesh_arrays, unit_arrays
+from mcm_hardware.families.fabric.measuring.player import play_mapping
+
+PHYSICS = "2bcaac19b6eb09b1d1eac52dba59b42ffa4b81ef727a7f7269ee15a68d6c3c12"
+"""SHA-256 of the answers to recorded cases, as the tests work it out: whatever answers otherwise
+has to have another name. It is not one of the source, which may be written better."""
+
+
+@dataclass(frozen=True)
+class FlitJudge:
+    """Measures by playing every flit.
+
+    Attributes:
+        most_work: cycles in which anything happens that are played for one mapping; where no state
+            repeats by then, the period has an error bound.
+        most_samples: samples that are played.
+    """
+
+    most_work: int = 4_000_000
+    most_samples: int = 2_000
+
+    @property
+    def name(self) -> str:
+        return "flit"
+
+    @property
+    def physics(self) -> str:
+        return PHYSICS
+
+    def bound_cycles(self, problem: MappingProblem, fabric: Fabric) -> float:
+        return bound_cycles(problem, fabric)
+
+    def measure(self, problem: MappingProblem, fabric: Fabric, mappings: Mappings) -> Measurements:
+        faults = faults_of_problem(problem, fabric) or faults_of_mapping(problem, fabric, mappings)
+        if faults:
+            raise ValueError("; ".join(faults))
+        arrays, mesh = unit_arrays(problem), mesh_arrays(fabric)
+        period, latency, error = np.empty((3, len(mappings)))
+        for k in range(len(mappings)):
+            played = play_mapping(
+                arrays, mesh, mappings.site[k], mappings.turn[k], self.most_work, self.most_samples
+            )
+            if played.first < 0:
+                raise AssertionError(f"mapping {k} of {problem.name} stands still")
+            latency[k] = played.ends[0] + 1 if len(played.ends) else np.inf
+            period[k], error[k] = period_of(played.ends, played.first)
+        return Measurements(period, latency, error)
+
+
+def period_of(ends: Longs, first: int) -> tuple[float, float]:
+    """Cycles per sample, and by which share they may be wrong.
+
+    Where no state came back, the second half of the samples is taken for the state that the fabric
+    comes to. Samples end there at `c + period k` and up to s cycles away from that. If they always
+    do, and the pattern that will come back ends with a sample more or less, a longer play changes
+    the period by at most `2 s`, and a sample, over the samples of that half.
+
+    Args:
+        ends: `[n]`, cycle in which each sample ended.
+        first: samples that had ended in the same state as after the last; 0 where none did.
+    """
+    n = len(ends)
+    if first > 0:
+        return float(ends[n - 1] - ends[first - 1]) / (n - first), 0.0
+    half = ends[n // 2 :].astype(np.float64)
+    if len(half) < 3:  # too few to tell
+        return (float(ends[-1] + 1) / n if n else np.inf), 1.0
+    count = len(half) - 1
+    period = (half[-1] - half[0]) / count
+    away = half - half[0] - period * np.arange(count + 1)
+    return period, min(2 * float(np.ptp(away)) / (period * count) + 1 / count, 1.0)

@@ -1,0 +1,272 @@
+"""A mapped problem as arrays for the player: trees of streams, inputs of switches, shared channels.
+
+A *node* is a stream at a switch of its tree. It goes on by *ways*: bits 0 to 3 are the links in the
+four directions, bits 4 and up the sites of the switch. An *input* of the mesh is a virtual channel
+of a link (`2 link + turn`), or the port of a site (`8 switches + site`). An *output* is a link, or
+a site (`4 switches + site`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.types import Ints, Longs
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
+from mcm_compiler.contracts.fabrics.problem import MappingProblem
+
+LINKS = 4
+"""Ways of a node that are links; those behind them are sites."""
+
+
+class UnitArrays(NamedTuple):
+    """What depends on the problem alone; fields as in `MappingProblem`, and CSR by unit.
+
+    Attributes:
+        kind: `[U]`.
+        firings: `[U]`.
+        cycles: `[U]`.
+        burst: `[U]`.
+        depth: `[U]`.
+        source: `[E]`.
+        leaf_ptr: `[E + 1]`.
+        leaf: `[L]`.
+        flits: `[E]`.
+        stream_of: `[L]`, the stream of each destination.
+        out_ptr: `[U + 1]`, CSR of `out`.
+        out: `[E]`, streams that leave each unit, ascending.
+        in_ptr: `[U + 1]`, CSR of `into`.
+        into: `[L]`, destinations that each unit is, by stream, ascending.
+    """
+
+    kind: Ints
+    firings: Longs
+    cycles: Longs
+    burst: Longs
+    depth: Ints
+    source: Ints
+    leaf_ptr: Ints
+    leaf: Ints
+    flits: Longs
+    stream_of: Ints
+    out_ptr: Ints
+    out: Ints
+    in_ptr: Ints
+    into: Ints
+
+
+class MeshArrays(NamedTuple):
+    """What depends on the fabric alone.
+
+    Attributes:
+        cols: of switches.
+        switch: `[S]`, the switch of each site.
+        place: `[S]`, position of a site among those of its switch.
+        position: `[8 switches + S]`, of each input among those of the switch that it leads to; -1
+            for links that lead nowhere.
+        inputs: `[switches]`, how many there are.
+        channel: `[S]`, memory channel of each site, or -1.
+        num_channels: memory channels.
+        banks: as in `Fabric`, like the rest.
+        hop: `hop_cycles`.
+        fifo: `fifo_flits`.
+        window: `window_flits`.
+        register: `output_flits`.
+    """
+
+    cols: int
+    switch: Ints
+    place: Ints
+    position: Ints
+    inputs: Ints
+    channel: Ints
+    num_channels: int
+    banks: int
+    hop: int
+    fifo: int
+    window: int
+    register: int
+
+
+class TreeArrays(NamedTuple):
+    """What depends on the mapping: the trees of all streams.
+
+    Attributes:
+        root: `[E]`, node at the source.
+        node_switch: `[Y]`.
+        node_stream: `[Y]`.
+        ways: `[Y]`, bit mask.
+        child: `[Y, 4]`, node behind each link, or -1.
+        leaf_at: `[Y, places]`, destination at each site of the switch, or -1.
+        distance: `[L]`, links between source and destination.
+        job_ptr: `[channels + 1]`, CSR of `job`.
+        job: streams that memory channels serve, by unit: e for one that leaves, `-1 - l` for a
+            destination.
+    """
+
+    root: Ints
+    node_switch: Ints
+    node_stream: Ints
+    ways: Ints
+    child: Ints
+    leaf_at: Ints
+    distance: Ints
+    job_ptr: Ints
+    job: Ints
+
+
+def unit_arrays(problem: MappingProblem) -> UnitArrays:
+    """The problem for kernels."""
+    counts = np.diff(problem.leaf_ptr)
+    stream_of = np.repeat(np.arange(problem.num_streams, dtype=np.int32), counts)
+    units = np.arange(problem.num_units + 1)
+    out = np.argsort(problem.source, kind="stable").astype(np.int32)
+    into = np.argsort(problem.leaf, kind="stable").astype(np.int32)
+    return UnitArrays(
+        problem.kind,
+        problem.firings,
+        problem.cycles,
+        problem.burst,
+        problem.depth,
+        problem.source,
+        problem.leaf_ptr,
+        problem.leaf,
+        problem.flits,
+        stream_of,
+        np.searchsorted(problem.source[out], units).astype(np.int32),
+        out,
+        np.searchsorted(problem.leaf[into], units).astype(np.int32),
+        into,
+    )
+
+
+def mesh_arrays(fabric: Fabric) -> MeshArrays:
+    """The fabric for kernels."""
+    switches = fabric.num_switches
+    by_switch = np.argsort(fabric.switch, kind="stable")
+    first = np.searchsorted(fabric.switch[by_switch], np.arange(switches))
+    place = np.empty(fabric.num_sites, np.int32)
+    place[by_switch] = np.arange(fabric.num_sites) - first[fabric.switch[by_switch]]
+    position = np.full(8 * switches + fabric.num_sites, -1, np.int32)
+    inputs = np.zeros(switches, np.int32)
+    for link in range(LINKS * switches):
+        row, col = divmod(link // LINKS, fabric.cols)
+        row += (0, 0, -1, 1)[link % LINKS]
+        col += (1, -1, 0, 0)[link % LINKS]
+        if 0 <= row < fabric.rows and 0 <= col < fabric.cols:
+            to = row * fabric.cols + col
+            position[2 * link : 2 * link + 2] = inputs[to], inputs[to] + 1
+            inputs[to] += 2
+    links = inputs.copy()
+    position[8 * switches :] = links[fabric.switch] + place
+    inputs += np.bincount(fabric.switch, minlength=switches).astype(np.int32)
+    return MeshArrays(
+        fabric.cols,
+        fabric.switch,
+        place,
+        position,
+        inputs,
+        fabric.channel,
+        fabric.num_channels,
+        fabric.banks,
+        fabric.hop_cycles,
+        fabric.fifo_flits,
+        fabric.window_flits,
+        fabric.output_flits,
+    )
+
+
+@njit(cache=True, nogil=True)
+def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> TreeArrays:
+    """The trees of one mapping.
+
+    Args:
+        units: the problem.
+        mesh: the fabric.
+        site: `[U]`.
+        turn: `[E]`.
+    """
+    streams, leaves, cols = len(units.source), len(units.leaf), mesh.cols
+    distance = np.empty(leaves, np.int32)
+    room = streams
+    for leaf in range(leaves):
+        a = mesh.switch[site[units.source[units.stream_of[leaf]]]]
+        b = mesh.switch[site[units.leaf[leaf]]]
+        distance[leaf] = abs(a // cols - b // cols) + abs(a % cols - b % cols)
+        room += distance[leaf]
+    root = np.empty(streams, np.int32)
+    node_switch = np.empty(room, np.int32)
+    node_stream = np.empty(room, np.int32)
+    ways = np.zeros(room, np.int32)
+    child = np.full((room, LINKS), -1, np.int32)
+    leaf_at = np.full((room, np.max(mesh.place) + 1), -1, np.int32)
+    nodes = 0
+    for e in range(streams):
+        root[e] = nodes
+        node_switch[nodes], node_stream[nodes] = mesh.switch[site[units.source[e]]], e
+        nodes += 1
+        for leaf in range(units.leaf_ptr[e], units.leaf_ptr[e + 1]):
+            place = site[units.leaf[leaf]]
+            target = mesh.switch[place]
+            node = root[e]
+            while node_switch[node] != target:
+                way = _way(node_switch[node], int(target), turn[e], cols)
+                if child[node, way] < 0:
+                    child[node, way] = nodes
+                    ways[node] |= 1 << way
+                    step = 1 if way == 0 else -1 if way == 1 else -cols if way == 2 else cols
+                    node_switch[nodes] = node_switch[node] + step
+                    node_stream[nodes] = e
+                    nodes += 1
+                node = child[node, way]
+            ways[node] |= 1 << (LINKS + mesh.place[place])
+            leaf_at[node, mesh.place[place]] = leaf
+    job_ptr, job = _jobs(units, mesh, site)
+    return TreeArrays(root, node_switch, node_stream, ways, child, leaf_at, distance, job_ptr, job)
+
+
+@njit(cache=True, nogil=True)
+def _way(at: int, target: int, turn: int, cols: int) -> int:
+    """Direction of the next link: along the row first where `turn` is 0, else along the column."""
+    rows, across = target // cols - at // cols, target % cols - at % cols
+    if across != 0 and (turn == 0 or rows == 0):
+        return 0 if across > 0 else 1
+    return 2 if rows < 0 else 3
+
+
+@njit(cache=True, nogil=True)
+def _jobs(units: UnitArrays, mesh: MeshArrays, site: Ints) -> tuple[Ints, Ints]:
+    """`job_ptr` and `job` of `TreeArrays`."""
+    ptr = np.zeros(mesh.num_channels + 1, np.int32)
+    found = np.empty(len(units.source) + len(units.leaf), np.int32)
+    count = 0
+    for channel in range(mesh.num_channels):
+        for u in range(len(site)):
+            if units.kind[u] != IO or mesh.channel[site[u]] != channel:
+                continue
+            for k in range(units.out_ptr[u], units.out_ptr[u + 1]):
+                found[count] = units.out[k]
+                count += 1
+            for k in range(units.in_ptr[u], units.in_ptr[u + 1]):
+                found[count] = -1 - units.into[k]
+                count += 1
+        ptr[channel + 1] = count
+    return ptr, found[:count]
+
+
+def bound_cycles(problem: MappingProblem, fabric: Fabric) -> float:
+    """No mapping has a shorter period.
+
+    A compute unit fires for so long; a unit sends and takes one flit per cycle; and memory channels
+    together carry all that comes in and goes out.
+    """
+    work = np.where(problem.kind == COMPUTE, problem.firings * problem.cycles, 0)
+    leaving = np.zeros(problem.num_units, np.int64)
+    np.add.at(leaving, problem.source, problem.flits)
+    arriving = np.zeros(problem.num_units, np.int64)
+    np.add.at(arriving, problem.leaf, np.repeat(problem.flits, np.diff(problem.leaf_ptr)))
+    outside = int((leaving + arriving)[problem.kind == IO].sum())
+    shared = outside / max(fabric.num_channels, 1)
+    return float(max(work.max(), leaving.max(), arriving.max(), shared))

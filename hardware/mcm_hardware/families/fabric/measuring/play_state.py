@@ -1,0 +1,231 @@
+"""The state of a fabric that is being played."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.types import Bools, Ints, Longs
+from mcm_compiler.contracts.fabrics.fabric import IO
+from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, TreeArrays, UnitArrays
+
+
+class StreamState(NamedTuple):
+    """Where the flits of streams are, before their ports and at their destinations.
+
+    Attributes:
+        register: `[E]`, flits in the output register.
+        made: `[E]`, flits that a compute unit made and that are not due.
+        due: `[E]`, flits that are due and wait for the register.
+        sent_sample: `[E]`, samples of which all went to the register, from a memory unit.
+        sent_flit: `[E]`, flits of the next sample that went there.
+        unread: `[L]`, flits that lie at the destination.
+        owed: `[L]`, credits that are not back.
+        read_sample: `[L]`, samples that were read.
+        read_flit: `[L]`, flits of the next sample that were read.
+    """
+
+    register: Longs
+    made: Longs
+    due: Longs
+    sent_sample: Longs
+    sent_flit: Longs
+    unread: Longs
+    owed: Longs
+    read_sample: Longs
+    read_flit: Longs
+
+
+class UnitState(NamedTuple):
+    """What units do, and whose turn it is: the position from which the next is sought.
+
+    Attributes:
+        sample: `[U]`, sample that a compute unit works on.
+        firing: `[U]`, its next firing, or the one that goes on.
+        ends: `[U]`, cycle in which that ends; -1 where none goes on.
+        turn_write: `[U]`, of the streams that a memory unit writes.
+        turn_read: `[U]`, of those that it reads for.
+        turn_port: `[U]`, of those that leave.
+        turn_channel: `[channels]`, of the jobs of a memory channel.
+    """
+
+    sample: Longs
+    firing: Longs
+    ends: Longs
+    turn_write: Longs
+    turn_read: Longs
+    turn_port: Longs
+    turn_channel: Longs
+
+
+class QueueState(NamedTuple):
+    """Flits at the inputs of switches.
+
+    Attributes:
+        node: `[inputs, fifo]`, queue at each input, as a ring.
+        ready: `[inputs, fifo]`, cycle from which each may go on.
+        head: `[inputs]`, first entry of the ring.
+        held: `[inputs]`, entries, those under way to it included.
+        left: `[inputs]`, ways that the first entry has not gone.
+        turn_out: `[4 switches + S]`, whose turn it is at each output.
+    """
+
+    node: Ints
+    ready: Longs
+    head: Longs
+    held: Longs
+    left: Ints
+    turn_out: Longs
+
+
+class Calendar(NamedTuple):
+    """What happens in cycles to come, by cycle modulo the number of slots.
+
+    Attributes:
+        arrivals: `[hop + 1, S]`, destinations at which a flit arrives.
+        num_arrivals: `[hop + 1]`.
+        credits: `[slots, L]`, destinations whose credits are back.
+        amounts: `[slots, L]`, how many.
+        num_credits: `[slots]`.
+    """
+
+    arrivals: Ints
+    num_arrivals: Longs
+    credits: Ints
+    amounts: Longs
+    num_credits: Longs
+
+
+class Agenda(NamedTuple):
+    """Who has to be looked at: all others are as they were when they could do nothing.
+
+    Attributes:
+        actors: `[2 (U + channels)]`, units, and `U + c` for memory channel c.
+        actor_listed: `[U + channels]`.
+        ports: `[2 U]`, units whose port may take a flit.
+        port_listed: `[U]`.
+        inputs: `[inputs]`, those of switches that hold flits.
+        input_at: `[inputs]`, where each is listed, or -1.
+        counts: `[4]`, entries of `actors`, `ports` and `inputs`, and the cycle in which the next
+            firing ends, or -1.
+    """
+
+    actors: Ints
+    actor_listed: Bools
+    ports: Ints
+    port_listed: Bools
+    inputs: Ints
+    input_at: Ints
+    counts: Longs
+
+
+class Play(NamedTuple):
+    """A mapping that is being played: what is fixed, what changes, and what comes.
+
+    Attributes:
+        arrays: the problem.
+        mesh: the fabric.
+        trees: the mapping.
+        site: `[U]`.
+        streams: changes.
+        units: changes.
+        calendar: what comes.
+        agenda: who may act.
+    """
+
+    arrays: UnitArrays
+    mesh: MeshArrays
+    trees: TreeArrays
+    site: Ints
+    streams: StreamState
+    units: UnitState
+    calendar: Calendar
+    agenda: Agenda
+
+
+ACTORS, PORTS, INPUTS, NEXT_END = 0, 1, 2, 3
+"""Indices into `Agenda.counts`."""
+
+
+@njit(cache=True, nogil=True)
+def fresh_streams(units: UnitArrays) -> StreamState:
+    """Nothing has been made or sent."""
+    streams, leaves = len(units.source), len(units.leaf)
+    return StreamState(
+        np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64),
+        np.zeros(leaves, np.int64),
+        np.zeros(leaves, np.int64),
+        np.zeros(leaves, np.int64),
+        np.zeros(leaves, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
+    """All units wait for their first sample."""
+    count = len(units.kind)
+    return UnitState(
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(mesh.num_channels, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fresh_queues(mesh: MeshArrays) -> QueueState:
+    """The mesh is empty."""
+    inputs = len(mesh.position)
+    return QueueState(
+        np.zeros((inputs, mesh.fifo), np.int32),
+        np.zeros((inputs, mesh.fifo), np.int64),
+        np.zeros(inputs, np.int64),
+        np.zeros(inputs, np.int64),
+        np.zeros(inputs, np.int32),
+        np.zeros(4 * len(mesh.inputs) + len(mesh.switch), np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
+    """A calendar with room for every delay of a mapping."""
+    slots = mesh.hop * (np.max(trees.distance) + 1) + 1
+    leaves = len(trees.distance)
+    return Calendar(
+        np.zeros((mesh.hop + 1, len(mesh.switch)), np.int32),
+        np.zeros(mesh.hop + 1, np.int64),
+        np.zeros((slots, leaves), np.int32),
+        np.zeros((slots, leaves), np.int64),
+        np.zeros(slots, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
+    """Everyone has to be looked at once."""
+    count, channels, inputs = len(units.kind), mesh.num_channels, len(mesh.position)
+    actors = np.zeros(2 * (count + channels), np.int32)
+    listed = np.zeros(count + channels, np.bool_)
+    num_actors = 0
+    for actor in range(count + channels):
+        if actor >= count or units.kind[actor] != IO:
+            actors[num_actors], listed[actor] = actor, True
+            num_actors += 1
+    return Agenda(
+        actors,
+        listed,
+        np.zeros(2 * count, np.int32),
+        np.zeros(count, np.bool_),
+        np.zeros(inputs, np.int32),
+        np.full(inputs, -1, np.int32),
+        np.array([num_actors, 0, 0, -1], np.int64),
+    )

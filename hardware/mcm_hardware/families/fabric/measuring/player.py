@@ -1,0 +1,165 @@
+"""Plays a mapped fabric until its state repeats."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.types import Ints, Longs
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE
+from mcm_hardware.families.fabric.measuring.kernels import borrowing
+from mcm_hardware.families.fabric.measuring.laid_out import (
+    MeshArrays,
+    UnitArrays,
+    lay_trees,
+)
+from mcm_hardware.families.fabric.measuring.mesh_kernels import (
+    Mesh,
+    arrive,
+    fill_ports,
+    first_ready,
+    fresh_mesh,
+    switch,
+)
+from mcm_hardware.families.fabric.measuring.play_state import (
+    ACTORS,
+    NEXT_END,
+    PORTS,
+    Calendar,
+    Play,
+    fresh_agenda,
+    fresh_calendar,
+    fresh_queues,
+    fresh_streams,
+    fresh_units,
+)
+from mcm_hardware.families.fabric.measuring.state_hash import hash_state
+from mcm_hardware.families.fabric.measuring.unit_kernels import act, wake_firings
+
+
+class Played(NamedTuple):
+    """What was seen.
+
+    Attributes:
+        ends: `[n]`, cycle at the end of which each sample had ended.
+        first: samples that had ended when the fabric was first in the state that it was in when
+            all n had; 0 if no state came back, -1 if nothing moves any more.
+        work: flits that went through outputs of switches, and cycles with any change.
+    """
+
+    ends: Longs
+    first: int
+    work: int
+
+
+@njit(cache=True, nogil=True)
+def play_mapping(
+    arrays: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints, most_work: int, most_samples: int
+) -> Played:
+    """Plays one mapping.
+
+    Args:
+        arrays: the problem.
+        mesh: the fabric.
+        site: `[U]`.
+        turn: `[E]`.
+        most_work: cycles in which anything happens that it may play.
+        most_samples: samples that may end.
+    """
+    trees = lay_trees(arrays, mesh, site, turn)
+    play = Play(
+        arrays,
+        mesh,
+        trees,
+        site,
+        fresh_streams(arrays),
+        fresh_units(arrays, mesh),
+        fresh_calendar(mesh, trees),
+        fresh_agenda(arrays, mesh),
+    )
+    switches = fresh_mesh(play, turn, fresh_queues(mesh))
+    ends = np.zeros(most_samples, np.int64)
+    seen = np.zeros((most_samples, 2), np.int64)
+    done, first, work = _play(play, switches, most_work, ends, seen)
+    return Played(ends[:done], first, work)
+
+
+@borrowing
+def _play(
+    play: Play, switches: Mesh, most_work: int, ends: Longs, seen: Longs
+) -> tuple[int, int, int]:
+    """Samples that ended, and `first` and `work` of `Played`."""
+    now = done = work = 0
+    while work < most_work and done < len(ends):
+        arrive(play, now)
+        wake_firings(play, now)
+        ended = act(play, now)
+        fill_ports(play, switches, now)
+        moved = switch(play, switches, now)
+        work += 1
+        if ended:
+            before, done = done, min(_samples_ended(play), len(ends))
+            ends[before:done] = now
+            if done > before:
+                first = _seen_before(play, switches, now, done, seen)
+                if first > 0:
+                    return done, first, work
+        if moved or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
+            now += 1
+        else:
+            after = _next_change(play, switches, now)
+            if after < 0:
+                return done, -1, work
+            now = after
+    return done, 0, work
+
+
+@borrowing
+def _seen_before(play: Play, switches: Mesh, now: int, done: int, seen: Longs) -> int:
+    """Samples that had ended when the fabric was in this state before; 0 if it never was."""
+    hashes = seen[done - 1]
+    hash_state(play, switches.queues, now, done, hashes)
+    for earlier in range(done - 1):
+        if seen[earlier, 0] == hashes[0] and seen[earlier, 1] == hashes[1]:
+            return earlier + 1
+    return 0
+
+
+@borrowing
+def _samples_ended(play: Play) -> int:
+    """Samples that all units without streams that leave have read, or worked on, to the end."""
+    arrays = play.arrays
+    ended = np.int64(1 << 62)
+    for u in range(len(arrays.kind)):
+        if arrays.out_ptr[u + 1] > arrays.out_ptr[u]:
+            continue
+        if arrays.kind[u] == COMPUTE:
+            ended = min(ended, play.units.sample[u])
+            continue
+        for k in range(arrays.in_ptr[u], arrays.in_ptr[u + 1]):
+            ended = min(ended, play.streams.read_sample[arrays.into[k]])
+    return int(ended)
+
+
+@borrowing
+def _next_change(play: Play, switches: Mesh, now: int) -> int:
+    """The next cycle in which anything can happen, where nothing happens in between; -1 if none."""
+    soonest = first_ready(play, switches, now)
+    for later in (play.agenda.counts[NEXT_END], _next_in_calendar(play.calendar, now)):
+        if later >= 0 and (soonest < 0 or later < soonest):
+            soonest = later
+    return soonest
+
+
+@borrowing
+def _next_in_calendar(calendar: Calendar, now: int) -> int:
+    for after in range(1, len(calendar.num_credits) + 1):
+        if calendar.num_credits[(now + after) % len(calendar.num_credits)] > 0:
+            return now + after
+        # Further round, slots of arrivals are those of cycles before.
+        slot = (now + after) % len(calendar.num_arrivals)
+        if after <= len(calendar.num_arrivals) and calendar.num_arrivals[slot] > 0:
+            return now + after
+    return -1
