@@ -123,6 +123,7 @@ class DescriptionForm:
 
 
 UNITS: Mapping[str, str] = {
+    "_kib": "KiB (2^10 bytes)",
     "_mib": "MiB (2^20 bytes)",
     "_gb_per_s": "10^9 bytes per second",
     "_gbit_per_s": "10^9 bits per second",

@@ -1,0 +1,1 @@
+"""Descriptions of fabrics: keys, reading, and those that come with the compiler."""
