@@ -1,0 +1,1 @@
+"""Mappers: annealing and random mappings."""

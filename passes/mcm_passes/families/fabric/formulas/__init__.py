@@ -1,0 +1,1 @@
+"""Mapping models without learning: what formulas make of loads, trees and windows."""

@@ -1,0 +1,1 @@
+"""Streams through the mesh: trees, loads of links and memory channels, and what moves change."""
