@@ -1,0 +1,134 @@
+"""A formula as compiled code sees it, and what it makes of a mapping."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_passes.families.fabric.formulas.facts import Facts
+from mcm_passes.families.fabric.formulas.ridge_kernels import ridge_period
+from mcm_passes.families.fabric.formulas.terms import (
+    BUFFER,
+    BURST,
+    CHANNEL,
+    LINK,
+    QUEUED,
+    WIRE,
+    Scratch,
+    resources,
+    work_out,
+)
+from mcm_passes.families.fabric.routing.tables import Tables
+from mcm_passes.families.fabric.routing.trees import Routed, lay_all
+
+WIRE_LENGTH, HEURISTIC, BUSIEST, ROUND_TRIPS, RIDGE = range(5)
+"""Which formula it is."""
+
+SHARE = 1_000_000
+"""Flits of a stream are counted in these parts of a cycle where they stand for its demand."""
+
+
+class Formula(NamedTuple):
+    """A formula with a problem and a fabric in mind.
+
+    Attributes:
+        code: which it is.
+        tables: of the problem; flits of streams are what the formula counts on links.
+        facts: of the problem.
+        scale: cycles that a unit of load stands for.
+        wire: weight of the mean load of links in what search minimises.
+        queueing: cycles that a flit waits at a link of half its rate.
+        centre: `[F]`, of features of a ridge; empty for others.
+        spread: `[F]`.
+        weights: `[1 + F + F (F + 1) / 2]`, its coefficients.
+    """
+
+    code: int
+    tables: Tables
+    facts: Facts
+    scale: float
+    wire: float
+    queueing: float
+    centre: Floats
+    spread: Floats
+    weights: Floats
+
+
+class Room(NamedTuple):
+    """What evaluating a formula writes to.
+
+    Attributes:
+        scratch: see there.
+        terms: `[NUM_TERMS]`.
+        answer: `[2]`, the period and what search minimises, both in cycles.
+    """
+
+    scratch: Scratch
+    terms: Floats
+    answer: Floats
+
+
+@lean_njit
+def evaluate(formula: Formula, state: Routed, room: Room) -> float:
+    """Writes the period and the cost of search to `room.answer`; the cost is returned as well."""
+    facts, terms = formula.facts, room.terms
+    code = formula.code
+    if code == WIRE_LENGTH:
+        resources(facts, state, terms)
+        period = facts.bound + formula.scale * terms[WIRE]
+        room.answer[0], room.answer[1] = period, period
+        return period
+    if code == HEURISTIC:
+        resources(facts, state, terms)
+        worst = max(terms[LINK], terms[CHANNEL]) / SHARE
+        period = formula.scale * max(worst, 1.0)
+        cost = period + formula.wire * formula.scale * terms[WIRE] / SHARE
+    elif code == BUSIEST:
+        resources(facts, state, terms)
+        period = max(facts.bound, terms[LINK], terms[CHANNEL])
+        cost = period + formula.wire * terms[WIRE]
+    else:
+        work_out(formula.tables, facts, state, formula.queueing, room.scratch, terms)
+        if code == ROUND_TRIPS:
+            period = max(facts.bound, terms[LINK], terms[CHANNEL])
+            period = max(period, terms[QUEUED], terms[BURST], terms[BUFFER])
+        else:
+            period = ridge_period(terms, formula.centre, formula.spread, formula.weights)
+        cost = period + formula.wire * terms[WIRE]
+    period = max(period, facts.bound)
+    room.answer[0], room.answer[1] = period, max(cost, facts.bound)
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def evaluate_all(
+    formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, answers: Floats
+) -> None:
+    """Fills `answers[B, 2]` with what `evaluate` says of each mapping of a batch."""
+    for k in range(len(site)):
+        state.site[:] = site[k]
+        state.turn[:] = turn[k]
+        lay_all(formula.tables, state)
+        evaluate(formula, state, room)
+        answers[k] = room.answer
+
+
+@njit(cache=True, nogil=True)
+def terms_of_all(
+    formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, terms: Floats
+) -> None:
+    """Fills `terms[B, NUM_TERMS]` for each mapping of a batch."""
+    for k in range(len(site)):
+        state.site[:] = site[k]
+        state.turn[:] = turn[k]
+        lay_all(formula.tables, state)
+        work_out(formula.tables, formula.facts, state, formula.queueing, room.scratch, room.terms)
+        terms[k] = room.terms
+
+
+EMPTY = np.zeros(0)
+"""What formulas without coefficients have for them."""

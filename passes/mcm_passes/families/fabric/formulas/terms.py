@@ -1,0 +1,186 @@
+"""The terms that formulas are made of, worked out for one mapping at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
+from mcm_passes.families.fabric.formulas.facts import Facts
+from mcm_passes.families.fabric.routing.tables import Tables
+from mcm_passes.families.fabric.routing.trees import Routed
+
+BOUND, LINK, CHANNEL, TRIP, QUEUED, BURST, BUFFER, WIRE = range(8)
+"""Places in an array of terms, all in cycles per sample: the bound of the problem, the busiest
+link, the busiest memory channel, the slowest stream by its round trips in an empty mesh and in a
+loaded one, the slowest unit with its bursts, the slowest buffer, and the mean load of links."""
+
+NUM_TERMS = 8
+
+
+class Scratch(NamedTuple):
+    """Room that `work_out` uses.
+
+    Attributes:
+        wait: `[4, switches]`, by direction, waiting from the begin of a row or column up to there.
+        filled: `[U]`, cycles until a unit between stages has been given a sample.
+        emptied: `[U]`, cycles until it has been read.
+    """
+
+    wait: Floats
+    filled: Floats
+    emptied: Floats
+
+
+def scratch_for(tables: Tables) -> Scratch:
+    """Arrays of the right sizes."""
+    units = len(tables.streams.kind)
+    return Scratch(
+        np.zeros((4, tables.grid.rows * tables.grid.cols)), np.zeros(units), np.zeros(units)
+    )
+
+
+@lean_njit
+def resources(facts: Facts, state: Routed, terms: Floats) -> None:
+    """The terms that loads alone decide: bound, busiest link and channel, mean load."""
+    busiest, total = 0, 0
+    first, second = state.load[0], state.load[1]
+    for link in range(len(first)):
+        load = first[link] + second[link]
+        total += load
+        busiest = max(busiest, load)
+    channel = 0
+    for k in range(len(state.channel_load)):
+        channel = max(channel, state.channel_load[k])
+    terms[BOUND] = facts.bound
+    terms[LINK] = busiest
+    terms[CHANNEL] = channel
+    terms[WIRE] = total / len(first)
+
+
+@lean_njit
+def work_out(
+    tables: Tables, facts: Facts, state: Routed, queueing: float, scratch: Scratch, terms: Floats
+) -> None:
+    """All terms of a mapping.
+
+    A stream sends a window per round trip of its credits to each destination, over hops and
+    queues; a tree is as slow as its slowest leaf. A unit that makes more than its registers hold
+    waits for its port, and beyond a window for credits. A buffer of d samples is filled again only
+    when sample n - d has been read, so that filling, reading and the ways there share d periods.
+
+    Args:
+        tables: where sites lie, and streams.
+        facts: see there.
+        state: the mapping and its loads.
+        queueing: cycles that a flit waits at a link of half its rate.
+        scratch: room.
+        terms: `[NUM_TERMS]`, filled here.
+    """
+    resources(facts, state, terms)
+    trip, _, _ = _trips(tables, facts, state, 0.0, 1.0, scratch)
+    terms[TRIP] = trip
+    period = max(facts.bound, terms[LINK], terms[CHANNEL], trip)
+    _waits(tables, state, queueing, period, scratch)
+    queued, burst, buffer = _trips(tables, facts, state, queueing, period, scratch)
+    terms[QUEUED], terms[BURST], terms[BUFFER] = queued, burst, buffer
+
+
+@lean_njit
+def _waits(tables: Tables, state: Routed, queueing: float, period: float, scratch: Scratch) -> None:
+    """Sums of waiting along rows and columns, so that a path costs two differences.
+
+    A link whose load is the share r of the period keeps a flit waiting for `queueing r / (1 - r)`
+    cycles, as a queue with one server does.
+    """
+    rows, cols = tables.grid.rows, tables.grid.cols
+    wait, first, second = scratch.wait, state.load[0], state.load[1]
+    full = 1.05 * period
+    for at in range(rows * cols):
+        for way in range(4):
+            load = first[4 * at + way] + second[4 * at + way]
+            wait[way, at] = queueing * load / (full - load)
+    # Links to the east and south count where they begin, those to the west and north where they do.
+    for row in range(rows):
+        east, west = 0.0, 0.0
+        for at in range(row * cols, (row + 1) * cols):
+            step = wait[EAST, at]
+            wait[EAST, at] = east
+            east += step
+            west += wait[WEST, at]
+            wait[WEST, at] = west
+    for col in range(cols):
+        south, north = 0.0, 0.0
+        for at in range(col, rows * cols, cols):
+            step = wait[SOUTH, at]
+            wait[SOUTH, at] = south
+            south += step
+            north += wait[NORTH, at]
+            wait[NORTH, at] = north
+
+
+@lean_njit
+def _trips(
+    tables: Tables, facts: Facts, state: Routed, queueing: float, period: float, scratch: Scratch
+) -> tuple[float, float, float]:
+    """Slowest stream by round trips, slowest unit with bursts, slowest buffer."""
+    grid, streams, wait = tables.grid, tables.streams, scratch.wait
+    cols, hop = grid.cols, facts.hop
+    full = 1.05 * period
+    loaded = queueing > 0.0
+    trip, burst, buffer = 0.0, 0.0, 0.0
+    if loaded:
+        scratch.filled[:] = 0.0
+        scratch.emptied[:] = 0.0
+    for stream in range(len(streams.source)):
+        source = streams.source[stream]
+        home = state.site[source]
+        r0, c0 = int(grid.row[home]), int(grid.col[home])
+        turn = state.turn[stream]
+        for k in range(streams.leaf_ptr[stream], streams.leaf_ptr[stream + 1]):
+            leaf = streams.leaf[k]
+            place = state.site[leaf]
+            r1, c1 = int(grid.row[place]), int(grid.col[place])
+            way = hop * (abs(r1 - r0) + abs(c1 - c0) + 1)
+            queue = 0.0
+            if loaded:
+                flits = streams.flits[stream]
+                row, col = (r0, c1) if turn == 0 else (r1, c0)
+                queue = _queue(wait, cols, r0, c0, r1, c1, row, col)
+                others = facts.arriving[leaf] - flits
+                queue += queueing * others / (full - others)
+                others = facts.leaving[source] - flits
+                queue += queueing * others / (full - others)
+            back = 2.0 * way + queue
+            trip = max(trip, facts.rounds[k] * (back + facts.extra[k]))
+            if loaded:
+                burst = max(burst, facts.serial[source] + facts.burst_rounds[k] * back)
+                if facts.depth[leaf] > 0.0:
+                    needs = facts.serial[source] + way + queue
+                    scratch.filled[leaf] = max(scratch.filled[leaf], needs)
+                if facts.depth[source] > 0.0:
+                    needs = facts.serial[leaf] + way + queue
+                    scratch.emptied[source] = max(scratch.emptied[source], needs)
+    if loaded:
+        for unit in range(len(scratch.filled)):
+            if facts.depth[unit] > 0.0:
+                both = scratch.filled[unit] + scratch.emptied[unit]
+                buffer = max(buffer, both / facts.depth[unit])
+    return trip, burst, buffer
+
+
+@lean_njit
+def _queue(
+    wait: Floats, cols: int, r0: int, c0: int, r1: int, c1: int, row: int, col: int
+) -> float:
+    """Cycles that a flit waits at links from one switch to another by way of a row and a column."""
+    if c1 > c0:
+        queue = wait[EAST, row * cols + c1] - wait[EAST, row * cols + c0]
+    else:
+        queue = wait[WEST, row * cols + c0] - wait[WEST, row * cols + c1]
+    if r1 > r0:
+        return queue + wait[SOUTH, r1 * cols + col] - wait[SOUTH, r0 * cols + col]
+    return queue + wait[NORTH, r0 * cols + col] - wait[NORTH, r1 * cols + col]
