@@ -55,16 +55,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write_section(name: str, text: str) -> None:
-    """Puts a text between the marks of a section.
+def write_section(name: str, text: str, path: Path = PAGE) -> None:
+    """Puts a text between the marks of a section of a page.
 
     Raises:
         ValueError: if the page has no such section.
     """
-    page = PAGE.read_text(encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
     before, found, rest = page.partition(begin)
     if not found or end not in rest:
-        raise ValueError(f"{PAGE.name} has no section {name!r}")
+        raise ValueError(f"{path.name} has no section {name!r}")
     after = rest[rest.index(end) :]
-    PAGE.write_text(f"{before}{begin}\n{text.strip()}\n\n{after}", encoding="utf-8")
+    path.write_text(f"{before}{begin}\n{text.strip()}\n\n{after}", encoding="utf-8")

@@ -92,7 +92,7 @@ def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
             play.streams.register[e] -= 1
             for leaf in range(play.arrays.leaf_ptr[e], play.arrays.leaf_ptr[e + 1]):
                 play.streams.owed[leaf] += 1
-            _push(play, mesh, place, play.trees.root[e], now)
+            push(play, mesh, place, play.trees.root[e], now)
             wake_actor(play, u)
     agenda.counts[PORTS] = 0
 
@@ -115,7 +115,7 @@ def _next_to_leave(play: Play, u: int) -> int:
 
 
 @borrowing
-def _push(play: Play, mesh: Mesh, place: int, node: int, ready: int) -> None:
+def push(play: Play, mesh: Mesh, place: int, node: int, ready: int) -> None:
     """Puts a flit behind those of an input."""
     queues, agenda = mesh.queues, play.agenda
     held = queues.held[place]
@@ -214,7 +214,7 @@ def _send(play: Play, mesh: Mesh, out: int, place: int, now: int) -> None:
     if out < LINKS * switches:
         way = out % LINKS
         behind = 2 * out + mesh.turn[trees.node_stream[node]]
-        _push(play, mesh, behind, trees.child[node, way], now + fabric.hop)
+        push(play, mesh, behind, trees.child[node, way], now + fabric.hop)
     else:
         way = LINKS + fabric.place[out - LINKS * switches]
         slot = (now + fabric.hop) % len(play.calendar.num_arrivals)

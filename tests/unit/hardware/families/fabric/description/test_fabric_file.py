@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.generators.small_fabric import small_fabric
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.fabric.description.fabric_file import parse_fabric
+from tests.generators.small_fabric import small_fabric
 
 TEXT = """
 family = "fabric"
