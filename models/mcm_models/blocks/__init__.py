@@ -1,0 +1,1 @@
+"""Blocks of networks, of random sizes: what models of mappings are trained on."""
