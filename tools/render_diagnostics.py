@@ -21,6 +21,7 @@ FAMILIES = {
     "F": "Problem files, assignments and pins",
     "I": "Reading a model",
     "L": "Policies and their training",
+    "M": "Fabrics: units, mappings, and the models that guess them",
     "P": "Placing ops on chips",
     "S": "Sharding rules, parallel plans and clusters",
     "T": "Targets and lowering",

@@ -29,6 +29,7 @@ def catalog() -> dict[str, CatalogEntry]:
         usage,
         verification,
     )
+    from mcm_compiler.diagnostics.catalog.fabrics import mappers
 
     families = (
         artifacts,
@@ -47,6 +48,7 @@ def catalog() -> dict[str, CatalogEntry]:
         targets,
         usage,
         verification,
+        mappers,
     )
     entries: dict[str, CatalogEntry] = {}
     for entry in (entry for family in families for entry in family.ENTRIES):

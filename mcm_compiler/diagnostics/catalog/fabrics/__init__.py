@@ -1,0 +1,1 @@
+"""Codes MCM-M###: fabrics, one subject a file."""

@@ -1,0 +1,140 @@
+"""Mappers: simulated annealing by any mapping model, and random mappings to compare it with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
+from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_passes.families.fabric.annealing.batches import BatchedWalks
+from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, cool_down
+from mcm_passes.families.fabric.annealing.measured import (
+    distinct,
+    legal_start,
+    measured_answer,
+    time_of_measurement,
+)
+from mcm_passes.families.fabric.annealing.moves import MoveShares
+from mcm_passes.families.fabric.annealing.starts import built_mappings
+from mcm_passes.families.fabric.annealing.walkers import Walkers
+from mcm_passes.families.fabric.formulas.prepared import HasFormula
+from mcm_passes.families.fabric.routing.tables import tables_of
+
+
+@dataclass(frozen=True)
+@checked(
+    chains=at_least(1),
+    legs=at_least(1),
+    hot=above(0),
+    cold=above(0),
+    turn=from_to(0, 1),
+    near=from_to(0, 1),
+    joining=from_to(0, 0.5),
+    measuring=from_to(0, 1),
+)
+class Annealing:
+    """Walks that cool down together from built mappings; what they find is measured at the end.
+
+    Attributes:
+        chains: walks.
+        legs: after each of which losers go on from where winners are.
+        hot: temperature at the begin, as a share of the cost.
+        cold: at the end.
+        turn: share of moves that turn a stream the other way.
+        near: share of other moves that go near a unit with which the moved one has a stream.
+        joining: share of walks that join others after each leg.
+        measuring: share of a CPU time that measurements may take, where it is limited.
+    """
+
+    name: ClassVar[str] = "annealing"
+    summary: ClassVar[str] = "walks that cool down together; the best of them are measured"
+
+    chains: int = 6
+    legs: int = 12
+    hot: float = 0.02
+    cold: float = 1e-4
+    turn: float = 0.2
+    near: float = 0.5
+    joining: float = 0.17
+    measuring: float = 0.4
+
+    def map(
+        self,
+        problem: MappingProblem,
+        fabric: Fabric,
+        model: PreparedMappingModel,
+        judge: MappingJudge,
+        request: MapperRequest,
+        progress: Callable[[str], None],
+    ) -> MapperAnswer:
+        """See `mcm_compiler.contracts.fabrics.mappers.Mapper`.
+
+        Raises:
+            CompileError: MCM-M040 or M041 for a model that answers no periods; MCM-M042 for a
+                start that is no mapping of the problem.
+        """
+        begin = time.process_time()
+        legal_start(problem, fabric, request.start)
+        chains = self._chains(problem, fabric, model, request)
+        cost_s = time_of_measurement(problem, fabric, judge, request, chains.best_mappings[0])
+        measurements, left = self._shared(request, cost_s, begin)
+        progress(f"{problem.name}: {problem.num_units} units, {problem.num_streams} streams")
+        widest = float(max(fabric.rows, fabric.cols))
+        cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
+        history = cool_down(chains, cooling, request.evaluations, left)
+        candidates = distinct(chains.best_mappings, chains.best_costs, measurements)
+        if request.start is not None and measurements > 1:
+            kept = Mappings(
+                candidates.site[: measurements - 1], candidates.turn[: measurements - 1]
+            )
+            candidates = Mappings.stacked([kept, request.start])
+        found = MapperAnswer(
+            candidates[0],
+            f"annealing by {type(model).__name__}",
+            chains.evaluations,
+            measurements,
+            0.0,
+            history=tuple(history),
+        )
+        return measured_answer(problem, fabric, model, judge, candidates, found, progress)
+
+    def _chains(
+        self,
+        problem: MappingProblem,
+        fabric: Fabric,
+        model: PreparedMappingModel,
+        request: MapperRequest,
+    ) -> Chains:
+        rng = seeded_generator(request.seed, "annealing of mappings")
+        tables = tables_of(problem, fabric)
+        count = max(min(self.chains, request.evaluations), 1)
+        if request.start is not None:
+            starts = Mappings.stacked([request.start] * count)
+        else:
+            starts = built_mappings(problem, tables, count, rng)
+        shares = MoveShares(self.turn, self.near)
+        if isinstance(model, HasFormula):
+            return Walkers(model.formula, starts, shares, rng)
+        return BatchedWalks(model, tables, starts, shares, rng)
+
+    def _shared(
+        self, request: MapperRequest, cost_s: float, begin: float
+    ) -> tuple[int, float | None]:
+        """Measurements, and the CPU time that is left for the search."""
+        if request.budget_s is None:
+            return request.measurements, None
+        left = request.budget_s - (time.process_time() - begin)
+        most = request.measurements
+        if most and cost_s > 0:
+            most = int(np.clip(self.measuring * left / cost_s, 1, most))
+        return most, max(left - most * cost_s, 0.0)

@@ -1,0 +1,100 @@
+"""The end of every mapper: the best candidates are measured, and the best measured one wins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
+from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
+from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_passes.families.fabric.annealing.asking import asked_periods
+
+
+def distinct(mappings: Mappings, costs: Floats, most: int) -> Mappings:
+    """The cheapest of candidates, each once, cheapest first."""
+    both = np.concatenate([mappings.site, mappings.turn], axis=1)
+    _, first = np.unique(both, axis=0, return_index=True)
+    order = first[np.argsort(costs[first], kind="stable")][: max(most, 1)]
+    return Mappings(mappings.site[order], mappings.turn[order])
+
+
+def legal_start(problem: MappingProblem, fabric: Fabric, start: Mappings | None) -> None:
+    """Refuses a start that is no mapping of the problem.
+
+    Raises:
+        CompileError: MCM-M042.
+    """
+    faults = faults_of_mapping(problem, fabric, start) if start is not None else []
+    if faults or (start is not None and len(start) != 1):
+        raise CompileError(
+            Diagnostic(
+                "MCM-M042",
+                "; ".join(faults) if faults else "a start is one mapping",
+                at=f"the mapping that the search of {problem.name} should start from",
+                hint="Give a mapping of the same problem on the same fabric, or none.",
+            )
+        )
+
+
+def time_of_measurement(
+    problem: MappingProblem,
+    fabric: Fabric,
+    judge: MappingJudge,
+    request: MapperRequest,
+    start: Mappings,
+) -> float:
+    """CPU time that one measurement takes; 0 where time is not limited or nothing is measured."""
+    if request.budget_s is None or request.measurements == 0:
+        return 0.0
+    begin = time.process_time()
+    judge.measure(problem, fabric, start)
+    return time.process_time() - begin
+
+
+def measured_answer(
+    problem: MappingProblem,
+    fabric: Fabric,
+    model: PreparedMappingModel,
+    judge: MappingJudge,
+    candidates: Mappings,
+    found: MapperAnswer,
+    progress: Callable[[str], None],
+) -> MapperAnswer:
+    """Measures candidates and answers with the one with the shortest period.
+
+    Args:
+        problem: what is laid out.
+        fabric: on what.
+        model: says the period where nothing may be measured.
+        judge: measures.
+        candidates: cheapest first; ones that are equally fast keep that order.
+        found: what is known so far; `measurements` says how many candidates may be measured.
+        progress: is told.
+    """
+    count = min(found.measurements, len(candidates))
+    if count == 0:
+        period = float(asked_periods(model, candidates[0])[0])
+        return MapperAnswer(
+            candidates[0], found.method, found.evaluations, 0, period, 0.0, found.history
+        )
+    chosen = Mappings(candidates.site[:count], candidates.turn[:count])
+    results = judge.measure(problem, fabric, chosen)
+    best = int(np.argmin(results.period_cycles))
+    progress(f"{problem.name}: {results.period_cycles[best]:.0f} cycles measured, best of {count}")
+    return MapperAnswer(
+        chosen[best],
+        found.method,
+        found.evaluations,
+        count,
+        float(results.period_cycles[best]),
+        float(results.latency_cycles[best]),
+        found.history,
+    )
