@@ -155,4 +155,4 @@ def _play(
         switch(play, switches, now)
         play.agenda.counts[1] = 0
         play.agenda.port_listed[:] = False
-    return total, arrived
+    return float(total), arrived
