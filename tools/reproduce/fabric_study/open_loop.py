@@ -130,7 +130,7 @@ def _play(
     ports = 8 * len(mesh.inputs)
     total, arrived = 0.0, 0
     for now in range(last):
-        slot = now % len(play.calendar.num_arrivals)
+        slot = now & (len(play.calendar.num_arrivals) - 1)
         for k in range(play.calendar.num_arrivals[slot]):
             stream = play.calendar.arrivals[slot, k]
             source = stream // nodes

@@ -8,7 +8,7 @@ import numba
 
 _njit: Any = numba.njit
 
-borrowing: Final[Any] = _njit(cache=True, nogil=True, _nrt=False)
+borrowing: Final[Any] = _njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 """Compiles a function that only works on arrays that its caller keeps, and makes none.
 
 Numba counts references to each array of each record that is passed along, which is most of the time

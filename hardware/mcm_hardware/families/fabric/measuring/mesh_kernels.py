@@ -11,7 +11,7 @@ from mcm_compiler.arrays.types import Ints, Longs
 from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import LINKS
 from mcm_hardware.families.fabric.measuring.play_state import INPUTS, PORTS, Play, QueueState
-from mcm_hardware.families.fabric.measuring.unit_kernels import wake_actor, wake_port
+from mcm_hardware.families.fabric.measuring.unit_kernels import after, wake_actor, wake_port
 
 
 class Mesh(NamedTuple):
@@ -62,13 +62,13 @@ def fresh_mesh(play: Play, turn: Ints, queues: QueueState) -> Mesh:
 def arrive(play: Play, now: int) -> None:
     """Part 1: flits lie at their destinations, and credits are back."""
     calendar, streams = play.calendar, play.streams
-    slot = now % len(calendar.num_credits)
+    slot = now & (len(calendar.num_credits) - 1)
     for k in range(calendar.num_credits[slot]):
         leaf = calendar.credits[slot, k]
         streams.owed[leaf] -= calendar.amounts[slot, k]
         wake_port(play.agenda, play.arrays.source[play.arrays.stream_of[leaf]])
     calendar.num_credits[slot] = 0
-    slot = now % len(calendar.num_arrivals)
+    slot = now & (len(calendar.num_arrivals) - 1)
     for k in range(calendar.num_arrivals[slot]):
         leaf = calendar.arrivals[slot, k]
         streams.unread[leaf] += 1
@@ -103,13 +103,13 @@ def _next_to_leave(play: Play, u: int) -> int:
     arrays, streams = play.arrays, play.streams
     first, count = arrays.out_ptr[u], arrays.out_ptr[u + 1] - arrays.out_ptr[u]
     for step in range(count):
-        place = (play.units.turn_port[u] + step) % count
+        place = after(play.units.turn_port[u], step, count)
         e = arrays.out[first + place]
         free = streams.register[e] > 0
         for leaf in range(arrays.leaf_ptr[e], arrays.leaf_ptr[e + 1]):
             free = free and streams.owed[leaf] < play.mesh.window
         if free:
-            play.units.turn_port[u] = (place + 1) % count
+            play.units.turn_port[u] = after(place, 1, count)
             return int(e)
     return -1
 
@@ -119,7 +119,7 @@ def push(play: Play, mesh: Mesh, place: int, node: int, ready: int) -> None:
     """Puts a flit behind those of an input."""
     queues, agenda = mesh.queues, play.agenda
     held = queues.held[place]
-    entry = (queues.head[place] + held) % play.mesh.fifo
+    entry = after(queues.head[place], held, play.mesh.fifo)
     queues.node[place, entry], queues.ready[place, entry] = node, ready
     queues.held[place] = held + 1
     if held == 0:
@@ -134,7 +134,7 @@ def _pop(play: Play, mesh: Mesh, place: int) -> None:
     """Takes the first flit of an input away."""
     queues, agenda = mesh.queues, play.agenda
     queues.held[place] -= 1
-    queues.head[place] = (queues.head[place] + 1) % play.mesh.fifo
+    queues.head[place] = after(queues.head[place], 1, play.mesh.fifo)
     if queues.held[place] > 0:
         queues.left[place] = play.trees.ways[queues.node[place, queues.head[place]]]
         return
@@ -217,7 +217,7 @@ def _send(play: Play, mesh: Mesh, out: int, place: int, now: int) -> None:
         push(play, mesh, behind, trees.child[node, way], now + fabric.hop)
     else:
         way = LINKS + fabric.place[out - LINKS * switches]
-        slot = (now + fabric.hop) % len(play.calendar.num_arrivals)
+        slot = (now + fabric.hop) & (len(play.calendar.num_arrivals) - 1)
         k = play.calendar.num_arrivals[slot]
         play.calendar.arrivals[slot, k] = trees.leaf_at[node, way - LINKS]
         play.calendar.num_arrivals[slot] = k + 1

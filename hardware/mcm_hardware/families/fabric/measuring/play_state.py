@@ -81,11 +81,11 @@ class QueueState(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """What happens in cycles to come, by cycle modulo the number of slots.
+    """What happens in cycles to come, by cycle modulo the number of slots, a power of two.
 
     Attributes:
-        arrivals: `[hop + 1, S]`, destinations at which a flit arrives.
-        num_arrivals: `[hop + 1]`.
+        arrivals: `[near slots, S]`, destinations at which a flit arrives.
+        num_arrivals: `[near slots]`.
         credits: `[slots, L]`, destinations whose credits are back.
         amounts: `[slots, L]`, how many.
         num_credits: `[slots]`.
@@ -198,11 +198,15 @@ def fresh_queues(mesh: MeshArrays) -> QueueState:
 @njit(cache=True, nogil=True)
 def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
     """A calendar with room for every delay of a mapping."""
-    slots = mesh.hop * (np.max(trees.distance) + 1) + 1
+    near = slots = 1
+    while near <= mesh.hop:
+        near *= 2
+    while slots <= mesh.hop * (np.max(trees.distance) + 1):
+        slots *= 2
     leaves = len(trees.distance)
     return Calendar(
-        np.zeros((mesh.hop + 1, len(mesh.switch)), np.int32),
-        np.zeros(mesh.hop + 1, np.int64),
+        np.zeros((near, len(mesh.switch)), np.int32),
+        np.zeros(near, np.int64),
         np.zeros((slots, leaves), np.int32),
         np.zeros((slots, leaves), np.int64),
         np.zeros(slots, np.int64),

@@ -17,6 +17,13 @@ from mcm_hardware.families.fabric.measuring.play_state import (
 
 
 @borrowing
+def after(turn: int, step: int, count: int) -> int:
+    """The position so many steps after another, of `count` in a circle; at most once around."""
+    place = turn + step
+    return place - count if place >= count else place
+
+
+@borrowing
 def wake_actor(play: Play, unit: int) -> None:
     """Has a unit, or the channel that serves it, looked at in the next part 2."""
     actor = unit
@@ -91,7 +98,7 @@ def _read(play: Play, leaf: int, count: int, last: bool, now: int) -> None:
     if count == 0:
         return
     delay = play.mesh.hop * (play.trees.distance[leaf] + 1)
-    slot = (now + delay) % len(calendar.num_credits)
+    slot = (now + delay) & (len(calendar.num_credits) - 1)
     k = calendar.num_credits[slot]
     calendar.credits[slot, k], calendar.amounts[slot, k] = leaf, count
     calendar.num_credits[slot] = k + 1
@@ -178,20 +185,20 @@ def _hold(play: Play, u: int, now: int) -> None:
         bank = (streams.read_flit[writes] + streams.read_sample[writes]) % banks
     first, count = arrays.out_ptr[u], arrays.out_ptr[u + 1] - arrays.out_ptr[u]
     for step in range(count):
-        place = (play.units.turn_read[u] + step) % count
+        place = after(play.units.turn_read[u], step, count)
         e = arrays.out[first + place]
         if streams.register[e] >= play.mesh.register:
             continue
         if arrays.depth[u] > 0:
             if streams.sent_sample[e] >= written:
                 continue
-            if (streams.sent_flit[e] + streams.sent_sample[e]) % banks == bank:
+            if bank >= 0 and (streams.sent_flit[e] + streams.sent_sample[e]) % banks == bank:
                 continue
             streams.sent_flit[e] += 1
             if streams.sent_flit[e] == arrays.flits[e]:
                 streams.sent_flit[e] = 0
                 streams.sent_sample[e] += 1
-        play.units.turn_read[u] = (place + 1) % count
+        play.units.turn_read[u] = after(place, 1, count)
         streams.register[e] += 1
         wake_port(play.agenda, u)
         _list_actor(play.agenda, u)
@@ -219,10 +226,10 @@ def _next_to_write(play: Play, u: int, freed: int) -> int:
     arrays, streams = play.arrays, play.streams
     first, count = arrays.in_ptr[u], arrays.in_ptr[u + 1] - arrays.in_ptr[u]
     for step in range(count):
-        place = (play.units.turn_write[u] + step) % count
+        place = after(play.units.turn_write[u], step, count)
         leaf = arrays.into[first + place]
         if streams.unread[leaf] > 0 and streams.read_sample[leaf] < freed + arrays.depth[u]:
-            play.units.turn_write[u] = (place + 1) % count
+            play.units.turn_write[u] = after(place, 1, count)
             return int(leaf)
     return -1
 
@@ -233,13 +240,13 @@ def _serve_channel(play: Play, channel: int, now: int) -> bool:
     trees, streams = play.trees, play.streams
     first, count = trees.job_ptr[channel], trees.job_ptr[channel + 1] - trees.job_ptr[channel]
     for step in range(count):
-        place = (play.units.turn_channel[channel] + step) % count
+        place = after(play.units.turn_channel[channel], step, count)
         job = trees.job[first + place]
         if job >= 0 and streams.register[job] >= play.mesh.register:
             continue
         if job < 0 and streams.unread[-1 - job] == 0:
             continue
-        play.units.turn_channel[channel] = (place + 1) % count
+        play.units.turn_channel[channel] = after(place, 1, count)
         _list_actor(play.agenda, len(play.arrays.kind) + channel)
         if job >= 0:
             streams.register[job] += 1
