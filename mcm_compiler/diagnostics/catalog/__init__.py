@@ -29,7 +29,7 @@ def catalog() -> dict[str, CatalogEntry]:
         usage,
         verification,
     )
-    from mcm_compiler.diagnostics.catalog.fabrics import mappers
+    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers
 
     families = (
         artifacts,
@@ -48,6 +48,7 @@ def catalog() -> dict[str, CatalogEntry]:
         targets,
         usage,
         verification,
+        layouts,
         mappers,
     )
     entries: dict[str, CatalogEntry] = {}

@@ -24,7 +24,7 @@ _MOST_ACTIVATIONS = 1 << 18
 _MOST_SCORES = 1 << 18
 _MOST_WEIGHTS = 1 << 21
 _MOST_PRODUCTS, _LAYERS, _MOST_HEADS = 3, (2, 6), 4
-_STAGES_OF_ATTENTION = 7
+_STAGES = {"ffn": 4, "mha": 7}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def _parts(family: str, rng: np.random.Generator) -> int:
         return int(rng.integers(1, _MOST_PRODUCTS + 1))
     if family == "mlp":
         return int(rng.integers(_LAYERS[0], _LAYERS[1] + 1))
-    return 3 if family == "ffn" else _STAGES_OF_ATTENTION
+    return _STAGES[family]
 
 
 def _gemm_sizes(

@@ -1,0 +1,163 @@
+"""What one op asks of compute units: products, lane operations, elements read; its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.fabrics.problem import OP_KINDS
+from mcm_hardware.chip.kernel_work import formula_work
+from mcm_hardware.op_costs import (
+    data_movement,
+    normalization,
+    pooling,
+    reductions,
+)
+from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, MAX_TRIPS, bodies_of
+from mcm_hardware.op_costs.work import Gemm, Work
+from mcm_hardware.tensors.value_shapes import element_count
+
+PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVEMENT = (
+    OP_KINDS.index(name)
+    for name in (
+        "product",
+        "attention",
+        "elementwise",
+        "reduction",
+        "normalization",
+        "softmax",
+        "window",
+        "movement",
+    )
+)
+
+MOST = 2**40
+"""Where counts saturate; what is so large fits nowhere, and sums of it stay in 64 bits."""
+
+_KINDS: dict[tuple[str, str], int] = {
+    (domain, op_type): kind
+    for kind, family in (
+        (MOVEMENT, data_movement),
+        (NORMALIZATION, normalization),
+        (WINDOW, pooling),
+        (REDUCTION, reductions),
+    )
+    for domain, formulas in (("", family.FORMULAS), ("com.microsoft", family.MICROSOFT_FORMULAS))
+    for op_type in formulas
+}
+
+_READ_IN_ANY_ORDER = frozenset(
+    {
+        "CenterCropPad",
+        "Concat",
+        "DepthToSpace",
+        "Dropout",
+        "Expand",
+        "Identity",
+        "Pad",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Tile",
+        "Transpose",
+        "ExpandDims",
+        "Flatten",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+    }
+)
+"""Ops whose results lie in the memory of their operands: memory units are read in any order."""
+
+_SCALES_CHANNELS = frozenset({"BatchNormalization"})
+"""Normalisations whose statistics are weights: nothing is reduced."""
+
+_GATHERS = frozenset({"Gather", "GatherElements", "GatherND"})
+_FREE = frozenset({"Constant", "Shape", "Size"})
+
+
+@dataclass(frozen=True)
+class OpWork:
+    """What an op asks of compute units.
+
+    Attributes:
+        kind: index into `OP_KINDS`.
+        gemms: its matrix products.
+        lane_ops: operations of one lane.
+        reads: elements that are read of an input, by index, where that is not all of it once.
+    """
+
+    kind: int
+    gemms: tuple[Gemm, ...]
+    lane_ops: int
+    reads: Mapping[int, int]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return min(sum(gemm.macs for gemm in self.gemms), MOST)
+
+
+def op_work(node: ir.Node) -> OpWork:
+    """Total: an op without a formula works on each element of its results once."""
+    made = min(sum(element_count(value) for value in node.outputs), MOST)
+    if (node.domain, node.op_type) in CONTROL_FLOW:
+        macs, lane_ops = _body_work(node)
+        gemms = (_square(macs),) if macs else ()
+        return OpWork(PRODUCT if macs else ELEMENTWISE, gemms, lane_ops + made, {})
+    kind = _KINDS.get((node.domain, node.op_type), ELEMENTWISE)
+    if node.op_type in _SCALES_CHANNELS:
+        kind = ELEMENTWISE
+    if "softmax" in node.op_type.lower():
+        kind = SOFTMAX
+    work = formula_work(node) or Work()
+    gemms = tuple(gemm for gemm in work.gemms if gemm.macs > 0)
+    if gemms:
+        kind = PRODUCT
+    lane_ops = min(max(work.lane_ops, 0), MOST)
+    if not gemms:
+        lane_ops = max(lane_ops, made)
+    return OpWork(kind, gemms, lane_ops, dict(work.reads))
+
+
+def is_free(node: ir.Node) -> bool:
+    """Whether its results are known before the first sample, as shapes are."""
+    return node.op_type in _FREE and node.domain in ("", "ai.onnx")
+
+
+def reads_in_place(node: ir.Node, indices_are_ready: bool) -> bool:
+    """Whether the results lie in the memory of the operands.
+
+    Args:
+        node: the op.
+        indices_are_ready: whether all operands but the first are known before the first sample.
+    """
+    if node.op_type in _GATHERS:
+        return indices_are_ready
+    return node.op_type in _READ_IN_ANY_ORDER
+
+
+def _body_work(node: ir.Node) -> tuple[int, int]:
+    """Multiply-accumulates and lane operations of the bodies of a control-flow op."""
+    bodies = bodies_of(node)
+    most = (0, 0)
+    for graph in bodies.graphs:
+        macs, lane_ops = 0, 0
+        for inner in graph:
+            if (inner.domain, inner.op_type) in CONTROL_FLOW:
+                more = _body_work(inner)
+            else:
+                work = op_work(inner)
+                more = (work.macs, work.lane_ops)
+            macs, lane_ops = macs + more[0], lane_ops + more[1]
+        most = max(most, (macs, lane_ops))
+    trips = min(bodies.trips, MAX_TRIPS)
+    return min(most[0] * trips, MOST), min(most[1] * trips, MOST)
+
+
+def _square(macs: int) -> Gemm:
+    """One product with so much work, for work whose products are not known one by one."""
+    side = max(round(macs ** (1 / 3)), 1)
+    return Gemm(1, side, side, max(macs // side**2, 1))
