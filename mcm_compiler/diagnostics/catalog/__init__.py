@@ -30,6 +30,7 @@ def catalog() -> dict[str, CatalogEntry]:
         verification,
     )
     from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers
+    from mcm_compiler.diagnostics.catalog.fabrics import mappers, mapping_models
 
     families = (
         artifacts,
@@ -50,6 +51,7 @@ def catalog() -> dict[str, CatalogEntry]:
         verification,
         layouts,
         mappers,
+        mapping_models,
     )
     entries: dict[str, CatalogEntry] = {}
     for entry in (entry for family in families for entry in family.ENTRIES):

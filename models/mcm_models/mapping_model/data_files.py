@@ -1,0 +1,265 @@
+"""Data sets on disk: arrays in one `.npz` file, with a card among them.
+
+Files may come from anywhere. Sizes are looked at before memory is taken, nothing is unpickled, a
+digest over all arrays tells of tampering, and what cannot be learned from is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from msgspec import Struct
+
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.bounded_json import UnreadableError, parse_json
+from mcm_compiler.text.json_records import record_of
+from mcm_models.cards import checkpoint_bytes
+from mcm_models.mapping_model.checkpoint import Learned
+from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph, faults_of_data
+
+MAX_FILE_BYTES = 1 << 26
+"""Largest data set that is read: 64 MiB, many times the project's own."""
+
+MAX_BYTES = 1 << 28
+"""Of all its arrays together in memory: 256 MiB."""
+
+FORMAT = 1
+"""Rises when arrays change their meaning."""
+
+_FABRIC = ("kind", "switch", "channel")
+_PER_UNIT = ("kind", "op", "stage", "firings", "cycles", "burst", "depth", "memory_bytes")
+_PER_STREAM = ("source", "flits")
+_LABELS = ("period_cycles", "latency_cycles", "error", "origin")
+_NARROW = (np.int8, np.int16, np.int32)
+_WIDE = {"firings", "cycles", "burst", "memory_bytes", "flits"}
+
+Arrays = dict[str, np.ndarray]
+
+
+class _Card(Struct, frozen=True):
+    """What a data set says of itself, beside its arrays."""
+
+    format: int
+    learned: dict[str, str]
+    fabric: dict[str, Any]
+    names: list[str]
+    families: list[str]
+    stages: list[list[str]]
+    seed: int
+    digest: str
+
+
+def save_data(path: Path, data: MappingData) -> None:
+    """Writes a data set at once; equal data make equal files."""
+    arrays = _arrays_of(data)
+    numbers = {
+        field.name: getattr(data.fabric, field.name)
+        for field in dataclasses.fields(data.fabric)
+        if field.name not in _FABRIC
+    }
+    card: dict[str, Any] = {
+        "format": FORMAT,
+        "learned": dataclasses.asdict(data.learned),
+        "fabric": numbers,
+        "names": [graph.problem.name for graph in data.graphs],
+        "families": [graph.family for graph in data.graphs],
+        "stages": [list(graph.problem.stages) for graph in data.graphs],
+        "seed": data.seed,
+    }
+    card["digest"] = _digest(arrays, card)
+    text = json.dumps(card, sort_keys=True).encode()
+    arrays["card"] = np.frombuffer(text, np.uint8)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in sorted(arrays.items()):
+            # A ZipInfo of our own has a fixed date.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w") as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    write_whole(path, stream.getvalue())
+
+
+def load_data(path: Path) -> MappingData:
+    """Reads and checks a data set.
+
+    Raises:
+        CompileError: MCM-M054 if the file cannot be read or is no such data set, MCM-M055 if its
+            arrays are not those that were written, MCM-M056 if nothing should be learned from it.
+    """
+    try:
+        content = checkpoint_bytes(path, MAX_FILE_BYTES)
+        arrays = _read_arrays(content)
+        text = arrays.pop("card").tobytes().decode()
+        plain = parse_json(text)
+        card = record_of(plain, _Card)
+        if card.format != FORMAT:
+            raise ValueError(f"it has the format {card.format}, and this compiler reads {FORMAT}")
+        unsigned = {key: value for key, value in plain.items() if key != "digest"}
+        tampered = card.digest != _digest(arrays, unsigned)
+        data = None if tampered else _data_of(arrays, card)
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        UnreadableError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        NotImplementedError,
+    ) as error:
+        message = f"the data set is damaged or none: {quote(str(error))}"
+        raise _error("MCM-M054", message, path) from error
+    if data is None:
+        raise _error("MCM-M055", "the data set is not as it was written: digests differ", path)
+    faults = faults_of_data(data.fabric, data.graphs)
+    if faults:
+        raise _error("MCM-M056", f"nothing can be learned from the data set: {faults[0]}", path)
+    return data
+
+
+def _read_arrays(content: bytes) -> Arrays:
+    arrays: Arrays = {}
+    left = MAX_BYTES
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            name = entry.filename.removesuffix(".npy")
+            left -= entry.file_size
+            if left < 0:
+                raise ValueError(f"it holds more than {MAX_BYTES} bytes")
+            if name in arrays:
+                raise ValueError(f"it holds {name} twice")
+            with archive.open(entry) as file:
+                arrays[name] = _read_array(cast("BinaryIO", file), entry.file_size)
+    return arrays
+
+
+def _read_array(file: BinaryIO, size: int) -> np.ndarray:
+    """An array of numbers that needs no more memory than its file has bytes."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"an array has the version {version}")
+    shape, fortran, kind = np.lib.format.read_array_header_1_0(file)
+    # Of objects nothing is made: what they would do is not known.
+    if kind.kind not in "iuf" or fortran or len(shape) != 1:
+        raise ValueError(f"an array is {kind} {list(shape)}, not a row of numbers")
+    wanted = shape[0] * kind.itemsize
+    if wanted > size:
+        raise ValueError(f"an array of {wanted} bytes is said to be in {size}")
+    found = file.read(wanted)
+    if len(found) != wanted or file.read(1):
+        raise ValueError("an array is cut off, or goes on beyond its end")
+    return np.frombuffer(found, kind)
+
+
+def _arrays_of(data: MappingData) -> Arrays:
+    graphs = data.graphs
+    problems = [graph.problem for graph in graphs]
+    arrays: Arrays = {f"fabric_{name}": getattr(data.fabric, name) for name in _FABRIC}
+    for name in (*_PER_UNIT, *_PER_STREAM, "leaf"):
+        arrays[name] = np.concatenate([getattr(problem, name) for problem in problems])
+    arrays["units"] = np.array([problem.num_units for problem in problems])
+    arrays["streams"] = np.array([problem.num_streams for problem in problems])
+    arrays["destinations"] = np.concatenate([np.diff(problem.leaf_ptr) for problem in problems])
+    arrays["mappings"] = np.array([len(graph) for graph in graphs])
+    arrays["bound_cycles"] = np.array([graph.bound_cycles for graph in graphs])
+    arrays["site"] = np.concatenate([graph.mappings.site.reshape(-1) for graph in graphs])
+    arrays["turn"] = np.concatenate([graph.mappings.turn.reshape(-1) for graph in graphs])
+    for name in _LABELS:
+        arrays[name] = np.concatenate([getattr(graph, name) for graph in graphs])
+    return {name: _narrow(array) for name, array in arrays.items()}
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as hold them."""
+    if array.dtype.kind != "i" or not array.size:
+        return np.ascontiguousarray(array)
+    low, high = int(array.min()), int(array.max())
+    for kind in _NARROW:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return np.ascontiguousarray(array, kind)
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _digest(arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.size};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _data_of(arrays: Arrays, card: _Card) -> MappingData:
+    sites: dict[str, Any] = {name: arrays[f"fabric_{name}"].astype(np.int32) for name in _FABRIC}
+    fabric = Fabric(**card.fabric, **sites)
+    rows = _Rows(arrays)
+    graphs = tuple(
+        _graph_of(rows, number, (name, family), tuple(stages))
+        for number, (name, family, stages) in enumerate(
+            zip(card.names, card.families, card.stages, strict=True)
+        )
+    )
+    if len(graphs) != len(arrays["units"]) or not graphs:
+        raise ValueError(f"it has {len(arrays['units'])} graphs and {len(graphs)} names")
+    return MappingData(Learned(**card.learned), fabric, graphs, card.seed)
+
+
+class _Rows:
+    """Hands out arrays piece by piece, from the first on."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.begin = dict.fromkeys(arrays, 0)
+
+    def next(self, name: str, count: int, kind: type[np.generic]) -> np.ndarray:
+        begin = self.begin[name]
+        if not 0 <= count <= len(self.arrays[name]) - begin:
+            raise ValueError(f"{name} is too short")
+        self.begin[name] = begin + count
+        return self.arrays[name][begin : begin + count].astype(kind)
+
+
+def _graph_of(
+    rows: _Rows, number: int, names: tuple[str, str], stages: tuple[str, ...]
+) -> MeasuredGraph:
+    units, streams, count = (
+        int(rows.arrays[name][number]) for name in ("units", "streams", "mappings")
+    )
+    widths = rows.next("destinations", streams, np.int32)
+    ptr = np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)
+    parts = {
+        name: rows.next(name, size, np.int64 if name in _WIDE else np.int32)
+        for names_of, size in ((_PER_UNIT, units), (_PER_STREAM, streams))
+        for name in names_of
+    }
+    problem = MappingProblem(
+        name=names[0],
+        stages=stages,
+        leaf_ptr=ptr,
+        leaf=rows.next("leaf", int(ptr[-1]), np.int32),
+        **cast("Any", parts),
+    )
+    site = rows.next("site", count * units, np.int32).reshape(count, units)
+    turn = rows.next("turn", count * streams, np.int32).reshape(count, streams)
+    labels: Sequence[np.ndarray] = [
+        rows.next(name, count, np.int32 if name == "origin" else np.float64) for name in _LABELS
+    ]
+    bound = float(rows.arrays["bound_cycles"][number])
+    return MeasuredGraph(names[1], problem, bound, Mappings(site, turn), *labels)
+
+
+def _error(code: str, message: str, path: Path) -> CompileError:
+    hint = "collect it anew with `mcmc train mapping-model`"
+    return CompileError(Diagnostic(code, message, at=quote(str(path)), hint=hint))

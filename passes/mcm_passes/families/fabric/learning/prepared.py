@@ -1,0 +1,164 @@
+"""The learned model with a problem in mind: answers for batches, and what it sees, for training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_models.mapping_model.graphs import MappingGraph
+from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
+from mcm_passes.families.fabric.formulas.analytic import RoundTrips
+from mcm_passes.families.fabric.formulas.formula import Formula
+from mcm_passes.families.fabric.formulas.prepared import room_of
+from mcm_passes.families.fabric.learning.feature_kernels import seen_for
+from mcm_passes.families.fabric.learning.network_kernels import (
+    Evaluation,
+    Network,
+    answer_all,
+    look_at,
+    network_for,
+    vectors_for,
+)
+from mcm_passes.families.fabric.learning.static_features import branch_features, unit_features
+from mcm_passes.families.fabric.routing.tables import stream_of_leaf
+from mcm_passes.families.fabric.routing.trees import room_for
+
+LARGEST = 10.0
+"""Logarithms beyond this are cut off, so that no answer is infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedGnn:
+    """For many mappings of one problem on one fabric.
+
+    Attributes:
+        problem: what is laid out.
+        fabric: on what.
+        layout: of the network.
+        corrected: the formula that the network corrects. Not named `formula`, by which mappers
+            tell models that are nothing else.
+        features: static ones of units and branches.
+        network: weights with the problem in mind.
+        wire: weight of the mean load of links in what search minimises.
+    """
+
+    problem: MappingProblem
+    fabric: Fabric
+    layout: MappingLayout
+    corrected: Formula
+    features: tuple[Singles, Singles]
+    network: Network
+    wire: float = 0.0
+
+    def period_cycles(self, mappings: Mappings) -> Floats:
+        """`[B]`, cycles per sample; never below the bound of the problem.
+
+        Raises:
+            ValueError: for mappings that are not legal.
+        """
+        return self._period(self._answers(mappings))
+
+    def search_cost(self, mappings: Mappings) -> Floats:
+        """`[B]`, the period with a term for the length of wires, in cycles.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        answers = self._answers(mappings)
+        return self._period(answers) + self.wire * self.corrected.facts.bound * answers[:, 2]
+
+    def latency_cycles(self, mappings: Mappings) -> Floats:
+        """`[B]`, cycles until the first sample has left.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        logarithm = self._answers(mappings)[:, 1]
+        return self.corrected.facts.bound * np.exp(np.clip(logarithm, -LARGEST, LARGEST))
+
+    def graphs(self, mappings: Mappings) -> list[MappingGraph]:
+        """What the network sees of each mapping.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        self._check(mappings)
+        evaluation = self._evaluation()
+        return [
+            self._graph(evaluation, site, turn) for site, turn in zip(*_own(mappings), strict=True)
+        ]
+
+    def _graph(self, evaluation: Evaluation, site: Ints, turn: Ints) -> MappingGraph:
+        look_at(evaluation, site, turn)
+        seen = evaluation.seen
+        links, pairs = int(seen.sizes[0]), int(seen.pair_ptr[-1])
+        static_units, static_branches = self.features
+        return MappingGraph(
+            op=self.problem.op.astype(np.int32),
+            units=np.concatenate([static_units, seen.units.T], axis=1),
+            source=self.network.source,
+            target=self.network.target,
+            branches=np.concatenate([static_branches, seen.branches.T], axis=1),
+            links=seen.links[:, :links].T.copy(),
+            pair_branch=np.repeat(
+                np.arange(len(self.network.source), dtype=np.int32), np.diff(seen.pair_ptr)
+            ),
+            pair_link=seen.pair_link[:pairs].copy(),
+            pair_weight=seen.pair_weight[:pairs].copy(),
+            whole=seen.whole.copy(),
+        )
+
+    def _period(self, answers: Floats) -> Floats:
+        return self.corrected.facts.bound * np.exp(np.clip(answers[:, 0], 0, LARGEST))
+
+    def _answers(self, mappings: Mappings) -> Floats:
+        self._check(mappings)
+        answers = np.empty((len(mappings), 3))
+        answer_all(self._evaluation(), *_own(mappings), answers)
+        return answers
+
+    def _evaluation(self) -> Evaluation:
+        grid = self.corrected.tables.grid
+        return Evaluation(
+            self.corrected,
+            self.network,
+            self.problem.num_stages,
+            room_for(self.corrected.tables),
+            room_of(self.corrected),
+            seen_for(self.corrected),
+            vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
+        )
+
+    def _check(self, mappings: Mappings) -> None:
+        """Compiled code reads beyond arrays if it is let to."""
+        faults = faults_of_mapping(self.problem, self.fabric, mappings)
+        if faults:
+            raise ValueError("; ".join(faults))
+
+
+def prepared_gnn(
+    problem: MappingProblem,
+    fabric: Fabric,
+    layout: MappingLayout,
+    weights: Weights,
+    wire: float = 0.0,
+) -> PreparedGnn:
+    """Works out what no mapping changes."""
+    formula = RoundTrips().prepared(problem, fabric).formula
+    features = (
+        unit_features(problem, fabric, formula.facts),
+        branch_features(problem, fabric, formula.facts),
+    )
+    source = problem.source[stream_of_leaf(problem)]
+    network = network_for(weights, problem.op, features, (source, problem.leaf))
+    return PreparedGnn(problem, fabric, layout, formula, features, network, wire)
+
+
+def _own(mappings: Mappings) -> tuple[Ints, Ints]:
+    """Kernels are compiled for contiguous arrays that may be written alone."""
+    return np.array(mappings.site, np.int32), np.array(mappings.turn, np.int32)
