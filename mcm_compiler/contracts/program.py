@@ -40,6 +40,9 @@ class Kernel:
         engine: what sets its pace: `array`, `vector`, `memory`, `none`, or `host` where
             the chip waits for a round trip to the host.
         launch_s: the part of `duration_s` that is launch overhead.
+        latency_s: time from when the engine is free for the next inference until what the kernel
+            writes is there: of a chip that is a pipeline itself, and works on several inferences
+            at once. No kernel of the chip comes behind such a one.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Kernel:
     writes: tuple[Place, ...]
     engine: str = "none"
     launch_s: KernelSeconds = 0.0
+    latency_s: KernelSeconds = 0.0
 
 
 @dataclass(frozen=True)
@@ -183,8 +187,13 @@ class LoweredProgram:
     sequences: Annotated[int, Meta(ge=0, le=MOST_SEQUENCES)] = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
+        """The JSON form; of kernels whose results are there at once it says nothing more."""
+        data = asdict(self)
+        for chip in data["chips"]:
+            for kernel in chip["kernels"]:
+                if kernel["latency_s"] == 0:
+                    del kernel["latency_s"]
+        return data
 
 
 PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey(

@@ -9,7 +9,8 @@ Every program is read by the same rules:
 
 - A chip runs its kernels in program order, one inference after another. A kernel waits for the
   transfers it reads, and for the send buffers of what it writes: the transfer of `slots`
-  inferences before must have left.
+  inferences before must have left. A kernel with a latency keeps its engine busy and reads for its
+  duration; what it writes is there a latency later, and needs a send buffer no earlier.
 - A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on,
   and for a receive buffer: what came `slots` inferences before must have been read by the last of
   its readers and passed on. A transfer that reuses the buffer of another waits for that one's
@@ -161,6 +162,7 @@ def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
         for a in range(program.kernel_ptr[p], program.kernel_ptr[p + 1]):
             resource[a] = channels.num_channels + program.chip[p]
             busy[a] = program.kernel_s[a]
+            latency[a] = program.kernel_latency_s[a]
     for t in range(transfers):
         row = row_of_route(program.source[t], program.destination[t], devices)
         shift = channels.route_begin[row] - hop_ptr[t]
@@ -209,7 +211,9 @@ def _kernel_waits(program: ProgramArrays, activities: _Activities, waits: Waits,
         for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
             t = int(program.writes[i])
             out = int(hop_ptr[t])
-            w = _wait(waits, w, out, float(busy[out]), int(program.slots[t]), True)
+            # What is written late needs its buffer late.
+            freed = float(busy[out]) - float(latency[a])
+            w = _wait(waits, w, out, freed, int(program.slots[t]), True)
     return w
 
 

@@ -28,6 +28,7 @@ class ProgramArrays(NamedTuple):
         chip: `[P]`, used chips, ascending.
         kernel_ptr: `[P + 1]`, kernels of the p-th used chip, in execution order.
         kernel_s: `[K]`, durations, launches included.
+        kernel_latency_s: `[K]`, from then until what they write is there.
         read_ptr: `[K + 1]`, CSR of `reads`.
         reads: transfers that a kernel waits for.
         write_ptr: `[K + 1]`, CSR of `writes`.
@@ -44,6 +45,7 @@ class ProgramArrays(NamedTuple):
     chip: Longs
     kernel_ptr: Longs
     kernel_s: Floats
+    kernel_latency_s: Floats
     read_ptr: Longs
     reads: Longs
     write_ptr: Longs
@@ -71,6 +73,7 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
         chip=_longs([chip.chip for chip in program.chips]),
         kernel_ptr=_offsets([len(chip.kernels) for chip in program.chips]),
         kernel_s=np.array([kernel.duration_s for kernel in kernels], np.float64),
+        kernel_latency_s=np.array([kernel.latency_s for kernel in kernels], np.float64),
         read_ptr=read_ptr,
         reads=reads,
         write_ptr=write_ptr,

@@ -173,8 +173,10 @@ def _chip_problems(
     sram = int(machine.memory_bytes[chip.chip])
     if not 0 <= chip.high_water_bytes <= sram:
         yield f"chip {chip.chip}", f"its plan uses {chip.high_water_bytes} of {sram} bytes of SRAM"
-    for kernel in chip.kernels:
+    for position, kernel in enumerate(chip.kernels):
         problem = _kernel_problem(kernel, num_transfers)
+        if not problem and kernel.latency_s > 0 and position + 1 < len(chip.kernels):
+            problem = "its results are there later, and another kernel comes behind it"
         if problem:
             yield f"kernel {quote(kernel.name)} of chip {chip.chip}", problem
 
@@ -184,6 +186,8 @@ def _kernel_problem(kernel: Kernel, num_transfers: int) -> str | None:
         return f"it takes {kernel.duration_s} s"
     if not 0 <= kernel.launch_s <= kernel.duration_s:
         return f"its launch takes {kernel.launch_s} s of {kernel.duration_s} s"
+    if not 0 <= kernel.latency_s <= MAX_SECONDS:
+        return f"its results are there {kernel.latency_s} s later"
     if kernel.engine not in ENGINES:
         return f"there is no engine {quote(kernel.engine)}"
     for index in (*kernel.reads, *kernel.writes):

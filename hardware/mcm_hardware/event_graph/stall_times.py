@@ -62,7 +62,8 @@ def stall_times(
             for r in range(program.read_ptr[a], program.read_ptr[a + 1]):
                 t = program.reads[r]
                 if maker[t] >= 0:
-                    made = max(made, now[maker[t]] + graph.busy_s[maker[t]])
+                    by = maker[t]
+                    made = max(made, now[by] + graph.busy_s[by] + graph.latency_s[by])
                 while t >= 0:
                     hop = int(graph.hop_ptr[t])
                     way = max(way, _waits_over(graph, steady.start_s, i, hop, period_s)[1])

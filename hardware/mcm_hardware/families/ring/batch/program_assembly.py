@@ -72,6 +72,7 @@ def assemble(
         np.arange(len(item_ptr) - 1),
         item_ptr,
         kernel_s,
+        np.zeros(len(position)),
         read_ptr,
         reads,
         write_ptr,
