@@ -29,8 +29,7 @@ def catalog() -> dict[str, CatalogEntry]:
         usage,
         verification,
     )
-    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers
-    from mcm_compiler.diagnostics.catalog.fabrics import mappers, mapping_models
+    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers, mapping_models
 
     families = (
         artifacts,
