@@ -9,19 +9,20 @@ import onnx_ir as ir
 from mcm_models.blocks.block_graph import BlockGraph
 
 
-def gemm_block(name: str, rows: int, sizes: Sequence[tuple[int, int]], seed: int = 0) -> ir.Model:
-    """Products side by side, with an input and an output each.
+def gemm_block(name: str, rows: int, width: int, outputs: Sequence[int], seed: int = 0) -> ir.Model:
+    """Products side by side of one input, as the projections before an attention.
 
     Args:
         name: of the model.
-        rows: of every input.
-        sizes: width of the input and of the output of each product.
+        rows: of the input.
+        width: of the input.
+        outputs: width of each product's output.
         seed: of the weights.
     """
     graph = BlockGraph(name, seed)
-    for index, (width_in, width_out) in enumerate(sizes):
-        value = graph.input(f"x{index}", rows, width_in)
-        graph.output(graph.linear(f"gemm.{index}", value, width_out))
+    value = graph.input("x", rows, width)
+    for index, wide in enumerate(outputs):
+        graph.output(graph.linear(f"gemm.{index}", value, wide))
     return graph.model()
 
 

@@ -66,9 +66,9 @@ def random_block(family: str, rng: np.random.Generator, most_units: int) -> Bloc
     macs = cycles * units * _MACS_PER_CYCLE
     seed = int(rng.integers(2**31))
     if family == "gemm":
-        rows, sizes = _gemm_sizes(rng, macs, parts)
-        name = f"gemm-r{rows}-" + "-".join(f"{a}x{b}" for a, b in sizes)
-        model = gemm_block(name, rows, sizes, seed)
+        rows, width, outputs = _gemm_sizes(rng, macs, parts)
+        name = f"gemm-r{rows}-{width}x" + "-".join(map(str, outputs))
+        model = gemm_block(name, rows, width, outputs, seed)
     elif family == "mlp":
         rows, widths = _mlp_sizes(rng, macs, parts)
         name = f"mlp-r{rows}-" + "-".join(map(str, widths))
@@ -93,17 +93,13 @@ def _parts(family: str, rng: np.random.Generator) -> int:
     return _STAGES[family]
 
 
-def _gemm_sizes(
-    rng: np.random.Generator, macs: float, count: int
-) -> tuple[int, list[tuple[int, int]]]:
+def _gemm_sizes(rng: np.random.Generator, macs: float, count: int) -> tuple[int, int, list[int]]:
     rows = _rows(rng, macs / count)
     area = min(macs / count / rows, _MOST_WEIGHTS / count)
-    sizes: list[tuple[int, int]] = []
-    for _ in range(count):
-        mean = math.sqrt(area * _log_uniform(rng, 0.5, 2.0))
-        ratio = _log_uniform(rng, 0.5, 2.0)
-        sizes.append((_width(mean * ratio, rows), _width(mean / ratio, rows)))
-    return rows, sizes
+    ratio = _log_uniform(rng, 0.5, 2.0)
+    mean = math.sqrt(area) / ratio
+    outputs = [_width(mean * _log_uniform(rng, 0.5, 2.0), rows) for _ in range(count)]
+    return rows, _width(math.sqrt(area) * ratio, rows), outputs
 
 
 def _mlp_sizes(rng: np.random.Generator, macs: float, layers: int) -> tuple[int, list[int]]:

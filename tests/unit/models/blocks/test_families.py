@@ -32,11 +32,11 @@ def _linear(model: ir.Model, scope: str, value: np.ndarray) -> np.ndarray:
 
 
 def test_gemm() -> None:
-    model = gemm_block("g", 5, [(8, 16), (24, 8)], seed=3)
+    model = gemm_block("g", 5, 8, [16, 24], seed=3)
     feeds, made = _run(model)
     for index, value in enumerate(made):
         np.testing.assert_allclose(
-            value, _linear(model, f"gemm.{index}", feeds[f"x{index}"]), rtol=1e-4, atol=1e-5
+            value, _linear(model, f"gemm.{index}", feeds["x"]), rtol=1e-4, atol=1e-5
         )
 
 
@@ -80,7 +80,7 @@ def test_mha() -> None:
 
 def test_every_shape_is_right() -> None:
     for model in (
-        gemm_block("g", 4, [(8, 8)]),
+        gemm_block("g", 4, 8, [8]),
         mlp_block("m", 4, [8, 8, 16]),
         ffn_block("f", 4, 8, 16),
         mha_block("a", 4, 2, 8),

@@ -17,7 +17,7 @@ from mcm_models.blocks.families import ffn_block, gemm_block, mha_block, mlp_blo
 def test_answers_are_those_on_record() -> None:
     digest = hashlib.sha256()
     models = (
-        gemm_block("g", 40, [(88, 24), (64, 136)]),
+        gemm_block("g", 40, 88, [24, 136]),
         mlp_block("m", 96, [64, 200, 48, 1024]),
         ffn_block("f", 128, 96, 400),
         mha_block("a", 72, 3, 40),
