@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.described import Named
@@ -40,5 +40,27 @@ class MappingModel(Named, Protocol):
         Raises:
             CompileError: MCM-M0## where it knows nothing of such fabrics, such as a model that has
                 learned from another one.
+        """
+        ...
+
+
+@runtime_checkable
+class LearnedMappingModel(Protocol):
+    """A mapping model that has learned of one make of fabric, one lowering and one judge.
+
+    Whoever knows the target asks this before the model is used; `MappingModel.prepared` sees
+    problems and fabrics alone.
+    """
+
+    def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
+        """Makes sure that the model has learned of a target.
+
+        Args:
+            fabric: of the target's chips.
+            lowering: `MapsChips.lowering_hash`.
+            physics: `MappingJudge.physics`.
+
+        Raises:
+            CompileError: MCM-M053 where it has not.
         """
         ...
