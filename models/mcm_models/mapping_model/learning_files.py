@@ -1,0 +1,75 @@
+"""The state of a training on disk, from which a later process goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+from msgspec import Struct
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_models.cards import CARD_KEY, card_of, checkpoint_bytes
+from mcm_models.mapping_model.training import LearningState
+
+MAX_BYTES = 1 << 23
+"""Largest state that is read; weights and two moments of each."""
+
+
+class _Numbers(Struct, frozen=True):
+    epoch: int
+
+
+def save_learning(path: Path, state: LearningState) -> None:
+    """Writes all of it at once: a reader sees the state before or this one."""
+    from safetensors.numpy import save
+
+    arrays = {f"weights/{name}": array for name, array in state.weights.items()}
+    leaves = jax.tree.leaves(state.optimizer)
+    arrays |= {f"optimizer/{n:03}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
+    # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
+    data = save(
+        {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
+        metadata={CARD_KEY: json.dumps({"epoch": state.epoch})},
+    )
+    write_whole(path, data, lasting=True)
+
+
+def load_learning(path: Path, fresh: LearningState) -> LearningState:
+    """Reads a state.
+
+    Args:
+        path: of the file.
+        fresh: a state of the same shapes.
+
+    Raises:
+        CompileError: MCM-M059 if the file is damaged or of another network.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    leaves, shape = jax.tree.flatten(fresh.optimizer)
+    try:
+        data = checkpoint_bytes(path, MAX_BYTES)
+        epoch = card_of(data, _Numbers).epoch
+        arrays = load(data)
+        weights = {name: arrays[f"weights/{name}"] for name in fresh.weights}
+        found = [arrays[f"optimizer/{n:03}"] for n in range(len(leaves))]
+        shapes = [array.shape for array in fresh.weights.values()]
+        shapes += [np.shape(leaf) for leaf in leaves]
+        if [array.shape for array in (*weights.values(), *found)] != shapes:
+            raise ValueError("its weights have other shapes")
+    except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M059",
+                f"the training cannot go on: {quote(str(error))}",
+                at=quote(str(path)),
+                hint="start it again in another folder",
+            )
+        ) from error
+    optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
+    return LearningState(weights, optimizer, epoch)

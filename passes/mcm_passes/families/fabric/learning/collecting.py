@@ -1,0 +1,265 @@
+"""Measuring mappings of random blocks: what the network learns from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.mappers import MapperRequest
+from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_models.blocks.random_blocks import FAMILIES, random_block
+from mcm_models.mapping_model.checkpoint import Learned, make_of
+from mcm_models.mapping_model.data_files import load_data, save_data
+from mcm_models.mapping_model.data_set import (
+    FORMULA,
+    RANDOM,
+    MappingData,
+    MeasuredGraph,
+    faults_of_data,
+)
+from mcm_passes.families.fabric.annealing.annealing import Annealing
+from mcm_passes.families.fabric.annealing.starts import random_mappings
+from mcm_passes.families.fabric.formulas.analytic import Busiest, RoundTrips, WireLength
+
+ATTEMPTS = 300
+"""Blocks that are drawn for a graph until one fits."""
+
+UNSELECTED = 7
+"""One graph in so many is taken whether its mappings differ or not."""
+
+PART = 10
+"""Graphs of a file of the collection."""
+
+_FEWEST, _MOST = 20, 2000
+"""Evaluations of searches whose results are measured, between which they are drawn."""
+
+_LOOKED_AT = 6
+"""Random mappings by which it is decided whether mappings of a block differ."""
+
+MODELS: tuple[RoundTrips | Busiest | WireLength, ...] = (
+    RoundTrips(),
+    RoundTrips(wire=4.0),
+    Busiest(),
+    WireLength(),
+)
+"""Formulas by which mappings are searched for."""
+
+
+@dataclass(frozen=True)
+@checked(
+    graphs=at_least(1),
+    drawn=at_least(1),
+    searched=at_least(0),
+    units=at_least(2),
+    longest=at_least(50),
+    contrast=at_least(1),
+)
+class CollectionSize:
+    """How much is measured.
+
+    Attributes:
+        graphs: blocks.
+        drawn: mappings of each that are drawn at random.
+        searched: mappings of each that searches by formulas find, some short, some long.
+        units: compute units that a block may be meant for.
+        longest: largest bound of a block, in cycles; measuring takes in proportion.
+        contrast: how much longer than the bound random mappings have to take by the formula, on
+            average. Where they do not, no mapping is better than another. One graph in
+            `UNSELECTED` is taken as it comes, so that such blocks are known, too.
+    """
+
+    graphs: int = 420
+    drawn: int = 6
+    searched: int = 9
+    units: int = 48
+    longest: int = 5000
+    contrast: float = 1.15
+
+
+def learned_of(target: MapsChips) -> Learned:
+    """What a model learns of that learns from this target."""
+    return Learned(make_of(target.fabric), target.lowering_hash, target.mapping_judge().physics)
+
+
+def collect(
+    target: MapsChips,
+    size: CollectionSize,
+    seed: int,
+    folder: Path,
+    tell: Callable[[int], None],
+) -> MappingData:
+    """Measures, or goes on where an earlier process was stopped.
+
+    Args:
+        target: of whose blocks and judge.
+        size: see there.
+        seed: each graph depends on it and on the graph's number alone.
+        folder: for one file for each `PART` graphs.
+        tell: called with the number of graphs that are there.
+
+    Raises:
+        CompileError: MCM-M054 to M056 for files in the folder that are no parts of it, MCM-M057
+            for parts of another collection, MCM-M061 where no block fits.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    learned = learned_of(target)
+    graphs: list[MeasuredGraph] = []
+    for begin in range(0, size.graphs, PART):
+        end = min(begin + PART, size.graphs)
+        path = folder / f"graphs-{begin:05}.npz"
+        if path.exists():
+            part = load_data(path)
+            check_same(part, learned, path)
+            if part.seed != seed or len(part.graphs) != end - begin:
+                raise _other(path, f"it has {len(part.graphs)} graphs of the seed {part.seed}")
+        else:
+            found = [collected_graph(target, size, seed, k) for k in range(begin, end)]
+            part = MappingData(learned, target.fabric, tuple(found), seed)
+            save_data(path, part)
+        graphs += part.graphs
+        tell(len(graphs))
+    return MappingData(learned, target.fabric, tuple(graphs), seed)
+
+
+def check_same(data: MappingData, learned: Learned, path: Path) -> None:
+    """Refuses data of another target.
+
+    Raises:
+        CompileError: MCM-M057.
+    """
+    if data.learned != learned:
+        raise _other(path, f"{data.learned} are not {learned}")
+
+
+def collected_graph(
+    target: MapsChips, size: CollectionSize, seed: int, number: int
+) -> MeasuredGraph:
+    """One block with its measurements.
+
+    Raises:
+        CompileError: MCM-M056 where the judge measures what cannot be, MCM-M061 where no block
+            that was drawn fits.
+    """
+    rng = seeded_generator(seed, f"graph {number} of a collection")
+    family, problem = _drawn(target, size, number, rng)
+    fabric = target.fabric
+    drawn = random_mappings(problem, fabric, size.drawn, rng)
+    searched = [
+        _searched(problem, fabric, target.mapping_judge(), rng) for _ in range(size.searched)
+    ]
+    origin = np.array([RANDOM] * size.drawn + [FORMULA] * size.searched, np.int32)
+    mappings = Mappings.stacked([drawn, *searched])
+    return measured(target, family, problem, mappings, origin)
+
+
+def measured(
+    target: MapsChips, family: str, problem: MappingProblem, mappings: Mappings, origin: np.ndarray
+) -> MeasuredGraph:
+    """Mappings with what the judge says of them.
+
+    Raises:
+        CompileError: MCM-M056 where that cannot be.
+    """
+    judge = target.mapping_judge()
+    found = judge.measure(problem, target.fabric, mappings)
+    graph = MeasuredGraph(
+        family,
+        problem,
+        judge.bound_cycles(problem, target.fabric),
+        mappings,
+        found.period_cycles,
+        found.latency_cycles,
+        found.error,
+        origin,
+    )
+    faults = faults_of_data(target.fabric, [graph])
+    if faults:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M056",
+                f"nothing can be learned from what the judge measured: {faults[0]}",
+                at=quote(problem.name),
+                hint="mend the judge of the target",
+            )
+        )
+    return graph
+
+
+def _drawn(
+    target: MapsChips, size: CollectionSize, number: int, rng: np.random.Generator
+) -> tuple[str, MappingProblem]:
+    """Families take turns."""
+    family, why = FAMILIES[number % len(FAMILIES)], ""
+    for _ in range(ATTEMPTS):
+        block = random_block(family, rng, size.units)
+        choice = UnitChoice(block.compute_units, int(rng.integers(2**31)))
+        try:
+            problem = target.mapping_problem(block.model, choice)
+        except CompileError as error:
+            why = error.diagnostics[0].message
+            continue
+        why = _unsuitable(target, size, problem, number, rng)
+        if not why:
+            return family, problem
+    raise CompileError(
+        Diagnostic(
+            "MCM-M061",
+            f"none of {ATTEMPTS} blocks of the family {family} can be measured: {quote(why)}",
+            at=quote(target.fabric.name),
+            hint="collect with fewer units, longer blocks or less contrast, or for a larger fabric",
+        )
+    )
+
+
+def _unsuitable(
+    target: MapsChips,
+    size: CollectionSize,
+    problem: MappingProblem,
+    number: int,
+    rng: np.random.Generator,
+) -> str:
+    """Why a problem is none to measure; empty for those that are."""
+    bound = target.mapping_judge().bound_cycles(problem, target.fabric)
+    if bound > size.longest:
+        return f"its bound is {bound:g} cycles, beyond {size.longest}"
+    if number % UNSELECTED == 0:
+        return ""
+    formula = RoundTrips().prepared(problem, target.fabric)
+    drawn = random_mappings(problem, target.fabric, _LOOKED_AT, rng)
+    contrast = float(formula.period_cycles(drawn).mean()) / bound
+    return "" if contrast >= size.contrast else f"its random mappings take {contrast:.3f} bounds"
+
+
+def _searched(
+    problem: MappingProblem, fabric: Fabric, judge: MappingJudge, rng: np.random.Generator
+) -> Mappings:
+    """What a search by some formula finds, after few evaluations or many."""
+    model = MODELS[int(rng.integers(len(MODELS)))].prepared(problem, fabric)
+    evaluations = int(math.exp(rng.uniform(math.log(_FEWEST), math.log(_MOST))))
+    request = MapperRequest(evaluations, 0, int(rng.integers(2**31)))
+    return Annealing(chains=2).map(problem, fabric, model, judge, request, _silent).mapping
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def _other(path: Path, why: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-M057",
+            f"the data are of another collection: {quote(why)}",
+            at=quote(str(path)),
+            hint="collect in a new folder",
+        )
+    )

@@ -1,0 +1,345 @@
+"""`mcmc train mapping-model`: measures blocks, learns from them, and from its own optima."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mcm_compiler.components.extras import LEARN
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fabrics.target import MapsChips
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
+from mcm_models.mapping_model.data_files import load_data, save_data
+from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
+from mcm_models.mapping_model.figures import folds
+from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
+from mcm_models.mapping_model.settings import LearningSettings
+from mcm_passes.families.fabric.learning.collecting import (
+    CollectionSize,
+    check_same,
+    collect,
+    learned_of,
+)
+from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
+from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.rounds import optimism, own_optima
+from mcm_passes.families.fabric.learning.seen_graphs import seen_graphs
+
+if TYPE_CHECKING:
+    from mcm_models.mapping_model.training import LearningState
+
+MODEL_NAME, CARD_NAME, ASKED_NAME = "mapping-model.safetensors", "mapping-model.json", "asked.json"
+
+HELD_OUT = 10
+"""One graph in so many tells how good the model is; nothing is learned from it."""
+
+SAVED_EVERY = 5
+"""Epochs between two times at which the state is saved."""
+
+Tell = Callable[[TrainingProgress], None]
+Model = tuple[MappingLayout, Weights]
+
+
+@dataclass(frozen=True)
+@checked(
+    graphs=at_least(1),
+    drawn=at_least(1),
+    searched=at_least(0),
+    units=at_least(2),
+    longest=at_least(50),
+    contrast=at_least(1),
+    epochs=at_least(1),
+    later_epochs=at_least(1),
+    learning_rate=above(0),
+    ranking=at_least(0),
+    rounds=at_least(0),
+    optima=at_least(1),
+    evaluations=at_least(1),
+    width=from_to(4, 64),
+    messages=from_to(1, 4),
+)
+class MappingTrainer:
+    """Trains the mapping model; see `mcm_compiler.contracts.training.Trainer`.
+
+    Attributes:
+        target: whose chips are fabrics: the blocks are laid out and measured on one.
+        graphs: blocks that are measured.
+        drawn: mappings of each that are drawn at random.
+        searched: mappings of each that searches by formulas find.
+        units: compute units that a block may be meant for.
+        longest: largest bound of a block, in cycles.
+        contrast: how much longer than the bound random mappings of a block have to take.
+        epochs: looks at every graph.
+        later_epochs: of each round after the first training.
+        learning_rate: of Adam.
+        ranking: weight of the order within a graph, beside the error.
+        rounds: of measuring what searches with the model find, and learning from it.
+        optima: mappings of each graph that a round measures.
+        evaluations: of each of these searches.
+        width: of the network.
+        messages: rounds of messages in the network.
+
+    Raises:
+        ValueError: for numbers out of range.
+    """
+
+    name: ClassVar[str] = "mapping-model"
+    summary: ClassVar[str] = "the model that guesses how fast a mapped fabric is"
+    extra: ClassVar[str] = LEARN
+
+    target: str = "fabric-12"
+    graphs: int = 420
+    drawn: int = 6
+    searched: int = 8
+    units: int = 48
+    longest: int = 5000
+    contrast: float = 1.15
+    epochs: int = 40
+    later_epochs: int = 15
+    learning_rate: float = 3e-3
+    ranking: float = 1.0
+    rounds: int = 2
+    optima: int = 3
+    evaluations: int = 1500
+    width: int = 16
+    messages: int = 2
+
+    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+        """Trains and writes the checkpoint with its card.
+
+        Raises:
+            CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-M054 to
+                M057 for data that are none of this training, MCM-M058 where it diverges, MCM-M059
+                where it cannot go on, MCM-M060 for a target without fabrics, MCM-M061 for too few
+                graphs.
+        """
+        use_one_thread()
+        folder = request.folder
+        target = _fabric_target(self.target)
+        if not request.resume and folder.exists() and any(folder.iterdir()):
+            raise CompileError(
+                Diagnostic(
+                    "MCM-A001",
+                    "the folder of the training exists",
+                    at=quote(str(folder)),
+                    hint="choose another one, or go on with --resume",
+                )
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _check_asked(self, request)
+            return _Training(self, request, target, tell).run()
+        except OSError as error:
+            raise cannot_write(error, folder) from error
+
+
+class _Training:
+    """One training; what is done already lies in its folder."""
+
+    def __init__(
+        self, trainer: MappingTrainer, request: TrainingRequest, target: MapsChips, tell: Tell
+    ) -> None:
+        self.trainer, self.request, self.target, self.tell = trainer, request, target, tell
+        self.folder, self.seed = request.folder, request.seed
+        self.learned = learned_of(target)
+
+    def run(self) -> TrainingResult:
+        trainer = self.trainer
+        size = CollectionSize(
+            trainer.graphs,
+            trainer.drawn,
+            trainer.searched,
+            trainer.units,
+            trainer.longest,
+            trainer.contrast,
+        )
+        data = collect(self.target, size, self.seed, self.folder / "collection", self._collected)
+        held, known = split(data.graphs, self.seed)
+        weights = self._model(0, known, initial_weights(self._layout, self.seed))
+        for number in range(1, trainer.rounds + 1):
+            optima = self._optima(number, f"round {number}", weights, known)
+            known = [graph.with_more(new) for graph, new in zip(known, optima, strict=True)]
+            weights = self._model(number, known, weights)
+        found = judged(guesses(self._prepares(weights), held), held)
+        optima = self._optima(0, "held out", weights, held)
+        scores = dataclasses.asdict(found)
+        scores["own_optimum"] = optimism(self.target, (self._layout, weights), optima)
+        measurements = sum(len(graph) for graph in known)
+        card = MappingCard(self._layout, self.learned, self._trained_on(measurements, scores))
+        save_mapping_model(self.folder / MODEL_NAME, weights, card)
+        write_whole(self.folder / CARD_NAME, card.to_json().encode())
+        return TrainingResult(
+            self.folder / MODEL_NAME,
+            measurements,
+            scores,
+            meaning=f"on {len(held)} graphs that nothing was learned from: relative error, rank "
+            "correlations, regret of the best guess, and relative error at the model's own optima",
+        )
+
+    @property
+    def _layout(self) -> MappingLayout:
+        return MappingLayout(self.trainer.width, self.trainer.messages)
+
+    def _collected(self, graphs: int) -> None:
+        self.tell(TrainingProgress("measuring blocks", graphs, self.trainer.graphs, unit="graphs"))
+
+    def _model(self, number: int, graphs: Sequence[MeasuredGraph], weights: Weights) -> Weights:
+        """Weights after a round, learned or read."""
+        path = self.folder / f"round-{number}.safetensors"
+        if path.exists():
+            return load_mapping_model(path)[0]
+        from mcm_models.mapping_model.learning_files import load_learning, save_learning
+        from mcm_models.mapping_model.training import fresh_state, learn
+
+        trainer = self.trainer
+        later = number > 0
+        settings = LearningSettings(
+            epochs=trainer.later_epochs if later else trainer.epochs,
+            learning_rate=trainer.learning_rate * (0.3 if later else 1.0),
+            ranking=trainer.ranking,
+        )
+        state_path = self.folder / "learning.safetensors"
+        state = fresh_state(settings, weights)
+        if state_path.exists():
+            state = load_learning(state_path, state)
+
+        def told(state: LearningState, loss: float) -> None:
+            if state.epoch % SAVED_EVERY == 0:
+                save_learning(state_path, state)
+            self.tell(
+                TrainingProgress(
+                    f"learning, round {number}",
+                    state.epoch,
+                    settings.epochs,
+                    f"loss {loss:.4f}",
+                    "epochs",
+                    {"loss": loss},
+                )
+            )
+
+        seen = seen_graphs(self.target.fabric, graphs)
+        found = learn(self._layout, settings, state, seen, self.seed + number, told).weights
+        save_mapping_model(path, found, MappingCard(self._layout, self.learned))
+        state_path.unlink(missing_ok=True)
+        return found
+
+    def _optima(
+        self, number: int, purpose: str, weights: Weights, graphs: Sequence[MeasuredGraph]
+    ) -> list[MeasuredGraph]:
+        """What searches with the model find, measured or read."""
+        path = self.folder / f"optima-{number}.npz"
+        if path.exists():
+            data = load_data(path)
+            check_same(data, self.learned, path)
+            if len(data.graphs) != len(graphs):
+                raise _cannot_go_on(path, f"it has {len(data.graphs)} graphs, not {len(graphs)}")
+            return list(data.graphs)
+        found: list[MeasuredGraph] = []
+        for index, graph in enumerate(graphs):
+            found.append(
+                own_optima(
+                    self.target,
+                    (self._layout, weights),
+                    graph,
+                    self.trainer.optima,
+                    self.trainer.evaluations,
+                    (self.seed, f"optima of graph {index}, {purpose}"),
+                )
+            )
+            self.tell(
+                TrainingProgress(
+                    f"measuring optima, {purpose}", index + 1, len(graphs), unit="graphs"
+                )
+            )
+        save_data(path, MappingData(self.learned, self.target.fabric, tuple(found), self.seed))
+        return found
+
+    def _prepares(self, weights: Weights) -> Callable[[MeasuredGraph], PreparedGnn]:
+        fabric, layout = self.target.fabric, self._layout
+        return lambda graph: prepared_gnn(graph.problem, fabric, layout, weights)
+
+    def _trained_on(self, measurements: int, scores: dict[str, float]) -> dict[str, Any]:
+        """What is told of a training; nothing in it depends on the machine but the versions."""
+        libraries = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
+        versions = {name: importlib.metadata.version(name) for name in libraries}
+        return {
+            "options": dataclasses.asdict(self.trainer),
+            "seed": self.seed,
+            "fabric": self.target.fabric.name,
+            "measurements": measurements,
+            "scores": {name: round(score, 4) for name, score in scores.items()},
+            "versions": {"python": platform.python_version(), **versions},
+        }
+
+
+def split(
+    graphs: Sequence[MeasuredGraph], seed: int
+) -> tuple[list[MeasuredGraph], list[MeasuredGraph]]:
+    """Graphs that are held out, and those that are learned from.
+
+    Raises:
+        CompileError: MCM-M061 for fewer than two graphs.
+    """
+    if len(graphs) < 2:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M061",
+                f"{len(graphs)} graphs are too few: some are learned from, and others tell how "
+                "good the model is",
+                hint="ask for at least 2 graphs, and better for hundreds",
+            )
+        )
+    parts = folds(len(graphs), max(len(graphs) // max(len(graphs) // HELD_OUT, 1), 2), seed)
+    held = parts[0].tolist()
+    return [graphs[k] for k in held], [g for k, g in enumerate(graphs) if k not in held]
+
+
+def _fabric_target(name: str) -> MapsChips:
+    target = load_target(name)
+    if not isinstance(target, MapsChips):
+        raise CompileError(
+            Diagnostic(
+                "MCM-M060",
+                f"the chips of the target {quote(name)} are no fabrics",
+                at="target",
+                hint="name one whose chips are, such as fabric-16",
+            )
+        )
+    return target
+
+
+def _check_asked(trainer: MappingTrainer, request: TrainingRequest) -> None:
+    """Whoever goes on has to ask for the same as whoever began."""
+    path = request.folder / ASKED_NAME
+    asked = {**dataclasses.asdict(trainer), "seed": request.seed}
+    text = json.dumps(asked, sort_keys=True, indent=2) + "\n"
+    if path.exists():
+        if path.read_text(encoding="utf-8") != text:
+            raise _cannot_go_on(path, "it was begun with other options or another seed")
+        return
+    if any(request.folder.iterdir()):
+        raise _cannot_go_on(path, "the folder holds other files, and not what was asked for")
+    write_whole(path, text.encode())
+
+
+def _cannot_go_on(path: Path, why: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-M059",
+            f"the training cannot go on: {why}",
+            at=quote(str(path)),
+            hint="go on with the options that it was begun with, or begin in another folder",
+        )
+    )

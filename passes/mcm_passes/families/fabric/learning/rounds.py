@@ -1,0 +1,83 @@
+"""Measuring what a search finds with the model: it is too hopeful of its own optima.
+
+A search looks for where the model errs to the good as much as for good mappings. What it finds is
+measured and learned from, again and again (as model-based tuners do; Ansor, Zheng et al. 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.fabrics.mappers import MapperRequest
+from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.target import MapsChips
+from mcm_models.mapping_model.data_set import MODEL, MeasuredGraph
+from mcm_models.mapping_model.layout import MappingLayout, Weights
+from mcm_passes.families.fabric.annealing.annealing import Annealing
+from mcm_passes.families.fabric.learning.collecting import measured
+from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+
+WIRES = (0.0, 0.5, 1.0, 2.0)
+"""Weights of the length of wires in searches, taken in turn."""
+
+
+def own_optima(
+    target: MapsChips,
+    model: tuple[MappingLayout, Weights],
+    graph: MeasuredGraph,
+    searches: int,
+    evaluations: int,
+    purpose: tuple[int, str],
+) -> MeasuredGraph:
+    """Mappings of a graph that searches with the model find, measured.
+
+    Args:
+        target: with the judge.
+        model: layout and weights.
+        graph: whose problem is laid out.
+        searches: mappings that are measured.
+        evaluations: of each search.
+        purpose: seed, and a text that tells this use of it from others.
+
+    Raises:
+        CompileError: MCM-M056 where the judge measures what cannot be.
+    """
+    rng = seeded_generator(*purpose)
+    found: list[Mappings] = []
+    for number in range(searches):
+        prepared = _prepared(target, model, graph, WIRES[number % len(WIRES)])
+        request = MapperRequest(evaluations, 0, int(rng.integers(2**31)))
+        answer = Annealing(chains=4).map(
+            graph.problem, target.fabric, prepared, target.mapping_judge(), request, _silent
+        )
+        found.append(answer.mapping)
+    origin = np.full(len(found), MODEL, np.int32)
+    return measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
+
+
+def optimism(
+    target: MapsChips, model: tuple[MappingLayout, Weights], optima: Sequence[MeasuredGraph]
+) -> float:
+    """Mean error of the model at its own optima, as a share of the measured periods."""
+    errors = [
+        np.abs(
+            _prepared(target, model, graph, 0.0).period_cycles(graph.mappings) / graph.period_cycles
+            - 1
+        )
+        for graph in optima
+    ]
+    return float(np.concatenate(errors).mean())
+
+
+def _prepared(
+    target: MapsChips, model: tuple[MappingLayout, Weights], graph: MeasuredGraph, wire: float
+) -> PreparedGnn:
+    layout, weights = model
+    return prepared_gnn(graph.problem, target.fabric, layout, weights, wire)
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,51 @@
+"""Losses are least where answers are right, and do not ask for what cannot be."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from mcm_models.mapping_model.losses import Labels, latency_loss, period_loss, ranking_loss
+
+
+def _labels(period: list[float], weight: list[float] | None = None) -> Labels:
+    return Labels(
+        np.array(period, np.float32),
+        np.zeros(len(period), np.float32),
+        np.array(weight or [1] * len(period), np.float32),
+    )
+
+
+def _answers(period: list[float]) -> np.ndarray:
+    return np.stack([period, np.zeros(len(period))], axis=1).astype(np.float32)
+
+
+def test_right_answers_cost_nothing() -> None:
+    answers, labels = _answers([0.1, 0.4]), _labels([0.1, 0.4])
+    assert period_loss(answers, labels) == pytest.approx(0, abs=1e-6)
+    assert latency_loss(answers, labels) == pytest.approx(0, abs=1e-6)
+    assert period_loss(_answers([0.1, 0.9]), labels) == pytest.approx(0.25, abs=0.02)
+
+
+def test_below_the_bound_nothing_is_asked_for() -> None:
+    gradient = jax.grad(lambda answers: period_loss(answers, _labels([0.0, 0.3])))
+    found = np.asarray(gradient(_answers([-0.5, -0.5])))
+    assert found[0, 0] == 0
+    assert found[1, 0] < 0
+
+
+def test_labels_without_weight_do_not_count() -> None:
+    labels = _labels([0.1, 5.0], [1, 0])
+    assert period_loss(_answers([0.1, 0.2]), labels) == pytest.approx(0, abs=1e-6)
+    assert ranking_loss(_answers([0.1, 0.2]), labels, 2) == 0
+
+
+def test_order_is_asked_for_within_a_graph_alone() -> None:
+    labels = _labels([0.1, 0.5, 0.1, 0.5])
+    right = ranking_loss(_answers([0.2, 0.6, 2.2, 2.6]), labels, 2)
+    wrong = ranking_loss(_answers([0.6, 0.2, 2.6, 2.2]), labels, 2)
+    assert right < 1e-3
+    assert wrong == pytest.approx(0.4, abs=0.01)
+    together = ranking_loss(_answers([0.6, 0.2, 2.6, 2.2]), labels, 4)
+    assert together != pytest.approx(float(wrong), abs=0.01)

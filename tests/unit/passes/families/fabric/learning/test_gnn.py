@@ -1,0 +1,65 @@
+"""The model by name: it uses the checkpoint that it is given, and refuses one of something else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.mapping_model.checkpoint import (
+    Learned,
+    MappingCard,
+    make_of,
+    save_mapping_model,
+)
+from mcm_models.mapping_model.layout import MappingLayout, initial_weights
+from mcm_passes.families.fabric.learning.gnn import Gnn
+from mcm_passes.families.fabric.learning.prepared import prepared_gnn
+from tests.generators.random_fabrics import drawn_problem
+from tests.generators.small_fabric import legal_mappings, small_fabric
+
+LAYOUT = MappingLayout(width=8, rounds=2, head=8)
+FABRIC = small_fabric(6, 8)
+
+
+def _saved(path: Path, seed: int) -> Gnn:
+    card = MappingCard(LAYOUT, Learned(make_of(FABRIC), "lowering", "physics"))
+    save_mapping_model(path, initial_weights(LAYOUT, seed), card)
+    return Gnn(str(path), wire=0.0)
+
+
+def test_it_is_the_network_of_its_checkpoint_also_of_a_new_one(tmp_path: Path) -> None:
+    problem = drawn_problem(0)
+    mappings = legal_mappings(problem, FABRIC, 3, np.random.default_rng(0))
+    for seed in (1, 2):
+        model = _saved(tmp_path / "m", seed)
+        found = model.prepared(problem, FABRIC).period_cycles(mappings)
+        wanted = prepared_gnn(problem, FABRIC, LAYOUT, initial_weights(LAYOUT, seed))
+        assert found.tolist() == wanted.period_cycles(mappings).tolist()
+
+
+def test_fabrics_of_another_make_and_other_targets_are_refused(tmp_path: Path) -> None:
+    model = _saved(tmp_path / "m", 0)
+    other = dataclasses.replace(FABRIC, window_flits=8)
+    assert isinstance(model, LearnedMappingModel)
+    model.prepared(drawn_problem(0), small_fabric(9, 9))
+    model.check_learned_of(FABRIC, "lowering", "physics")
+    for refused in (
+        lambda: model.prepared(drawn_problem(0), other),
+        lambda: model.check_learned_of(other, "lowering", "physics"),
+        lambda: model.check_learned_of(FABRIC, "other", "physics"),
+        lambda: model.check_learned_of(FABRIC, "lowering", "other"),
+    ):
+        with pytest.raises(CompileError) as caught:
+            refused()
+        assert caught.value.diagnostics[0].code == "MCM-M053"
+
+
+def test_a_missing_checkpoint_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        Gnn(str(tmp_path / "none")).prepared(drawn_problem(0), FABRIC)
+    assert caught.value.diagnostics[0].code == "MCM-M050"

@@ -1,0 +1,113 @@
+"""`mcmc train mapping-model` from blocks to a checkpoint, stopped and gone on with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.mapping_model.checkpoint import load_mapping_model
+from mcm_models.mapping_model.data_files import load_data
+from mcm_models.mapping_model.data_set import MODEL
+from mcm_passes.families.fabric.learning import mapping_trainer
+from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
+from tests.generators.mapping_target import RuleTarget
+
+TRAINER = MappingTrainer(
+    graphs=12,
+    drawn=3,
+    searched=1,
+    units=4,
+    contrast=1.0,
+    epochs=6,
+    later_epochs=2,
+    rounds=1,
+    optima=1,
+    evaluations=60,
+    width=4,
+    messages=1,
+)
+
+
+class Stopped(Exception):
+    """By a test."""
+
+
+@pytest.fixture(autouse=True)
+def _rule_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping_trainer, "load_target", lambda _: RuleTarget())
+
+
+def _train(
+    folder: Path, resume: bool = False, stop_at: tuple[str, int] = ("", 0), seed: int = 0
+) -> TrainingResult:
+    def tell(progress: TrainingProgress) -> None:
+        if (progress.phase, progress.done) == stop_at:
+            raise Stopped
+
+    return TRAINER.train(TrainingRequest(folder, seed, resume), tell)
+
+
+def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole = _train(tmp_path / "a")
+    assert whole.checkpoint == tmp_path / "a" / MODEL_NAME
+    assert whole.samples == 11 * 5
+    assert set(whole.scores) == {
+        "error", "spearman", "within", "better_half", "regret", "own_optimum",
+    }  # fmt: skip
+    for stop_at in (
+        ("measuring blocks", 10),
+        ("learning, round 0", 6),
+        ("measuring optima, round 1", 4),
+        ("learning, round 1", 1),
+        ("measuring optima, held out", 1),
+    ):
+        with pytest.raises(Stopped):
+            _train(tmp_path / "b", (tmp_path / "b").exists(), stop_at)
+    again = _train(tmp_path / "b", resume=True)
+    assert again.scores == whole.scores
+    for name in (MODEL_NAME, "mapping-model.json", "optima-1.npz"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    optima = load_data(tmp_path / "a" / "optima-1.npz")
+    assert {origin for graph in optima.graphs for origin in graph.origin} == {MODEL}
+    _, card = load_mapping_model(whole.checkpoint)
+    assert card.learned.lowering == "drawn"
+    assert card.trained_on["measurements"] == 55
+    assert json.loads((tmp_path / "a" / "mapping-model.json").read_text()) == json.loads(
+        card.to_json()
+    )
+
+    for folder, resume, seed, code in (
+        (tmp_path / "a", False, 0, "MCM-A001"),
+        (tmp_path / "a", True, 1, "MCM-M059"),
+    ):
+        with pytest.raises(CompileError) as caught:
+            _train(folder, resume, seed=seed)
+        assert caught.value.diagnostics[0].code == code
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path, resume=True)
+    assert caught.value.diagnostics[0].code == "MCM-M059"
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_targets_without_fabrics_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapping_trainer, "load_target", lambda _: object())
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path)
+    assert caught.value.diagnostics[0].code == "MCM-M060"
+
+
+def test_one_graph_is_too_few(tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        mapping_trainer.split([], 0)
+    assert caught.value.diagnostics[0].code == "MCM-M061"
