@@ -166,8 +166,14 @@ class Balance:
         rng = np.random.default_rng(seed)
         draw = rng.normal(0.0, self.rules.spread, count)
         longer = float(np.exp(abs(rng.normal(0.0, 2 * self.rules.spread))))
+        loads = [
+            float(rng.uniform(least, max(least, self.rules.drawn_load)))
+            for least in (self.rules.memory_load, self.rules.io_load)
+        ]
+        rules = replace(self.rules, memory_load=loads[0], io_load=loads[1])
+        loaded = replace(self, rules=rules)
         for tamed in (1.0, 0.7, 0.4, 0.2):
-            shares = self.shares(period * longer * np.exp(tamed * draw), streamed)
+            shares = loaded.shares(period * longer * np.exp(tamed * draw), streamed)
             if self.fits(shares, compute_units):
                 return replace(shares, period=period)
         return self.shares(np.full(count, period), streamed)
