@@ -109,6 +109,7 @@ class Emitter:
         self._compute: list[list[int]] = []
         self._buffers: list[list[int]] = []
         self._weights: dict[int, int] = {}
+        self._held: set[int] = set()
 
     def problem(self) -> MappingProblem:
         """The whole problem."""
@@ -144,9 +145,10 @@ class Emitter:
         for number in share.weight_units:
             if number not in self._weights:
                 self._weights[number] = lists.unit(MEMORY, _WEIGHTS, k)
-            parts = len(share.weight_units)
-            size = -(-held // parts) * self._fabric.element_bytes
-            lists.memory[self._weights[number]] += size
+            if demand.weight_set not in self._held:
+                size = -(-held // len(share.weight_units)) * self._fabric.element_bytes
+                lists.memory[self._weights[number]] += size
+        self._held.add(demand.weight_set)
         each = -(-self._flits(demand.makes) // max(share.buffers, 1))
         size = each * self._fabric.flit_elements * self._fabric.element_bytes * demand.depth
         self._buffers.append(

@@ -119,16 +119,18 @@ class Balance:
             left, right = tiles(demand, self.rules, np.array(rows), np.array(cols))
             repeats.append((int(left), int(right)))
         reads = self._flits_read(repeats)
+        loads = self._weight_flits(repeats)
         weights = _Packing(self.fabric)
+        holders: dict[int, tuple[int, ...]] = {-1: ()}
         found: list[StageShare] = []
         for k, (demand, (rows, cols)) in enumerate(zip(self.demands, grids, strict=True)):
             target = max(self.rules.memory_load * float(periods[k]), 1.0)
             streams = k in streamed
-            units: tuple[int, ...] = ()
-            if not streams and demand.weights + demand.tables > 0:
+            if not streams and demand.weight_set not in holders:
                 held = (demand.weights + demand.tables) * self.fabric.element_bytes
-                read = demand.weight_reads * repeats[k][1] + demand.table_reads
-                units = weights.hold(held, read / self.fabric.flit_elements, target)
+                flits = loads[demand.weight_set]
+                holders[demand.weight_set] = weights.hold(held, flits, target)
+            units = () if streams else holders[demand.weight_set]
             buffers = self._buffers(demand, reads[k], target) if demand.kept else 0
             left, right = repeats[k]
             found.append(StageShare(rows, cols, left, right, buffers, units, streams))
@@ -203,6 +205,16 @@ class Balance:
         for k, demand in enumerate(self.demands):
             read[k] += demand.leaves / self.fabric.flit_elements
         return read
+
+    def _weight_flits(self, repeats: Sequence[tuple[int, int]]) -> dict[int, float]:
+        """Flits that are read of each set of weights per sample, by all stages that have it."""
+        flits: dict[int, float] = {}
+        for demand, (_, again) in zip(self.demands, repeats, strict=True):
+            read = demand.weight_reads * again + demand.table_reads
+            flits[demand.weight_set] = (
+                flits.get(demand.weight_set, 0.0) + read / self.fabric.flit_elements
+            )
+        return flits
 
     def _buffers(self, demand: Demand, flits_read: float, target: float) -> int:
         flits = -(-demand.makes // self.fabric.flit_elements)

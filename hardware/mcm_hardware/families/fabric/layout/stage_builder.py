@@ -281,8 +281,10 @@ def _numbered(
         for source in {source for source, _ in merged if source != OUTSIDE}:
             last[source] = max(last[source], level[k])
     demands: list[Demand] = []
+    sets: dict[frozenset[tuple[ir.Value, int]], int] = {}
     for k, index in enumerate(numbers):
         stage = stages[index]
+        same = sets.setdefault(frozenset(stage.weights), len(sets)) if stage.weights else -1
         leaves = sum(wanted[v] for v in stage.makes if v in wanted)
         shared = [e for v, e in stage.makes.items() if v in read_by_others]
         made = sum(e for v, e in stage.makes.items() if v in read_by_others or v in wanted)
@@ -298,6 +300,7 @@ def _numbered(
                 whole_rows=stage.whole_rows,
                 lane_ops=stage.lane_ops,
                 reads=reads[k],
+                weight_set=same,
                 weights=sum(held for held, _ in by_columns),
                 weight_reads=sum(read for _, read in by_columns),
                 tables=sum(held for held, _ in by_share),

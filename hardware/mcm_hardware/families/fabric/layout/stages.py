@@ -78,6 +78,8 @@ class Demand:
         whole_rows: columns are not divided.
         lane_ops: operations of one lane per sample.
         reads: from stages before it.
+        weight_set: number of its set of weights, which stages may have in common, such as the
+            steps of an unrolled recurrent layer; -1 where it has none.
         weights: elements that are held, by columns.
         weight_reads: elements of them that are read per tile of rows.
         tables: elements that are held, by share.
@@ -97,6 +99,7 @@ class Demand:
     whole_rows: bool
     lane_ops: int
     reads: tuple[Read, ...]
+    weight_set: int
     weights: int
     weight_reads: int
     tables: int

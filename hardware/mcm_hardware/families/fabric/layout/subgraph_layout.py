@@ -113,27 +113,33 @@ def _streamed(balance: Balance, most: int) -> tuple[frozenset[int], float]:
     Raises:
         CompileError: MCM-M002.
     """
-    with_weights = [k for k, d in enumerate(balance.demands) if d.weights + d.tables > 0]
-    order = sorted(with_weights, key=lambda k: _traffic(balance.demands[k]))
+    sets: dict[int, list[int]] = {}
+    for k, demand in enumerate(balance.demands):
+        if demand.weight_set >= 0:
+            sets.setdefault(demand.weight_set, []).append(k)
+    order = sorted(sets.values(), key=lambda stages: _traffic(balance.demands, stages))
+
+    def first(count: int) -> frozenset[int]:
+        return frozenset(k for stages in order[:count] for k in stages)
+
     low, high = 0, len(order)
-    if balance.shortest(most, frozenset(order)) is None:
-        raise CompileError(_too_little_memory(balance, frozenset(order)))
+    period = balance.shortest(most, first(high))
+    if period is None:
+        raise CompileError(_too_little_memory(balance, first(high)))
     while high - low > 1:
         middle = (low + high) // 2
-        if balance.shortest(most, frozenset(order[:middle])) is None:
+        with_fewer = balance.shortest(most, first(middle))
+        if with_fewer is None:
             low = middle
         else:
-            high = middle
-    streamed = frozenset(order[:high])
-    period = balance.shortest(most, streamed)
-    if period is None:
-        raise CompileError(_too_little_memory(balance, streamed))
-    return streamed, period
+            high, period = middle, with_fewer
+    return first(high), period
 
 
-def _traffic(demand: Demand) -> float:
-    """Elements read from outside per element of room, if the weights of a stage are streamed."""
-    return (demand.weight_reads + demand.table_reads) / (demand.weights + demand.tables)
+def _traffic(demands: Sequence[Demand], stages: Sequence[int]) -> float:
+    """Elements read from outside per element of room, if weights of these stages are streamed."""
+    read = sum(demands[k].weight_reads + demands[k].table_reads for k in stages)
+    return read / (demands[stages[0]].weights + demands[stages[0]].tables)
 
 
 def _check_sizes(unknown: Sequence[ir.Value]) -> None:

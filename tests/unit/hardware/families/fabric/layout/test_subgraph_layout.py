@@ -278,3 +278,21 @@ def test_memory_units_hold_no_more_than_they_have() -> None:
     held = problem.memory_bytes[problem.kind == MEMORY]
     assert held.max() <= 1 << 13
     assert held.sum() >= 2 * 64 * 64 * 2 + 2 * 2 * 64 * 64 * 2
+
+
+def test_weights_that_several_stages_have_are_held_once() -> None:
+    model = _parsed(
+        """g (float[64,256] x) => (float[64,256] y) <int64[2] s = {256, 256}>
+        { w = ConstantOfShape(s)  a = MatMul(x, w)  b = Relu(a)  c = MatMul(b, w)  d = Relu(c)
+          y = MatMul(d, w) }"""
+    )
+    model, _ = import_model(model, "steps")
+    problem = _lowered(model, fabric_12(), UnitChoice(12))
+    held = problem.memory_bytes[problem.op == WEIGHTS].sum()
+    assert 0 <= held - 256 * 256 * 2 < 64
+    weights = np.flatnonzero(problem.op == WEIGHTS)
+    streams = np.isin(problem.source, weights)
+    reached = problem.stage[problem.leaf[np.repeat(streams, np.diff(problem.leaf_ptr))]]
+    assert len(set(reached.tolist())) == 3
+    # Each stage reads all of them once per tile of rows, of which there is one.
+    assert problem.flits[streams].sum() == pytest.approx(3 * 256 * 256 // 32, abs=50)
