@@ -61,8 +61,8 @@ class Annealing:
 
     chains: int = 6
     legs: int = 12
-    hot: float = 0.02
-    cold: float = 1e-4
+    hot: float = 0.005
+    cold: float = 2e-5
     turn: float = 0.2
     near: float = 0.5
     joining: float = 0.17

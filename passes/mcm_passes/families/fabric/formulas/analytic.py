@@ -40,7 +40,7 @@ class WireLength:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(_formula(WIRE_LENGTH, problem, fabric, scale=self.slope))
+        return PreparedFormula(formula_of(WIRE_LENGTH, problem, fabric, scale=self.slope))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Heuristic:
     name: ClassVar[str] = "heuristic"
     summary: ClassVar[str] = "speed of ops in isolation times the worst congestion, by rules"
 
-    wire: float = 0.5
+    wire: float = 2.0
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
@@ -68,7 +68,7 @@ class Heuristic:
         np.maximum.at(slowest, problem.stage, alone)
         tables = tables_of(problem, fabric)
         counted = _demands(tables.streams, problem, slowest)
-        formula = _formula(HEURISTIC, problem, fabric, scale=float(slowest.max()), wire=self.wire)
+        formula = formula_of(HEURISTIC, problem, fabric, scale=float(slowest.max()), wire=self.wire)
         return PreparedFormula(formula._replace(tables=Tables(tables.grid, counted)))
 
 
@@ -84,11 +84,11 @@ class Busiest:
     name: ClassVar[str] = "busiest"
     summary: ClassVar[str] = "the busiest compute unit, port, link or memory channel"
 
-    wire: float = 1.0
+    wire: float = 4.0
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(_formula(BUSIEST, problem, fabric, wire=self.wire))
+        return PreparedFormula(formula_of(BUSIEST, problem, fabric, wire=self.wire))
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,17 @@ class RoundTrips:
     name: ClassVar[str] = "round-trips"
     summary: ClassVar[str] = "the busiest resource, round trips of credits, bursts and buffers"
 
-    wire: float = 1.0
+    wire: float = 0.3
     queueing: float = 0.5
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
         return PreparedFormula(
-            _formula(ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing)
+            formula_of(ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing)
         )
 
 
-def _formula(
+def formula_of(
     code: int,
     problem: MappingProblem,
     fabric: Fabric,
@@ -122,6 +122,7 @@ def _formula(
     wire: float = 0.0,
     queueing: float = 0.5,
 ) -> Formula:
+    """A formula without coefficients; see `Formula`."""
     tables, facts = tables_of(problem, fabric), facts_of(problem, fabric)
     return Formula(code, tables, facts, scale, wire, queueing, EMPTY, EMPTY, EMPTY)
 

@@ -10,13 +10,10 @@ from numba import njit
 from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_passes.families.fabric.formulas.facts import Facts
-from mcm_passes.families.fabric.formulas.ridge_kernels import ridge_period
+from mcm_passes.families.fabric.formulas.ridge_kernels import ridge_factor, slowest
 from mcm_passes.families.fabric.formulas.terms import (
-    BUFFER,
-    BURST,
     CHANNEL,
     LINK,
-    QUEUED,
     WIRE,
     Scratch,
     resources,
@@ -44,7 +41,7 @@ class Formula(NamedTuple):
         queueing: cycles that a flit waits at a link of half its rate.
         centre: `[F]`, of features of a ridge; empty for others.
         spread: `[F]`.
-        weights: `[1 + F + F (F + 1) / 2]`, its coefficients.
+        weights: `[1 + F]`, its coefficients.
     """
 
     code: int
@@ -93,11 +90,9 @@ def evaluate(formula: Formula, state: Routed, room: Room) -> float:
         cost = period + formula.wire * terms[WIRE]
     else:
         work_out(formula.tables, facts, state, formula.queueing, room.scratch, terms)
-        if code == ROUND_TRIPS:
-            period = max(facts.bound, terms[LINK], terms[CHANNEL])
-            period = max(period, terms[QUEUED], terms[BURST], terms[BUFFER])
-        else:
-            period = ridge_period(terms, formula.centre, formula.spread, formula.weights)
+        period = slowest(terms)
+        if code == RIDGE:
+            period *= ridge_factor(terms, formula.centre, formula.spread, formula.weights)
         cost = period + formula.wire * terms[WIRE]
     period = max(period, facts.bound)
     room.answer[0], room.answer[1] = period, max(cost, facts.bound)

@@ -1,4 +1,4 @@
-"""A period from terms by a polynomial of second degree in their logarithms."""
+"""What a ridge makes of terms: by which factor the slowest of them is wrong."""
 
 from __future__ import annotations
 
@@ -6,38 +6,52 @@ import math
 
 from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.arrays.types import Floats
-from mcm_passes.families.fabric.formulas.terms import BOUND, NUM_TERMS
+from mcm_passes.families.fabric.formulas.terms import (
+    BOUND,
+    BUFFER,
+    BURST,
+    CHANNEL,
+    LINK,
+    NUM_TERMS,
+    QUEUED,
+)
 
-NUM_FEATURES = NUM_TERMS - 1
-"""The logarithm of each term but the bound, over the bound."""
+NUM_FEATURES = NUM_TERMS
+"""The logarithm of each term over the slowest one, dimensionless."""
 
-LEAST = 1e-3
-"""Terms below this share of the bound are taken for so much."""
+LEAST = 0.02
+"""Terms below this share of the slowest are taken for so much."""
+
+FARTHEST = 3.0
+"""Deviations from the mean at which a feature is cut off: beyond, a line is no knowledge."""
 
 
 @lean_njit
-def feature(terms: Floats, k: int) -> float:
-    """The k-th feature, dimensionless."""
-    return math.log(max(terms[k + 1] / terms[BOUND], LEAST))
+def slowest(terms: Floats) -> float:
+    """The period by round trips: the slowest of all terms, each a bound by itself."""
+    loads = max(terms[BOUND], terms[LINK], terms[CHANNEL])
+    return max(loads, terms[QUEUED], terms[BURST], terms[BUFFER])
 
 
 @lean_njit
-def ridge_period(terms: Floats, centre: Floats, spread: Floats, weights: Floats) -> float:
-    """Cycles per sample that a ridge expects; at least the bound.
+def feature(terms: Floats, k: int, most: float) -> float:
+    """The k-th feature, given the slowest term."""
+    return math.log(max(terms[k] / most, LEAST))
+
+
+@lean_njit
+def ridge_factor(terms: Floats, centre: Floats, spread: Floats, weights: Floats) -> float:
+    """By which the slowest term has to be multiplied.
 
     Args:
         terms: `[NUM_TERMS]`.
         centre: `[F]`, means of features where it was fitted.
         spread: `[F]`, their deviations.
-        weights: `[1 + F + F (F + 1) / 2]`, of 1, of features, and of products of two, in order.
+        weights: `[1 + F]`, of 1 and of features.
     """
-    count = len(centre)
+    most = slowest(terms)
     total = weights[0]
-    at = 1 + count
-    for i in range(count):
-        first = (feature(terms, i) - centre[i]) / spread[i]
-        total += weights[1 + i] * first
-        for j in range(i, count):
-            total += weights[at] * first * (feature(terms, j) - centre[j]) / spread[j]
-            at += 1
-    return terms[BOUND] * math.exp(min(max(total, 0.0), 10.0))
+    for k in range(len(centre)):
+        away = (feature(terms, k, most) - centre[k]) / spread[k]
+        total += weights[1 + k] * min(max(away, -FARTHEST), FARTHEST)
+    return math.exp(min(max(total, -1.0), 1.0))

@@ -1,0 +1,100 @@
+"""The mapping model `ridge`: round trips, corrected by coefficients that were fitted once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_passes.families.fabric.formulas.analytic import formula_of
+from mcm_passes.families.fabric.formulas.formula import RIDGE
+from mcm_passes.families.fabric.formulas.prepared import PreparedFormula
+
+MAKE = (
+    "macs_per_cycle",
+    "lanes",
+    "flit_elements",
+    "element_bytes",
+    "banks",
+    "hop_cycles",
+    "fifo_flits",
+    "window_flits",
+    "output_flits",
+)
+"""Numbers of a fabric that decide how it behaves, whatever its size."""
+
+
+@dataclass(frozen=True)
+@checked(wire=at_least(0))
+class Ridge:
+    """A line in the logarithms of the terms of `round-trips`, over the slowest of them.
+
+    Attributes:
+        wire: weight of the mean load of links in what search minimises.
+    """
+
+    name: ClassVar[str] = "ridge"
+    summary: ClassVar[str] = "round trips with fitted coefficients, for the fabrics they fit"
+
+    wire: float = 0.3
+
+    def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
+        """Of a problem on a fabric.
+
+        Raises:
+            CompileError: MCM-M043 where it was fitted to fabrics of another make.
+        """
+        stored = stored_ridge()
+        _same("make", {key: getattr(fabric, key) for key in MAKE}, stored["make"], fabric.name)
+        formula = formula_of(
+            RIDGE, problem, fabric, wire=self.wire, queueing=float(stored["queueing"])
+        )
+        return PreparedFormula(
+            formula._replace(
+                centre=np.array(stored["centre"], np.float64),
+                spread=np.array(stored["spread"], np.float64),
+                weights=np.array(stored["weights"], np.float64),
+            )
+        )
+
+    def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
+        """See `mcm_compiler.contracts.fabrics.models.LearnedMappingModel`.
+
+        Raises:
+            CompileError: MCM-M043 for another make of fabric, lowering or physics.
+        """
+        stored = stored_ridge()
+        _same("make", {key: getattr(fabric, key) for key in MAKE}, stored["make"], fabric.name)
+        _same("lowering", lowering, stored["lowering"], fabric.name)
+        _same("physics", physics, stored["physics"], fabric.name)
+
+
+@cache
+def stored_ridge() -> dict[str, Any]:
+    """What `tools/reproduce/lcm_ridge.py` wrote: coefficients, what they fit, and where from."""
+    text = files("mcm_passes.families.fabric.formulas") / "ridge.json"
+    return json.loads(text.read_text(encoding="utf-8"))
+
+
+def _same(what: str, found: object, known: object, fabric: str) -> None:
+    if found != known:
+        if isinstance(found, dict) and isinstance(known, dict):
+            found = {key: value for key, value in found.items() if known.get(key) != value}
+            known = {key: known.get(key) for key in found}
+        raise CompileError(
+            Diagnostic(
+                "MCM-M043",
+                f"ridge was fitted to another {what}: {known}, and here it is {found}",
+                at=f"mapping model ridge on {fabric}",
+                hint="Choose --mapping-model round-trips, which needs no fit, or fit anew with "
+                "`python tools/reproduce/lcm_ridge.py`.",
+            )
+        )

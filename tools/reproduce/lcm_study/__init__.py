@@ -1,0 +1,1 @@
+"""What the scripts on fabrics and their mapping models share."""
