@@ -37,6 +37,6 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "of fabric. Elsewhere their answers would be guesses that look like knowledge.",
         example="--mapping-model ridge for a fabric whose windows hold 32 flits, fitted with 16",
         remedy="Choose `round-trips`, which needs no fit, or fit anew with\n"
-        "`python tools/reproduce/lcm_ridge.py`.",
+        "`python tools/reproduce/fabrics/lcm_ridge.py`.",
     ),
 )

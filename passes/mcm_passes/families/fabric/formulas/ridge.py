@@ -79,7 +79,7 @@ class Ridge:
 
 @cache
 def stored_ridge() -> dict[str, Any]:
-    """What `tools/reproduce/lcm_ridge.py` wrote: coefficients, what they fit, and where from."""
+    """What `tools/reproduce/fabrics/lcm_ridge.py` wrote: coefficients, what they fit, and where from."""
     text = files("mcm_passes.families.fabric.formulas") / "ridge.json"
     return json.loads(text.read_text(encoding="utf-8"))
 
@@ -95,6 +95,6 @@ def _same(what: str, found: object, known: object, fabric: str) -> None:
                 f"ridge was fitted to another {what}: {known}, and here it is {found}",
                 at=f"mapping model ridge on {fabric}",
                 hint="Choose --mapping-model round-trips, which needs no fit, or fit anew with "
-                "`python tools/reproduce/lcm_ridge.py`.",
+                "`python tools/reproduce/fabrics/lcm_ridge.py`.",
             )
         )

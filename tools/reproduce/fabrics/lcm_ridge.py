@@ -1,6 +1,6 @@
 """Fits the mapping model `ridge` to measured mappings of training blocks.
 
-    python tools/reproduce/lcm_ridge.py [--blocks 30] [--write]
+    python tools/reproduce/fabrics/lcm_ridge.py [--blocks 30] [--write]
 
 Of each block, mappings of three sorts are measured: random ones, ones built along the flow of data,
 and ones that searches of all lengths find by each formula. With `--write` the coefficients go to
@@ -115,7 +115,7 @@ def _write(
         "spread": [round(float(x), 6) for x in found.spread],
         "weights": [round(float(x), 6) for x in found.weights],
         "provenance": {
-            "command": f"python tools/reproduce/lcm_ridge.py --blocks {count} --write",
+            "command": f"python tools/reproduce/fabrics/lcm_ridge.py --blocks {count} --write",
             "blocks": count,
             "samples": samples,
             "numpy": np.__version__,

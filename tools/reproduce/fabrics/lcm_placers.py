@@ -1,6 +1,6 @@
 """Flows without learning beside each other: measured periods of held-out blocks at equal CPU time.
 
-    python tools/reproduce/lcm_placers.py [--blocks 12] [--seeds 2] [--budget 1.0]
+    python tools/reproduce/fabrics/lcm_placers.py [--blocks 12] [--seeds 2] [--budget 1.0]
 
 A flow is a mapping model in the same annealer; all of its CPU time counts, measurements among it.
 `random` asks `round-trips` about random mappings. The table has the geometric mean, over blocks and
@@ -32,7 +32,7 @@ from mcm_passes.families.fabric.annealing.random_mapper import RandomMapper
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
 from mcm_passes.families.fabric.formulas.ridge import Ridge
 
-OUT = Path(__file__).parent / "data" / "lcm_placers.json"
+OUT = Path(__file__).parents[1] / "data" / "lcm_placers.json"
 JUDGE = FlitJudge(most_work=150_000, most_samples=200)
 
 
@@ -140,7 +140,7 @@ def _logs(rows: list[dict[str, Any]], flow: str, names: list[str]) -> np.ndarray
 
 def _write(rows: list[dict[str, Any]], args: argparse.Namespace, fabric: str) -> None:
     data = {
-        "command": f"python tools/reproduce/lcm_placers.py --blocks {args.blocks} "
+        "command": f"python tools/reproduce/fabrics/lcm_placers.py --blocks {args.blocks} "
         f"--seeds {args.seeds} --budget {args.budget}",
         "fabric": fabric,
         "lowering": lowering_hash(),
