@@ -79,7 +79,7 @@ class Ridge:
 
 @cache
 def stored_ridge() -> dict[str, Any]:
-    """What `tools/reproduce/fabrics/lcm_ridge.py` wrote: coefficients, what they fit, and where from."""
+    """What `lcm_ridge.py` wrote: coefficients, what they fit, and where they come from."""
     text = files("mcm_passes.families.fabric.formulas") / "ridge.json"
     return json.loads(text.read_text(encoding="utf-8"))
 
