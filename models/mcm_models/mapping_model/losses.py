@@ -17,6 +17,13 @@ SHARP = 0.02
 CLOSE = 0.03
 """Logarithms of periods that differ by less than this are nearly equal to the ranking loss."""
 
+REACHED = 1e-4
+"""Periods beyond the bound by a smaller share have reached it."""
+
+MARGIN = 0.01
+"""Answers for mappings that reach the bound should be below it by so much: cut off, they are the
+same, and noise makes no order among them."""
+
 FAR = 0.1
 """Pairs that differ by more than this count fully."""
 
@@ -38,7 +45,7 @@ class Labels(NamedTuple):
 def period_loss(answers: Array, labels: Labels) -> Array:
     """Mean error. Below the bound, where answers are cut off, all are the same."""
     away = answers[:, 0] - labels.period
-    away = jnp.where((answers[:, 0] < 0) & (labels.period <= 0), 0.0, away)
+    away = jnp.where(labels.period <= REACHED, jnp.maximum(away + MARGIN, 0.0), away)
     return _mean(_size(away), labels.weight)
 
 

@@ -62,7 +62,7 @@ class LearningState(NamedTuple):
 
 def fresh_state(settings: LearningSettings, weights: Weights) -> LearningState:
     """Before the first epoch."""
-    return LearningState(weights, _optimizer(settings.learning_rate).init(dict(weights)), 0)
+    return LearningState(weights, _optimizer(0.0, 0.0).init(dict(weights)), 0)
 
 
 def learn(
@@ -72,6 +72,7 @@ def learn(
     graphs: Sequence[SeenGraph],
     seed: int,
     tell: Callable[[LearningState, float], None],
+    beside: Sequence[SeenGraph] = (),
 ) -> LearningState:
     """Goes on until all epochs are done; equal arguments give equal weights.
 
@@ -82,14 +83,17 @@ def learn(
         graphs: to learn from.
         seed: of the order of graphs and mappings.
         tell: called after each epoch with the state and the mean loss.
+        beside: graphs that room is made for, but nothing is learned from, so that trainings on
+            parts of a data set share their programs.
 
     Raises:
         CompileError: MCM-M058 where the loss is no finite number.
     """
     # A compilation takes as long as hundreds of batches.
-    few = min(settings.buckets, 1 + len(graphs) // 30)
-    shapes, bucket = buckets([graph.shape for graph in graphs], few)
-    weighing = _Weighing(settings.ranking, settings.latency, settings.mappings)
+    few = min(settings.buckets, 1 + (len(graphs) + len(beside)) // 30)
+    shapes, bucket = buckets([graph.shape for graph in (*graphs, *beside)], few)
+    bucket = bucket[: len(graphs)]
+    weighing = _Weighing(settings.ranking, settings.latency, settings.decay, settings.mappings)
     while state.epoch < settings.epochs:
         rng = np.random.default_rng([seed, state.epoch])
         weights: Any = state.weights
@@ -118,8 +122,9 @@ def learn(
     return state
 
 
-def _optimizer(rate: float | Array) -> optax.GradientTransformation:
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(cast("float", rate)))
+def _optimizer(rate: float | Array, decay: float) -> optax.GradientTransformation:
+    adam = optax.adamw(cast("float", rate), weight_decay=decay)
+    return optax.chain(optax.clip_by_global_norm(1.0), adam)
 
 
 class _Weighing(NamedTuple):
@@ -127,6 +132,7 @@ class _Weighing(NamedTuple):
 
     ranking: float
     latency: float
+    decay: float
     mappings: int
 
 
@@ -146,7 +152,7 @@ def _step(
         return loss + weighing.ranking * ranking_loss(out, labels, weighing.mappings)
 
     loss, gradient = jax.value_and_grad(loss_of)(weights)
-    change, optimizer = _optimizer(rate).update(gradient, optimizer, weights)
+    change, optimizer = _optimizer(rate, weighing.decay).update(gradient, optimizer, weights)
     new = optax.apply_updates(weights, change)
     return cast("dict[str, Array]", new), optimizer, jnp.asarray(loss)
 
