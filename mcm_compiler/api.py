@@ -27,6 +27,7 @@ from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM
@@ -65,6 +66,7 @@ RESULT_FACTS: tuple[AnyKey, ...] = (
     LEGALIZATION,
     CHIP_MODELS,
     WIRES,
+    MAPPED_CHIPS,
     PROGRAM,
     SIMULATION,
     EMITTED,

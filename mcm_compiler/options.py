@@ -11,7 +11,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.states import MOST_SEQUENCES
 
 DEFAULT_PIPELINE = (
-    "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit,verify"
+    "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,map_chips,lower,simulate,emit,"
+    "verify"
 )
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
 
@@ -31,6 +32,8 @@ class CompileOptions:
             description; see `mcm_compiler.contracts.levels`.
         partitioner: partition strategy, such as `dp` or `dp{orders=4}`; `auto` for that of the
             level.
+        mapper: mapper of fabrics, such as `annealing{chains=8}`; None for that of the level.
+        mapping_model: mapping model that it asks, such as `ridge`; None for that of the level.
         cost_model: cost model by its registered name, such as `table{file=times.csv}`; None for the
             target's own, or what its description names.
         routing: see `mcm_compiler.contracts.target.Routing`.
@@ -69,6 +72,8 @@ class CompileOptions:
     passes: str = DEFAULT_PIPELINE
     level: int | str = DEFAULT_LEVEL
     partitioner: str = AUTO
+    mapper: str | None = None
+    mapping_model: str | None = None
     cost_model: str | None = None
     routing: Routing = "relay"
     chips: int | None = None

@@ -26,3 +26,17 @@ def chip_file(chip: int) -> str:
 def chip_data_file(chip: int) -> str:
     """The weights of one chip."""
     return f"{chip_file(chip)}.data"
+
+
+MAPPING_FILES = "mapping_*.json"
+"""Pattern of the files that say where the units of chips lie that are fabrics."""
+
+
+def mapping_file(chip: int) -> str:
+    """The mapping of a chip that is a fabric, and of those that are laid out like it."""
+    return f"mapping_{chip:02d}.json"
+
+
+def is_mapping_file(name: str) -> bool:
+    """Whether a file of a folder is one of `MAPPING_FILES`."""
+    return name.startswith("mapping_") and name.endswith(".json")

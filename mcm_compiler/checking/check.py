@@ -28,6 +28,7 @@ from mcm_compiler.checking.entry.host_marks import check_host_marks
 from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
+from mcm_compiler.checking.mapping_check import check_mappings
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.structure_step import (
     describe_structure,
@@ -50,10 +51,11 @@ MAX_INFERENCES = 1_000_000
 Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 
 _NEEDS = {
+    "memory": {"mappings"},
     "simulation": {"memory"},
     "certificate": {"memory"},
     "bound": {"certificate"},
-    "figures": {"memory", "simulation", "certificate"},
+    "figures": {"mappings", "memory", "simulation", "certificate"},
 }
 """Steps that say nothing new where another one fails: a program that is not that of the chips is
 not played, a bound is one of the folder's problem, and figures follow from all of these."""
@@ -212,11 +214,14 @@ class _Run:
         """The steps in their order. Each returns what it found, or raises `CompileError`."""
         opened = self.opened
         folder, manifest = opened.path, opened.manifest
+        fabrics = any(map(layout.is_mapping_file, manifest.files))
+        mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if fabrics else {}
         return {
             "files": lambda: check_files(folder, manifest),
             "structure": lambda: check_structure(folder, manifest),
             "source": self._source,
             "constraints": lambda: _check_constraints(opened),
+            **mappings,
             "memory": lambda: _check_memory(opened),
             "simulation": lambda: _check_simulation(opened),
             "certificate": self._certificate,
@@ -234,6 +239,10 @@ class _Run:
         if step == "equality" and self.verification is not None:
             found += weakness_warnings(self.verification.weak, self.verification.structure)
         return found
+
+    def _mappings(self) -> str:
+        opened = self.opened
+        return check_mappings(opened.mapping_files, opened.chips, opened.target)
 
     def _certificate(self) -> str:
         found = self.opened.certificate
@@ -295,7 +304,9 @@ def _check_memory(opened: OpenedFolder) -> str:
     if layout.PROGRAM not in opened.manifest.files:
         # The report of such a folder has no figure of a program, which `figures` makes sure of.
         return "nothing was lowered at compile time"
-    return check_memory(opened.chips, opened.manifest.wires, opened.target, opened.program)
+    return check_memory(
+        opened.chips, opened.manifest.wires, opened.target, opened.program, opened.mapped
+    )
 
 
 def _check_simulation(opened: OpenedFolder) -> str:

@@ -6,7 +6,7 @@ on the way. Everything else has to come out as it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.contracts.fabrics.target import MappedChip
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.simulation import SimulationResult
@@ -23,6 +24,7 @@ from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.records.report import CoverageFacts
 from mcm_compiler.report.records.states import StateFacts
@@ -61,6 +63,7 @@ class Sources:
         simulation: of the program, with the inferences of the report; None where none was played.
         graphs: the chips' models by chip, or None to do without.
         source: the annotated source model, or None to do without.
+        mapped: how chips are laid out that are fabrics.
     """
 
     manifest: Manifest
@@ -70,6 +73,7 @@ class Sources:
     simulation: SimulationResult | None
     graphs: Mapping[int, ir.Graph] | None
     source: ir.Model | None
+    mapped: Sequence[MappedChip] = ()
 
 
 def derive_report(sources: Sources) -> Derived:
@@ -123,6 +127,8 @@ def derive_report(sources: Sources) -> Derived:
         found[COST_SECTION] = chosen
     if (states := _states(sources)) is not None:
         found[STATE_SECTION] = states
+    if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
+        found[FABRIC_SECTION] = fabrics
     if sources.graphs is not None:
         if chosen is not None:
             coverage = _coverage(sources, sources.graphs)

@@ -61,6 +61,7 @@ def check_figures(opened: OpenedFolder, verification: Verification | None) -> st
                 simulation=simulation,
                 graphs={chip.chip: chip.model.graph for chip in opened.chips},
                 source=opened.source,
+                mapped=opened.mapped,
             )
         )
         faults = [
@@ -109,6 +110,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
                 simulation=_simulation(opened, report),
                 graphs=None,
                 source=None,
+                mapped=opened.mapped,
             )
         )
         faults = [*_differences(report, derived), *_unknown(report, {*derived, *_IN_MODELS})]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mcm_compiler.artifact import layout
 from mcm_compiler.checking.buffer_overlap import overlapping_buffers
 from mcm_compiler.checking.program_difference import first_difference
-from mcm_compiler.components.capabilities import lowering_of
+from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.contracts.fabrics.target import MappedChip
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -15,7 +16,11 @@ from mcm_compiler.text.units import bytes_text
 
 
 def check_memory(
-    chips: Sequence[ChipModel], wires: Sequence[Wire], target: Target, program: LoweredProgram
+    chips: Sequence[ChipModel],
+    wires: Sequence[Wire],
+    target: Target,
+    program: LoweredProgram,
+    mapped: Sequence[MappedChip] = (),
 ) -> str:
     """Checks that no buffers overlap, that all lie in SRAM, and that lowering gives this program.
 
@@ -25,7 +30,7 @@ def check_memory(
     Raises:
         CompileError: MCM-V040 for two buffers that overlap while both are taken, MCM-V041 for
             one outside SRAM, MCM-V042 where lowering the chips' models gives another program,
-            MCM-T020 where the target does not lower.
+            MCM-T020 where the target does not lower, MCM-M021 for a fabric without a mapping.
     """
     faults: list[Diagnostic] = []
     limits = target.limits.sram_bytes
@@ -49,7 +54,7 @@ def check_memory(
         ]
     if faults:
         raise CompileError(faults)
-    if (found := first_difference(lowering_of(target).lower(chips, wires), program)) is not None:
+    if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:
         place, difference = found
         raise CompileError(
             Diagnostic(

@@ -63,6 +63,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--partitioner", default=None, shell_complete=names_of("STRATEGIES"),
         help="Strategy, as listed by mcmc strategies; overrides that of the level.",
     ),
+    click.option(
+        "--mapper", default=None, metavar="NAME{...}", shell_complete=names_of("MAPPERS"),
+        help="Who lays chips out that are fabrics, such as annealing (as the level says).",
+    ),
+    click.option(
+        "--mapping-model", default=None, metavar="NAME{...}",
+        shell_complete=names_of("MAPPING_MODELS"),
+        help="Whom it asks for periods, such as round-trips (as the level says).",
+    ),
     COST_MODEL,
     click.option(
         "--routing", type=click.Choice(["relay", "strict"]), default=None,
@@ -161,6 +170,8 @@ def compile_options(function: F) -> F:
         planner: str | None,
         level: int | str | None,
         partitioner: str | None,
+        mapper: str | None,
+        mapping_model: str | None,
         cost_model: str | None,
         routing: str | None,
         fallback: str | None,
@@ -204,6 +215,8 @@ def compile_options(function: F) -> F:
             "passes": passes,
             "level": level,
             "partitioner": partitioner,
+            "mapper": mapper,
+            "mapping_model": mapping_model,
             "cost_model": cost_model,
             "routing": routing,
             "fallback": fallback,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import EvaluatesBatches, Lowers, Simulates, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -30,7 +31,7 @@ class _Lack:
 _LACKS: dict[Capability, _Lack] = {
     "lowers": _Lack(
         "MCM-T020",
-        Lowers,
+        (Lowers, MapsChips),
         "lowers no models to programs",
         "`mcmc parallelize MODEL` plans for it, and `mcmc opt MODEL` with the passes up to "
         "partition places its ops",

@@ -22,7 +22,13 @@ LEAST_EVALUATIONS = 200
 
 
 @dataclass(frozen=True)
-@checked(most_evaluations=at_least(1), unit_evaluations=at_least(1), further=at_least(0))
+@checked(
+    most_evaluations=at_least(1),
+    unit_evaluations=at_least(1),
+    further=at_least(0),
+    mappings=at_least(1),
+    measured_mappings=at_least(1),
+)
 class Level:
     """A level of effort.
 
@@ -38,6 +44,10 @@ class Level:
         further: further numbers of pipelines that may be searched in full besides the best.
         judged_pipelines: whether the simulator has a say in how many pipelines stand side by side;
             where not, the fast model alone decides.
+        mapper: text form of the mapper that lays out chips that are fabrics.
+        mapping_model: text form of the mapping model that it asks.
+        mappings: mappings of a chip that the model may be asked about.
+        measured_mappings: mappings of a chip that may be measured.
 
     Raises:
         ValueError: for numbers out of range.
@@ -52,6 +62,10 @@ class Level:
     further: int = 1
     judged_pipelines: bool = True
     machine_strategy: str = "stages"
+    mapper: str = "annealing"
+    mapping_model: str = "round-trips"
+    mappings: int = 100_000
+    measured_mappings: int = 6
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.effort_s < float("inf"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.fabric_section import fabric_lines
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.sentences import (
     bound_sentence,
@@ -79,6 +80,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
             for link in report["links"]
         ]
         lines += _table(("from", "to", "busy", "time", "per inference", "queueing"), rows)
+    lines += fabric_lines(report)
     if hosted := host_sentences(report):
         lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
         cells = [tuple(escaped(cell) for cell in row) for row in host_table(report)]

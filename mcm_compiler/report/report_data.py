@@ -20,6 +20,7 @@ from mcm_compiler.artifact.emit import input_entries, tensor_entry
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.chips import states_of
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition
 from mcm_compiler.contracts.replication import REPLICATION, PipelineCount, Replication, chip_roles
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
@@ -39,6 +40,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.records.activity import Bottleneck
 from mcm_compiler.report.records.report import (
@@ -123,6 +125,9 @@ def build_report(result: CompileResult) -> Report:
         report[HOST_SECTION] = hosted
     if (states := _states(result, replication)) is not None:
         report[STATE_SECTION] = states
+    mapped = MAPPED_CHIPS.find(result.model) or ()
+    if (fabrics := fabric_facts(result.target, mapped)) is not None:
+        report[FABRIC_SECTION] = fabrics
     return report
 
 
@@ -224,8 +229,9 @@ def _options(options: CompileOptions) -> OptionsFacts:
     """The options as given; the normal forms of passes and cost model stand elsewhere."""
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
-    if options.fallback is None:
-        del data["fallback"]
+    for name in ("fallback", "mapper", "mapping_model"):
+        if data[name] is None:
+            del data[name]
     data["forbidden_chips"] = list(options.forbidden_chips)
     data["pins"] = [list(pin) for pin in options.pins]
     data["state"] = None if options.state is None else [list(pair) for pair in options.state]

@@ -9,6 +9,7 @@ from typing import Any, cast
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.chip_overrides import read_overrides
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
@@ -25,7 +26,8 @@ class PackageFile:
     Args:
         name: the file or target, for the place in diagnostics.
         text: the description.
-        form: what descriptions of the family look like.
+        form: what descriptions of the family look like, with chips of this kind.
+        kind: of the chips; None for arrays.
 
     Attributes:
         values: by dotted path, defaults filled in; what is at fault is missing.
@@ -35,11 +37,19 @@ class PackageFile:
         CompileError: MCM-T001 if the text is not TOML.
     """
 
-    def __init__(self, name: str, text: str, form: PackageForm) -> None:
+    def __init__(
+        self, name: str, text: str, form: PackageForm, kind: ChipKind | None = None
+    ) -> None:
         self._data = parse_description(name, text)
         self.reader = DescriptionReader(self._data, form.form)
         self.values = self.reader.read(self._data.data, form.keys)
         self._storage = self.reader.read_storage(self._data.data)
+        self._kind = kind
+        if kind is not None:
+            kind.check(self.reader, self.values)
+        elif self.values.get(KIND_KEY, ARRAY) != ARRAY:
+            message = f"{form.form.subject} holds no chips of the kind '{self.values[KIND_KEY]}'"
+            self.reader.fault("MCM-T008", message, ("chip", "kind"), f'kind = "{ARRAY}"')
 
     def number(self, path: str, unit: float) -> float:
         """The number at a dotted path in SI units; 0 where its table is left out."""
@@ -64,7 +74,11 @@ class PackageFile:
         if all_on:
             self._check_all_on(listed)
         self._check_spill()
-        support = read_support(self.reader, self.values, "chip")
+        support = None
+        if self._kind is None:
+            support = read_support(self.reader, self.values, "chip")
+        else:
+            self._check_alike(listed)
         if faults := self.reader.faults:
             raise CompileError(faults)
         if num_chips is None:
@@ -95,6 +109,8 @@ class PackageFile:
 
     def _reference(self) -> ChipSpec:
         values = self.values
+        if self._kind is not None:
+            return self._kind.chip(values, StorageWidths(self._storage))
         return ChipSpec(
             sram_bytes=_sram_bytes(values["chip.sram_mib"]),
             sram_bytes_per_s=self.number("chip.sram_bandwidth_gb_per_s", 1e9),
@@ -122,7 +138,18 @@ class PackageFile:
                 hint = "leave `off` out, or describe a smaller package"
                 self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, "off"), hint)
 
+    def _check_alike(self, listed: object) -> None:
+        """Chips of other kinds than arrays differ in nothing but being there."""
+        tables = cast("list[Any]", listed) if isinstance(listed, list) else []
+        for index, table in enumerate(tables):
+            given = cast("dict[str, Any]", table).keys() if isinstance(table, dict) else set[str]()
+            for key in sorted({"sram_mib", "speed"} & given):
+                message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
+                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), "leave it out")
+
     def _check_spill(self) -> None:
+        if self._kind is not None:
+            return  # neither is a key then
         spill, has_memory = self.values.get("package.spill"), STREAM_TABLE in self._data.data
         if spill == "stream" and not has_memory:
             hint = f"add the table [{STREAM_TABLE}] with bandwidth_gb_per_s and latency_us"

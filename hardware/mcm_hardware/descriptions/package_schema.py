@@ -57,6 +57,12 @@ PACKAGE_KEYS: Mapping[str, Key] = {
 """Keys of the table `[package]`; a family has more."""
 
 CHIP_KEYS: Mapping[str, Key] = {
+    "chip.kind": Key(
+        Text(),
+        "what a chip is: `array`, which has the keys below, or another kind that the family can "
+        "hold, such as `fabric`, which has keys of its own",
+        default="array",
+    ),
     "chip.sram_mib": Key(
         _SRAM_MIB, "memory of one chip, for weights, activations and buffers together"
     ),
@@ -125,13 +131,17 @@ class PackageForm:
     form: DescriptionForm
 
 
-def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageForm:
+def package_form(
+    family: str, subject: str, own: Mapping[str, Key], chip: Mapping[str, Key] | None = None
+) -> PackageForm:
     """The form of a family's descriptions.
 
     Args:
         family: value of the key `family`.
         subject: what is described, such as `a ring package`.
         own: the keys that this family alone has, by dotted path.
+        chip: keys of a chip of another kind, which holds its weights itself and runs all ops; None
+            for arrays.
     """
     inside = {path: key for path, key in own.items() if path.startswith("package.")}
     ports = {path: key for path, key in own.items() if tables_of([path]) <= tables_of(PORT_KEYS)}
@@ -141,18 +151,21 @@ def package_form(family: str, subject: str, own: Mapping[str, Key]) -> PackageFo
         "summary": Key(Text(), "the line in `mcmc targets`", default=""),
         **inside,
         **PACKAGE_KEYS,
-        **CHIP_KEYS,
+        **(CHIP_KEYS if chip is None else {"chip.kind": CHIP_KEYS["chip.kind"], **chip}),
         **links,
         **PORT_KEYS,
         **ports,
-        **support_keys("chip", "chips"),
+        **(support_keys("chip", "chips") if chip is None else {}),
         **COST_KEYS,
     }
+    if chip is not None:
+        streams = ("package.spill", f"{STREAM_TABLE}.")
+        keys = {path: key for path, key in keys.items() if not path.startswith(streams)}
     form = DescriptionForm(
         subject,
         tables_of(keys) | {STORAGE_TABLE},
         free_tables=frozenset({STORAGE_TABLE}),
         arrays=frozenset({OVERRIDE_TABLE}),
-        optional_tables=frozenset({STREAM_TABLE}),
+        optional_tables=frozenset({STREAM_TABLE} & tables_of(keys)),
     )
     return PackageForm(keys, form)

@@ -64,6 +64,11 @@ class ChipsPackage(DescribedTarget):
     spec: PackageSpec
     form: ClassVar[PackageForm]
 
+    @property
+    def described_form(self) -> PackageForm:
+        """What its description looks like, with chips of the kind that it has."""
+        return self.form
+
     @abstractmethod
     def connected(self) -> Machine:
         """The machine: a device for each chip of `spec`, and what connects them."""
@@ -96,7 +101,7 @@ class ChipsPackage(DescribedTarget):
         """All numbers of the package by section and key, for `mcmc targets show`."""
         from mcm_hardware.descriptions.target_details import package_details
 
-        return package_details(self.name, self.source_text, self.spec, self.form)
+        return package_details(self.name, self.source_text, self.spec, self.described_form)
 
     @property
     def op_support(self) -> OpSupport | None:

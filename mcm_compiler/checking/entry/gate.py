@@ -20,7 +20,9 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from mcm_compiler.artifact.mapping_files import MappingFile
     from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.contracts.fabrics.target import MappedChip
     from mcm_compiler.contracts.program import LoweredProgram
     from mcm_compiler.contracts.simulation import SimulationResult
     from mcm_compiler.contracts.target import ChipModel, Target
@@ -68,6 +70,20 @@ class OpenedFolder:
         from mcm_compiler.artifact.program_file import folder_program
 
         return folder_program(self.path)
+
+    @cached_property
+    def mapping_files(self) -> tuple[MappingFile, ...]:
+        """The mappings of chips that are fabrics; see `read_mappings`."""
+        from mcm_compiler.artifact.mapping_files import read_mappings
+
+        return read_mappings(self.path, self.manifest)
+
+    @cached_property
+    def mapped(self) -> tuple[MappedChip, ...]:
+        """What the mapping files say of each chip; empty where chips are no fabrics."""
+        from mcm_compiler.artifact.mapping_files import mapped_of
+
+        return mapped_of(self.mapping_files)
 
     def simulated(self, inferences: int) -> SimulationResult:
         """The target's simulator on the program; played once for each number of inferences."""

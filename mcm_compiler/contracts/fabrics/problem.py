@@ -90,6 +90,15 @@ class MappingProblem:
         return len(self.source)
 
 
+def same_problem(one: MappingProblem, other: MappingProblem) -> bool:
+    """Whether two problems are equal in all but names, so that mappings of one are of the other."""
+    return one.num_stages == other.num_stages and all(
+        np.array_equal(value, getattr(other, name))
+        for name, value in vars(one).items()
+        if isinstance(value, np.ndarray)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Mappings:
     """B mappings of one problem.

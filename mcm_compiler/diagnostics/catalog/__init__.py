@@ -30,6 +30,7 @@ def catalog() -> dict[str, CatalogEntry]:
         verification,
     )
     from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers, mapping_models
+    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mapped_chips, mappers
 
     families = (
         artifacts,
@@ -49,6 +50,7 @@ def catalog() -> dict[str, CatalogEntry]:
         usage,
         verification,
         layouts,
+        mapped_chips,
         mappers,
         mapping_models,
     )

@@ -10,7 +10,7 @@ DISTRIBUTION = "mcm-compiler"
 
 FOLLOWED = frozenset(
     {"simplify", "fuse", "annotate_cost", "shard_oversized", "parallelize", "partition",
-     "legalize", "split", "lower", "simulate", "emit", "verify"}
+     "legalize", "split", "map_chips", "lower", "simulate", "emit", "verify"}
 )  # fmt: skip
 """Built-in passes; what any other pass did to an op is left to runs."""
 

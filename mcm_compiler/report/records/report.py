@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
+from mcm_compiler.report.records.fabrics import FabricFacts
 from mcm_compiler.report.records.host import HostFacts
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import VerificationFacts
@@ -82,6 +83,8 @@ OptionsFacts = TypedDict(
     {
         "level": Index | str,
         "partitioner": str,
+        "mapper": str,
+        "mapping_model": str,
         "routing": str,
         "chips": Extent | None,
         "forbidden_chips": list[Index],
@@ -109,6 +112,8 @@ OptionsFacts = TypedDict(
 Attributes:
     level: effort of the search that was asked for: a number, or the name or file of a level.
     partitioner: partition strategy that was asked for; auto for that of the level.
+    mapper: mapper of fabrics that was asked for.
+    mapping_model: mapping model that was asked for.
     routing: rule for long dependencies.
     chips: chips of the package that may be used; null for all of them.
     forbidden_chips: places in the package whose chips are not used.
@@ -296,6 +301,7 @@ _Parts = TypedDict(
         "chosen_cost_model": NotRequired[ChosenCosts],
         "host_fallback": NotRequired[HostFacts],
         "states": NotRequired[StateFacts],
+        "fabrics": NotRequired[FabricFacts],
     },
 )
 
@@ -359,7 +365,8 @@ class Report(_Inputs, _Figures, _Parts):
         chosen_cost_model: the cost model that was chosen by name; missing where the target's own
             holds.
         host_fallback: what the host runs because chips lack it; missing where they run everything.
-        states: what stays on the chips from one inference of a sequence to the next, and tokens per
+        fabrics: how chips are laid out that are fabrics; missing where they are none.
+    states: what stays on the chips from one inference of a sequence to the next, and tokens per
             second; missing where there is nothing of the kind. Inferences are then steps of
             sequences, and not independent: throughput_per_s and period_s are those of all sequences
             in flight.

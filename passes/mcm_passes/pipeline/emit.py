@@ -8,7 +8,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.artifact.emit import write_chips
+from mcm_compiler.artifact.mapping_files import write_mappings
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.verification import EMITTED
@@ -23,7 +25,7 @@ class Emit(Pass):
     name: ClassVar[str] = "emit"
     summary: ClassVar[str] = "write the chips' models and the annotated model"
     requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP, CHIP_MODELS, WIRES)
-    uses: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
+    uses: ClassVar[tuple[AnyKey, ...]] = (PROGRAM, MAPPED_CHIPS)
     provides: ClassVar[tuple[AnyKey, ...]] = (EMITTED,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
@@ -39,5 +41,7 @@ class Emit(Pass):
             context.target,
             PROGRAM.find(model),
         )
+        if isinstance(context.target, MapsChips):
+            write_mappings(folder, MAPPED_CHIPS.find(model) or (), context.target)
         EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))
         return False

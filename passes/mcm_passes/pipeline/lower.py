@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.components.capabilities import Capability, lowering_of
+from mcm_compiler.components.capabilities import Capability
+from mcm_compiler.components.lowered_chips import lowered
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -24,7 +26,7 @@ class Lower(Pass):
     name: ClassVar[str] = "lower"
     summary: ClassVar[str] = "schedule ops, plan memory and transfers for each chip"
     requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
-    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION,)
+    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION, MAPPED_CHIPS)
     provides: ClassVar[tuple[AnyKey, ...]] = (PROGRAM,)
     needs_target: ClassVar[tuple[Capability, ...]] = ("lowers",)
 
@@ -36,12 +38,14 @@ class Lower(Pass):
         `sequences` says. MCM-P053 notes that they are too few to keep the chips busy.
 
         Raises:
-            CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit, and
-                MCM-T020 for a target that does not lower.
+            CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit,
+                MCM-T020 for a target that does not lower, and MCM-M021 for a fabric that is not
+                mapped.
         """
         target = context.target
         chips, wires = CHIP_MODELS.get(model), WIRES.get(model)
-        program = lowering_of(target).lower(chips, wires)
+        mapped = MAPPED_CHIPS.find(model)
+        program = lowered(target, chips, wires, mapped)
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
         if program.sequences:
@@ -49,7 +53,7 @@ class Lower(Pass):
             held = min(needed, fitting_sequences(program, target))
             if held > program.sequences and context.options.sequences is None:
                 more = [replace(chip, sequences=held) for chip in chips]
-                wanted = lowering_of(target).lower(more, wires)
+                wanted = lowered(target, more, wires, mapped)
                 # Where weights are streamed, more states may leave too little for the rest.
                 program = program if wanted.overflows else wanted
             if program.sequences < needed:

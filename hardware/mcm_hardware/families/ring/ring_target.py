@@ -10,15 +10,27 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
+from mcm_hardware.descriptions.chip_kinds import chip_kind
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec
-from mcm_hardware.families.ring.ring_schema import RING
-from mcm_hardware.families.ring.target_file import parse_ring
+from mcm_hardware.families.ring.ring_schema import RING, ring_form
+from mcm_hardware.families.ring.target_file import parse_ring, read_ring
 from mcm_hardware.package.chips_package import ChipsPackage
+
+
+def ring_from_text(name: str, text: str) -> Target:
+    """The package on a ring that a description tells of, with chips of any kind.
+
+    Raises:
+        CompileError: MCM-T001 to MCM-T008, one diagnostic per fault; MCM-U003 for chips of a kind
+            that is not installed.
+    """
+    plain, kind = RingTarget.from_text(name, text), chip_kind(name, text)
+    return plain if kind is None else kind.package(plain, read_ring(name, text, kind).values)
 
 
 @dataclass(frozen=True)
@@ -34,17 +46,23 @@ class RingTarget(ChipsPackage):
 
     @classmethod
     def from_text(cls, name: str, text: str) -> RingTarget:
-        """Makes the target from a description.
+        """Makes the target from a description, whatever its chips are.
 
         Raises:
             CompileError: MCM-T001 to MCM-T008, one diagnostic per fault.
         """
-        return cls(name, parse_ring(name, text), text)
+        return cls(name, parse_ring(name, text, chip_kind(name, text)), text)
 
     @property
     def summary(self) -> str:
         """One line for `mcmc targets`."""
         return self.spec.summary or f"{self.spec.num_chips} chips on a one-way ring"
+
+    @property
+    def described_form(self) -> PackageForm:
+        """What its description looks like."""
+        kind = chip_kind(self.name, self.source_text)
+        return self.form if kind is None else ring_form(kind.keys)
 
     @property
     def limits(self) -> PackageLimits:

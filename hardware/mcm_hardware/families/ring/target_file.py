@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from mcm_hardware.descriptions.chip_kinds import ChipKind
 from mcm_hardware.descriptions.package_file import PackageFile
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec
-from mcm_hardware.families.ring.ring_schema import RING
+from mcm_hardware.families.ring.ring_schema import ring_form
 
 
-def parse_ring(name: str, text: str) -> RingSpec:
+def read_ring(name: str, text: str, kind: ChipKind | None) -> PackageFile:
+    """The description of a ring, with chips of a kind, None for arrays; faults are collected."""
+    return PackageFile(name, text, ring_form(None if kind is None else kind.keys), kind)
+
+
+def parse_ring(name: str, text: str, kind: ChipKind | None = None) -> RingSpec:
     """The package that a TOML text describes.
 
     Args:
         name: the file or target, for the place in diagnostics.
         text: the description; its keys are those of `ring_schema`.
+        kind: of its chips; None for arrays.
 
     Raises:
         CompileError: with one diagnostic per fault: MCM-T001 to MCM-T008, as `PackageFile`.
     """
-    file = PackageFile(name, text, RING)
+    file = read_ring(name, text, kind)
     _check_forwarding(file)
     common = file.common(file.values.get("package.num_chips"))
     hop_s = file.number("link.hop_latency_us", 1e-6)

@@ -13,6 +13,8 @@ FIRST_LOOK = Level(
     unit_evaluations=10**8,
     further=0,
     judged_pipelines=False,
+    mappings=2_000,
+    measured_mappings=1,
 )
 
 CONTIGUOUS = Level(
@@ -23,6 +25,8 @@ CONTIGUOUS = Level(
     most_evaluations=10_000,
     unit_evaluations=10**8,
     further=0,
+    mappings=20_000,
+    measured_mappings=3,
 )
 
 DEFAULT = Level(
@@ -45,4 +49,6 @@ LONG = Level(
     effort_s=60.0,
     most_evaluations=200_000,
     unit_evaluations=6 * 10**7,
+    mappings=1_000_000,
+    measured_mappings=16,
 )

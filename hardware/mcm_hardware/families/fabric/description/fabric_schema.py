@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mcm_hardware.descriptions.target_schema import (
+    COST_KEYS,
     Choice,
     DescriptionForm,
     Key,
@@ -62,6 +63,7 @@ FABRIC_KEYS: Mapping[str, Key] = {
     "family": Key(Choice(("fabric",)), "which code reads the file"),
     "summary": Key(Text(), "the line in `mcmc targets`", default=""),
     **GRID_KEYS,
+    **COST_KEYS,
 }
 """Keys of a fabric's own file."""
 

@@ -1,0 +1,246 @@
+"""`mapping_CC.json`: where the units of a chip lie, as data that `mcmc check` proves again.
+
+Chips that are laid out alike share a file, which has the number of the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import Manifest, damaged, folder_record, read_json
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text import json_text
+from mcm_compiler.text.bounded_numbers import Amount, Index, Size
+
+SCHEMA_VERSION = 1
+
+MAX_UNITS = 1 << 16
+"""Units and streams of a chip: more than any fabric has sites for."""
+
+Wide = Annotated[tuple[Size, ...], Meta(max_length=MAX_UNITS)]
+Narrow = Annotated[tuple[Index, ...], Meta(max_length=MAX_UNITS)]
+Leaves = Annotated[tuple[Index, ...], Meta(max_length=MAX_UNITS * 16)]
+
+
+@dataclass(frozen=True)
+class UnitColumns:
+    """All units, column by column; columns but the last as in `MappingProblem`.
+
+    Attributes:
+        kind: of site that a unit needs: 0 compute, 1 memory, 2 input and output.
+        op: what it does, as an index into the kinds of ops.
+        stage: that it belongs to, as an index into `stages`.
+        firings: per sample.
+        cycles: of each.
+        burst: firings after which results leave it.
+        depth: samples that it holds at once.
+        memory_bytes: SRAM that it needs.
+        site: where it lies.
+    """
+
+    kind: Narrow
+    op: Narrow
+    stage: Narrow
+    firings: Wide
+    cycles: Wide
+    burst: Wide
+    depth: Narrow
+    memory_bytes: Wide
+    site: Narrow
+
+
+@dataclass(frozen=True)
+class StreamColumns:
+    """All streams, column by column.
+
+    Attributes:
+        source: unit that a stream leaves.
+        leaf_ptr: where its destinations begin in `leaf`; one entry more than there are streams.
+        leaf: units that streams go to.
+        flits: per sample.
+        turn: 0 along the row first, 1 along the column first.
+    """
+
+    source: Narrow
+    leaf_ptr: Narrow
+    leaf: Leaves
+    flits: Wide
+    turn: Narrow
+
+
+@dataclass(frozen=True)
+class MappingFile:
+    """How chips are laid out that are laid out alike.
+
+    Attributes:
+        chips: ascending.
+        fabric: name of the fabric.
+        lowering: hash of the rules by which units are made.
+        judge: what measured.
+        physics: hash of what measurements depend on.
+        method: what found the mapping.
+        stages: names, those of the first chip.
+        units: what lies where.
+        streams: what goes where.
+        period_cycles: measured.
+        latency_cycles: measured.
+        bound_cycles: no mapping has a shorter period.
+        error: by which share the period may be wrong.
+    """
+
+    chips: Annotated[tuple[Index, ...], Meta(min_length=1)]
+    fabric: str
+    lowering: str
+    judge: str
+    physics: str
+    method: str
+    stages: tuple[str, ...]
+    units: UnitColumns
+    streams: StreamColumns
+    period_cycles: Amount
+    latency_cycles: Amount
+    bound_cycles: Amount
+    error: Amount
+
+    def problem(self) -> MappingProblem:
+        """What is laid out; nothing of it is checked."""
+        units, streams = self.units, self.streams
+        return MappingProblem(
+            name=f"chip {self.chips[0]}",
+            stages=self.stages,
+            kind=np.array(units.kind, np.int32),
+            op=np.array(units.op, np.int32),
+            stage=np.array(units.stage, np.int32),
+            firings=np.array(units.firings, np.int64),
+            cycles=np.array(units.cycles, np.int64),
+            burst=np.array(units.burst, np.int64),
+            depth=np.array(units.depth, np.int32),
+            memory_bytes=np.array(units.memory_bytes, np.int64),
+            source=np.array(streams.source, np.int32),
+            leaf_ptr=np.array(streams.leaf_ptr, np.int32),
+            leaf=np.array(streams.leaf, np.int32),
+            flits=np.array(streams.flits, np.int64),
+        )
+
+    def mapped(self) -> list[MappedChip]:
+        """Its chips, ascending; nothing of them is checked."""
+        problem = self.problem()
+        site = np.array(self.units.site, np.int32)[None]
+        mapping = Mappings(site, np.array(self.streams.turn, np.int32)[None])
+        first = self.chips[0]
+        return [
+            MappedChip(
+                chip=chip,
+                problem=problem,
+                mapping=mapping,
+                period_cycles=self.period_cycles,
+                latency_cycles=self.latency_cycles,
+                bound_cycles=self.bound_cycles,
+                error=self.error,
+                method=self.method,
+                like=-1 if chip == first else first,
+            )
+            for chip in self.chips
+        ]
+
+
+_PER_UNIT = ("kind", "op", "stage", "firings", "cycles", "burst", "depth", "memory_bytes")
+
+
+def write_mappings(folder: Path, mapped: Sequence[MappedChip], target: MapsChips) -> None:
+    """Writes a file for each chip that is laid out by itself.
+
+    Args:
+        folder: a staging folder, which becomes the output folder whole or not at all.
+        mapped: all used chips.
+        target: whose chips they are.
+    """
+    for stale in folder.glob(layout.MAPPING_FILES):
+        stale.unlink()  # of a run before the graph changed
+    judge = target.mapping_judge()
+    for one in mapped:
+        if one.like >= 0:
+            continue
+        alike = [other.chip for other in mapped if one.chip in (other.chip, other.like)]
+        data = MappingFile(
+            chips=tuple(alike),
+            fabric=target.fabric.name,
+            lowering=target.lowering_hash,
+            judge=judge.name,
+            physics=judge.physics,
+            method=one.method,
+            stages=one.problem.stages,
+            units=UnitColumns(
+                **{name: _row(getattr(one.problem, name)) for name in _PER_UNIT},
+                site=_row(one.mapping.site[0]),
+            ),
+            streams=StreamColumns(
+                source=_row(one.problem.source),
+                leaf_ptr=_row(one.problem.leaf_ptr),
+                leaf=_row(one.problem.leaf),
+                flits=_row(one.problem.flits),
+                turn=_row(one.mapping.turn[0]),
+            ),
+            period_cycles=one.period_cycles,
+            latency_cycles=one.latency_cycles,
+            bound_cycles=one.bound_cycles,
+            error=one.error,
+        )
+        path = folder / layout.mapping_file(one.chip)
+        json_text.write(path, {"schema_version": SCHEMA_VERSION, **asdict(data)})
+
+
+def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:
+    """The mapping files that a manifest lists, by name; none where chips are no fabrics.
+
+    Raises:
+        CompileError: MCM-A005 for a file that is damaged; MCM-M024 where the files are not about
+            the chips of the folder, each once.
+    """
+    names = sorted(name for name in manifest.files if layout.is_mapping_file(name))
+    found: list[MappingFile] = []
+    for name in names:
+        path = folder / name
+        data: dict[str, Any] = dict(read_json(path))
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise damaged(path, f"its schema version is not {SCHEMA_VERSION}")
+        found.append(folder_record(path, data, MappingFile))
+    if not found:
+        return ()
+    used = [chip.chip for chip in manifest.chips]
+    placed = sorted(chip for file in found for chip in file.chips)
+    own = [layout.mapping_file(min(file.chips)) for file in found]
+    if placed != sorted(used) or own != names:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M024",
+                f"mapping files are about chips {_listed(placed)}, and the folder uses "
+                f"{_listed(used)}",
+                at=", ".join(names[:3]),
+                hint="the folder was changed; compile again",
+            )
+        )
+    return tuple(found)
+
+
+def mapped_of(files: Sequence[MappingFile]) -> tuple[MappedChip, ...]:
+    """The chips of all files, ascending."""
+    return tuple(sorted((m for file in files for m in file.mapped()), key=lambda m: m.chip))
+
+
+def _row(values: Any) -> tuple[int, ...]:
+    return tuple(np.asarray(values).tolist())
+
+
+def _listed(chips: Sequence[int]) -> str:
+    shown = ", ".join(map(str, chips[:8]))
+    return f"{shown}, ..." if len(chips) > 8 else shown

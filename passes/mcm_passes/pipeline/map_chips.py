@@ -1,0 +1,183 @@
+"""The pass `map_chips`: places and routes the units of each chip that is a fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
+from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
+from mcm_compiler.contracts.fabrics.models import MappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, same_problem
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips, UnitChoice
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.target import ChipModel
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
+from mcm_compiler.text import spec_text
+from mcm_passes.pipeline.remembering_judge import RememberingJudge
+
+
+@dataclass(frozen=True)
+class MapChips(Pass):
+    """Lays out the model of each used chip, where chips are fabrics; others it leaves alone."""
+
+    name: ClassVar[str] = "map_chips"
+    summary: ClassVar[str] = "place and route the units of each chip that is a fabric"
+    requires: ClassVar[tuple[AnyKey, ...]] = (CHIP_MODELS, WIRES)
+    provides: ClassVar[tuple[AnyKey, ...]] = (MAPPED_CHIPS,)
+
+    def run(self, model: ir.Model, context: PassContext) -> bool:
+        """Sets `MAPPED_CHIPS`; empty where chips are no fabrics.
+
+        Chips whose problems are equal are mapped once.
+
+        Raises:
+            CompileError: MCM-M020 where a mapper or a mapping model is asked for, and chips are no
+                fabrics; MCM-M001 to MCM-M019 for subgraphs that do not fit; MCM-M022 and MCM-M023
+                for components that break their contracts; MCM-U001 to MCM-U003 for their names.
+        """
+        target, options = context.target, context.options
+        if not isinstance(target, MapsChips):
+            if options.mapper is not None or options.mapping_model is not None:
+                raise CompileError(_no_fabrics(target.name, options))
+            MAPPED_CHIPS.set(model, ())
+            return False
+        search = _Search(target, options, context)
+        MAPPED_CHIPS.set(model, search.mapped(CHIP_MODELS.get(model)))
+        return False
+
+
+class _Search:
+    """One search for the mappings of all chips.
+
+    Args:
+        target: whose chips are fabrics.
+        options: of the user.
+        context: for progress.
+
+    Raises:
+        CompileError: MCM-U001 to MCM-U003 for names of components and levels.
+    """
+
+    def __init__(self, target: MapsChips, options: CompileOptions, context: PassContext) -> None:
+        level = load_level(options.level)
+        mapper = spec_text.parse_one(options.mapper or level.mapper)
+        model = spec_text.parse_one(options.mapping_model or level.mapping_model)
+        self._target, self._context = target, context
+        self._mapper: Mapper = spec_text.instantiate(MAPPERS.get(mapper.name), mapper)
+        self._model: MappingModel = spec_text.instantiate(MAPPING_MODELS.get(model.name), model)
+        self._judge = RememberingJudge(target.mapping_judge())
+        self._request = MapperRequest(
+            evaluations=options.samples or level.mappings,
+            measurements=level.measured_mappings,
+            seed=options.seed,
+            budget_s=options.budget_s,
+        )
+
+    def mapped(self, chips: Sequence[ChipModel]) -> tuple[MappedChip, ...]:
+        """The mapping of each chip, ascending."""
+        problems = self._problems(chips)
+        found: list[MappedChip] = []
+        for chip, problem in zip(chips, problems, strict=True):
+            like = next((m for m in found if m.like < 0 and same_problem(m.problem, problem)), None)
+            if like is not None:
+                found.append(replace(like, chip=chip.chip, problem=problem, like=like.chip))
+            else:
+                self._context.progress(f"map_chips: chip {chip.chip}")
+                found.append(self._mapped(chip.chip, problem))
+        return tuple(found)
+
+    def _problems(self, chips: Sequence[ChipModel]) -> list[MappingProblem]:
+        """Of all chips before the first is mapped: what does not fit is told at once."""
+        problems: list[MappingProblem] = []
+        faults: list[Diagnostic] = []
+        for chip in chips:
+            try:
+                problem = self._target.mapping_problem(chip.model, UnitChoice())
+            except CompileError as error:
+                faults += [_of_chip(fault, chip.chip) for fault in error.diagnostics]
+                continue
+            if wrong := faults_of_problem(problem, self._target.fabric):
+                faults.append(_impossible(chip.chip, wrong))
+            problems.append(problem)
+        if faults:
+            raise CompileError(faults)
+        return problems
+
+    def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:
+        fabric, judge = self._target.fabric, self._judge
+        prepared = self._model.prepared(problem, fabric)
+        answer = self._mapper.map(
+            problem, fabric, prepared, judge, self._request, self._context.progress
+        )
+        _check_answer(answer, problem, self._target, self._mapper.name)
+        # What a mapper says of its mapping is not taken for granted, what the judge said is.
+        measured = judge.measure(problem, fabric, answer.mapping)
+        return MappedChip(
+            chip=chip,
+            problem=problem,
+            mapping=answer.mapping,
+            period_cycles=float(measured.period_cycles[0]),
+            latency_cycles=float(measured.latency_cycles[0]),
+            bound_cycles=judge.bound_cycles(problem, fabric),
+            error=float(measured.error[0]),
+            method=f"{self._mapper.name} by {self._model.name}",
+        )
+
+
+def _check_answer(
+    answer: MapperAnswer, problem: MappingProblem, target: MapsChips, mapper: str
+) -> None:
+    """Whether a mapper gave one legal mapping.
+
+    Raises:
+        CompileError: MCM-M022.
+    """
+    mapping = answer.mapping
+    faults = (
+        [f"it gives {len(mapping)} mappings instead of one"]
+        if np.ndim(mapping.site) != 2 or len(mapping) != 1
+        else faults_of_mapping(problem, target.fabric, mapping)
+    )
+    if faults:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M022",
+                f"mapper {quote(mapper)} broke its contract: {faults[0]}",
+                at=f"mapper {quote(mapper)}",
+                hint="this is a fault of the mapper; take another one with --mapper",
+            )
+        )
+
+
+def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
+    given = {"--mapper": options.mapper, "--mapping-model": options.mapping_model}
+    named = " and ".join(name for name, value in given.items() if value is not None)
+    return Diagnostic(
+        "MCM-M020",
+        f"{named} is given, and the chips of {quote(target)} are no fabrics",
+        at=f"target {quote(target)}",
+        hint="leave it out, or take a target whose chips are, such as fabric-16 or mcm36-fabric",
+    )
+
+
+def _of_chip(fault: Diagnostic, chip: int) -> Diagnostic:
+    place = f"chip {chip}" if not fault.at else f"chip {chip}: {fault.at}"
+    return replace(fault, at=place)
+
+
+def _impossible(chip: int, wrong: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "MCM-M023",
+        f"what was laid out could come to a standstill: {wrong[0]}",
+        at=f"chip {chip}",
+        hint="this is a fault of the target's lowering; please report it with the model",
+    )

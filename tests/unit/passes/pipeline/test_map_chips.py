@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.mappers import MapperAnswer
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips
+from mcm_compiler.contracts.target import HOST, Wire
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
+from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_passes.pipeline.map_chips import MapChips
+from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
+from tests.generators.small_fabric import legal_mappings
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A mapper that measures what it draws; `wrong` breaks its answer."""
+
+    name: ClassVar[str] = "drawn"
+    summary: ClassVar[str] = ""
+    wrong: str = ""
+
+    def map(self, problem, fabric, model, judge, request, progress):
+        rng = np.random.default_rng(request.seed)
+        drawn = legal_mappings(problem, fabric, request.measurements, rng)
+        periods = judge.measure(problem, fabric, drawn).period_cycles
+        best = drawn[int(np.argmin(periods))]
+        if self.wrong == "site":
+            best = replace(best, site=np.zeros_like(best.site))
+        if self.wrong == "count":
+            best = drawn
+        if self.wrong == "rank":
+            best = replace(best, site=best.site[0], turn=best.turn[0])
+        return MapperAnswer(best, "drawn", 0, len(drawn), 1.0)
+
+
+@dataclass(frozen=True)
+class SilentModel:
+    name: ClassVar[str] = "silent"
+    summary: ClassVar[str] = ""
+
+    def prepared(self, problem, fabric):
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _components():
+    MAPPERS.add("drawn", Drawn, "test")
+    MAPPING_MODELS.add("silent", SilentModel, "test")
+    yield
+    MAPPERS.remove("drawn")
+    MAPPING_MODELS.remove("silent")
+
+
+NAMES = ("one", "two", "one", "three")
+CHIPS = tuple(product_chip(chip, name) for chip, name in enumerate(NAMES))
+TENSORS = [f"t{i}" for i in range(5)]
+WIRES_OF = tuple(
+    Wire(tensor, source, (target,))
+    for tensor, source, target in zip(TENSORS, [HOST, 0, 1, 2, 3], [0, 1, 2, 3, HOST], strict=True)
+)
+ASKED = CompileOptions(mapper="drawn", mapping_model="silent")
+
+
+def run(target: Any, options: CompileOptions = ASKED) -> tuple[MappedChip, ...]:
+    model = CHIPS[0].model.clone()
+    CHIP_MODELS.set(model, CHIPS)
+    WIRES.set(model, WIRES_OF)
+    reported: list[Diagnostic] = []
+    assert MapChips().run(model, PassContext(target, options, None, reported.append)) is False
+    assert not reported
+    return MAPPED_CHIPS.get(model)
+
+
+def codes(target: Any, options: CompileOptions = ASKED) -> list[str]:
+    with pytest.raises(CompileError) as caught:
+        run(target, options)
+    return [found.code for found in caught.value.diagnostics]
+
+
+def test_equal_chips_are_mapped_once_whatever_their_names_are():
+    target = FakeFabrics(changes={"three": cycles(9)})
+    assert isinstance(target, MapsChips)
+    mapped = run(target)
+    assert [one.like for one in mapped] == [-1, 0, 0, -1]
+    assert mapped[1].mapping is mapped[0].mapping
+    assert mapped[1].problem.stages == ("two in", "two product")
+    assert mapped[3].period_cycles > mapped[0].period_cycles >= mapped[0].bound_cycles
+    assert {one.method for one in mapped} == {"drawn by silent"}
+
+
+def test_figures_are_the_judges_and_seeds_repeat():
+    first, again, other = (run(FakeFabrics(), replace(ASKED, seed=s)) for s in (1, 1, 2))
+    problem, fabric = first[0].problem, FakeFabrics().fabric
+    measured = FlitJudge().measure(problem, fabric, first[0].mapping)
+    assert first[0].period_cycles == measured.period_cycles[0]
+    assert first[0].latency_cycles == measured.latency_cycles[0]
+    assert np.array_equal(first[0].mapping.site, again[0].mapping.site)
+    assert not np.array_equal(first[0].mapping.site, other[0].mapping.site)
+
+
+def test_levels_say_how_many_mappings_are_measured(monkeypatch):
+    counts: list[int] = []
+    measure = FlitJudge.measure
+
+    def counted(self, problem, fabric, mappings):
+        counts.append(len(mappings))
+        return measure(self, problem, fabric, mappings)
+
+    monkeypatch.setattr(FlitJudge, "measure", counted)
+    for level in (0, 1, 3):
+        run(FakeFabrics(), replace(ASKED, level=level))
+    # One play for each mapping that the mapper asked about, and none for the one that it took.
+    assert counts == [1, 3, 16]
+
+
+def test_targets_without_fabrics_are_left_alone_unless_a_mapper_is_asked_for():
+    assert run(mcm4(), CompileOptions()) == ()
+    for options in (
+        CompileOptions(mapper="drawn"),
+        CompileOptions(mapping_model="silent"),
+        ASKED,
+    ):
+        assert codes(mcm4(), options) == ["MCM-M020"]
+
+
+def test_all_chips_that_do_not_fit_are_told():
+    class Tight(FakeFabrics):
+        def mapping_problem(self, model, choice):
+            if model.graph.name == "two":
+                raise CompileError(Diagnostic("MCM-M001", "too many", at="here"))
+            if model.graph.name == "three":
+                raise CompileError(Diagnostic("MCM-M002", "too large"))
+            return super().mapping_problem(model, choice)
+
+    with pytest.raises(CompileError) as caught:
+        run(Tight())
+    assert [(d.code, d.at) for d in caught.value.diagnostics] == [
+        ("MCM-M001", "chip 1: here"),
+        ("MCM-M002", "chip 3"),
+    ]
+
+
+def test_a_lowering_that_could_stand_still_is_refused():
+    leaf = np.array([1, 2, 3, 2, 3, 3, 5, 6], np.int32)
+    assert codes(FakeFabrics(changes={"three": {"leaf": leaf}})) == ["MCM-M023"]
+
+
+@pytest.mark.parametrize("wrong", ["site", "count", "rank"])
+def test_a_mapper_that_breaks_its_contract_is_named(wrong):
+    options = replace(ASKED, mapper=f"drawn{{wrong={wrong}}}")
+    assert codes(FakeFabrics(), options) == ["MCM-M022"]
+
+
+def test_unknown_names_are_told():
+    assert codes(FakeFabrics(), replace(ASKED, mapper="drown")) == ["MCM-U003"]
+    assert codes(FakeFabrics(), replace(ASKED, mapping_model="silence")) == ["MCM-U003"]
+
+
+def test_chips_that_are_not_mapped_are_not_lowered():
+    mapped = run(FakeFabrics())
+    assert len(lowered(FakeFabrics(), CHIPS, WIRES_OF, mapped).chips) == 4
+    for some in (None, (), mapped[:-1]):
+        with pytest.raises(CompileError, match="MCM-M021"):
+            lowered(FakeFabrics(), CHIPS, WIRES_OF, some)
