@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.pipeline.passes import Pass, PassContext
     from mcm_compiler.registry import (
+        register_chip_kind,
         register_cost_model,
         register_gradient_rule,
         register_level,
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "compile_model",
     "load_target",
+    "register_chip_kind",
     "register_cost_model",
     "register_gradient_rule",
     "register_level",
@@ -91,6 +93,7 @@ _HOME = {
     "PassContext": "pipeline.passes",
     "compile_model": "api",
     "load_target": "api",
+    "register_chip_kind": "registry",
     "register_cost_model": "registry",
     "register_gradient_rule": "registry",
     "register_level": "registry",

@@ -289,6 +289,11 @@ def register_placer(cls: type[T]) -> type[T]:
     return _by_its_name(PLACERS, cls)
 
 
+def register_chip_kind(cls: type[T]) -> type[T]:
+    """The same for a `ChipKind`, which a description names as `chip.kind`."""
+    return _by_its_name(CHIP_KINDS, cls)
+
+
 def register_mapper(cls: type[T]) -> type[T]:
     """The same for a `Mapper`."""
     return _by_its_name(MAPPERS, cls)

@@ -30,7 +30,7 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
     Raises:
         CompileError: MCM-M024 for mappings of chips that are no fabrics, MCM-M028 for other rules,
             MCM-M025 for other units, MCM-M026 for mappings that are not legal, MCM-M027 for other
-            figures; MCM-M001 to MCM-M019 where a chip's model can no longer be laid out.
+            figures; MCM-M001 to MCM-M005 where a chip's model can no longer be laid out.
     """
     if not isinstance(target, MapsChips):
         raise CompileError(

@@ -25,7 +25,7 @@ KIND_KEY = "chip.kind"
 
 
 class ChipKind(Protocol):
-    """A kind of chip that packages may hold."""
+    """A kind of chip that packages may hold: a class that is made without arguments."""
 
     @property
     def keys(self) -> Mapping[str, Key]:
@@ -69,4 +69,4 @@ def chip_kind(name: str, text: str) -> ChipKind | None:
     table = parse_description(name, text).data.get("chip")
     kind = cast("dict[str, Any]", table).get("kind", ARRAY) if isinstance(table, dict) else ARRAY
     # What is no text at all the reader of keys tells.
-    return None if kind == ARRAY or not isinstance(kind, str) else CHIP_KINDS.get(kind)
+    return None if kind == ARRAY or not isinstance(kind, str) else CHIP_KINDS.get(kind)()

@@ -41,7 +41,7 @@ class MapChips(Pass):
 
         Raises:
             CompileError: MCM-M020 where a mapper or a mapping model is asked for, and chips are no
-                fabrics; MCM-M001 to MCM-M019 for subgraphs that do not fit; MCM-M022 and MCM-M023
+                fabrics; MCM-M001 to MCM-M005 for subgraphs that do not fit; MCM-M022 and MCM-M023
                 for components that break their contracts; MCM-U001 to MCM-U003 for their names.
         """
         target, options = context.target, context.options

@@ -15,6 +15,7 @@ from mcm_compiler import registry as registry_module
 from mcm_compiler.contracts.boxes.placers import PlacerLevel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import (
+    CHIP_KINDS,
     COST_MODELS,
     GRADIENT_RULES,
     LEVELS,
@@ -199,6 +200,7 @@ BY_THEIR_NAMES = {
     "register_pass": PASSES,
     "register_placement_cost": PLACEMENT_COSTS,
     "register_placer": PLACERS,
+    "register_chip_kind": CHIP_KINDS,
     "register_mapper": MAPPERS,
     "register_mapping_model": MAPPING_MODELS,
     "register_planner": PLANNERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -21,6 +21,7 @@ from mcm_hardware.tensors.storage_widths import StorageWidths
 class FabricChip:
     """Implements `mcm_hardware.descriptions.chip_kinds.ChipKind`."""
 
+    name: ClassVar[str] = "fabric"
     keys: Mapping[str, Key] = GRID_KEYS
 
     def check(self, reader: DescriptionReader, values: Mapping[str, Any]) -> None:
@@ -35,10 +36,6 @@ class FabricChip:
         """The package `plain`, whose chips are fabrics."""
         fabric = grid(plain.name, values)
         return FabricPackage(plain.name, FabricSpec(plain, fabric), plain.source_text)
-
-
-FABRIC_CHIP = FabricChip()
-"""The kind `fabric`."""
 
 
 def chip_of(fabric: Fabric, storage: StorageWidths) -> ChipSpec:

@@ -79,7 +79,7 @@ class FabricPackage(DescribedTarget):
         """The units and streams of a subgraph.
 
         Raises:
-            CompileError: MCM-M001 to MCM-M019 where it does not fit.
+            CompileError: MCM-M001 to MCM-M005 where it does not fit.
         """
         from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 
