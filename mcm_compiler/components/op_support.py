@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TypeGuard
 
 import onnx_ir as ir
 
@@ -23,7 +25,17 @@ Found = Mapping[ir.Node, Unsupported]
 
 def runs_on_host(model: CostModel, nodes: Sequence[ir.Node]) -> bool:
     """Whether a kernel of `nodes` is one that the host runs, so that no chip holds its weights."""
-    return isinstance(model, KnowsHostOps) and any(model.on_host(node) for node in nodes)
+    return _knows_host_ops(model) and any(model.on_host(node) for node in nodes)
+
+
+def _knows_host_ops(model: CostModel) -> TypeGuard[KnowsHostOps]:
+    return _kind_knows_host_ops(type(model))
+
+
+@cache
+def _kind_knows_host_ops(kind: type[CostModel]) -> bool:
+    """The answer for all models of a class: asking a protocol takes longer than costing an op."""
+    return issubclass(kind, KnowsHostOps)
 
 
 def unsupported_ops(target: Described, nodes: Sequence[ir.Node]) -> dict[ir.Node, Unsupported]:

@@ -21,6 +21,12 @@ _RESOURCE, _NONE = -1, -2
 
 _ROUNDING = 1e-14
 
+_STALE_SWEEPS = 16
+"""Sweeps in a row without another policy or ratio, after which values only chase rounding errors.
+
+In exact numbers one is enough: the values are those of the policy already.
+"""
+
 
 @njit(cache=True, nogil=True)
 def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
@@ -52,27 +58,30 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
         if busy_s[graph.resource[a]] > ratio:
             ratio, critical = float(busy_s[graph.resource[a]]), a
     rounding = _ROUNDING
-    sweeps = 0
+    sweeps, stale = 0, 0
     while True:
         latest = 0.0
         for a in range(activities):
             latest = max(latest, float(value[a]))
         tolerance = rounding * (ratio + latest)
-        if not improve(graph, ratio, value, policy, tolerance):
+        changed, switched = improve(graph, ratio, value, policy, tolerance)
+        if not changed:
             return ratio, critical
         ratio, slowest = _evaluate(graph, ratio, value, policy)
         if slowest >= 0:
             critical = slowest
         sweeps += 1
-        if sweeps % (activities + 100) == 0:
+        stale = 0 if switched or slowest >= 0 else stale + 1
+        if stale == _STALE_SWEEPS or sweeps % (activities + 100) == 0:
             # Rounding errors chase each other around a cycle.
             rounding *= 10.0
+            stale = 0
 
 
 @njit(cache=True, nogil=True)
 def improve(
     graph: EventGraph, ratio: float, value: Floats, policy: Longs, tolerance: float
-) -> bool:
+) -> tuple[bool, bool]:
     """Lets each activity wait for what makes it latest.
 
     Args:
@@ -83,10 +92,10 @@ def improve(
         tolerance: seconds by which a wait has to be over later to count.
 
     Returns:
-        Whether anything changed.
+        Whether any value changed, and whether any choice did.
     """
     waits = graph.waits
-    changed = False
+    changed, switched = False, False
     for a in graph.order:
         before = graph.before[a]
         latest = value[before] + graph.busy_s[before] - ratio * graph.before_lag[a]
@@ -96,9 +105,10 @@ def improve(
             if time > latest:
                 latest, choice = time, w
         if latest > value[a] + tolerance:
+            switched = switched or policy[a] != choice
             value[a], policy[a] = latest, choice
             changed = True
-    return changed
+    return changed, switched
 
 
 @njit(cache=True, nogil=True)

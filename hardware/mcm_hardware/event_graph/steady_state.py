@@ -140,7 +140,7 @@ def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
     policy = np.empty(len(value), np.int64)
     for _ in range(len(value) + 1):
         tolerance = _RELATIVE_TOLERANCE * (period_s + _greatest(value))
-        if not improve(graph, period_s, value, policy, tolerance):
+        if not improve(graph, period_s, value, policy, tolerance)[0]:
             return
 
 

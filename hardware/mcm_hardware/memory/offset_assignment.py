@@ -72,6 +72,9 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
         last: `[n]`, step after whose end it is free; `last >= first`.
         base: lowest offset, aligned.
 
+    Where all buffers live at once, as the outputs of a wide fan-out do, the first order stacks them
+    and meets the bound; that is found without placing them, which would take quadratic time.
+
     Returns:
         `[n]` offsets, and the end of the highest buffer, or `base` where there is none.
     """
@@ -79,6 +82,10 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     enough = bound + (bound - base) // CLOSE_ENOUGH
     by_first = ascending(numbered(len(sizes)), first)
     by_size = ascending(by_first, negated(sizes))
+    if _share_a_step(first, last):
+        if steps_of_a_stack(by_size, sizes, by_first) > MAX_STEPS:
+            return sweep_offsets(sizes, first, last, by_size, base)
+        return _stacked(by_size, sizes, base), bound
     steps = MAX_STEPS
     order = best = by_size
     offsets = found = np.empty(0, np.int64)
@@ -105,6 +112,59 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     if high < 0:
         return sweep_offsets(sizes, first, last, by_size, base)
     return offsets, high
+
+
+@njit(nogil=True, cache=True)
+def _share_a_step(first: Longs, last: Longs) -> bool:
+    """Whether there are buffers, and a step in which all of them live."""
+    if len(first) == 0:
+        return False
+    latest_first, earliest_last = first[0], last[0]
+    for item in range(len(first)):
+        latest_first = max(latest_first, first[item])
+        earliest_last = min(earliest_last, last[item])
+    return bool(latest_first <= earliest_last)
+
+
+@njit(nogil=True, cache=True)
+def _stacked(order: Longs, sizes: Longs, base: int) -> Longs:
+    """`[n]`, offsets of buffers one above the other, as `_place` puts those that all live at once.
+
+    Buffers of no bytes lie at `base`.
+    """
+    offsets: Longs = np.empty(len(sizes), np.int64)
+    top = base
+    for item in order:
+        offsets[item] = top if sizes[item] > 0 else base
+        top += int(sizes[item])
+    return offsets
+
+
+@njit(nogil=True, cache=True)
+def steps_of_a_stack(order: Longs, sizes: Longs, by_first: Longs) -> int:
+    """Steps that `_place` would take where all buffers live at once, in linear time.
+
+    It would visit the root of its tree, and both children of each node below which a buffer is
+    placed; the right one only where there are buffers below.
+    """
+    count = len(order)
+    leaves = _power_of_two(count)
+    leaf: Longs = np.empty(count, np.int64)
+    for place in range(count):
+        leaf[by_first[place]] = leaves + place
+    occupied = np.zeros(2 * leaves, np.bool_)
+    steps, visited = 0, 1
+    for item in order:
+        if sizes[item] == 0:
+            continue
+        steps += visited
+        node = leaf[item]
+        while node > 0 and not occupied[node]:
+            occupied[node] = True
+            if node < leaves:
+                visited += 1 if _leftmost(2 * node + 1, leaves) >= count else 2
+            node //= 2
+    return steps
 
 
 @njit(nogil=True, cache=True)
@@ -176,16 +236,21 @@ def _alive_with(placed: _Placed, born: int, dies: int, steps: int) -> tuple[int,
             placed.alive[found] = by_first[node - leaves]
             found += 1
             continue
-        leftmost = 2 * node + 1
-        while leftmost < leaves:
-            leftmost *= 2
-        leftmost -= leaves
+        leftmost = _leftmost(2 * node + 1, leaves)
         if leftmost < count and placed.first[by_first[leftmost]] <= dies:
             stack[depth] = 2 * node + 1
             depth += 1
         stack[depth] = 2 * node
         depth += 1
     return found, steps
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _leftmost(node: int, leaves: int) -> int:
+    """The place of the leftmost leaf below a node of a tree, the root of which is node 1."""
+    while node < leaves:
+        node *= 2
+    return node - leaves
 
 
 @njit(nogil=True, cache=True)
