@@ -3,6 +3,7 @@
     python tools/bench/placers.py                        all graphs and placers, one seed
     python tools/bench/placers.py rnnlm nmt-2 --seeds 3  some graphs
     python tools/bench/placers.py --update               writes tools/bench/data/placers.json
+    python tools/bench/placers.py --search --update      search alone; rivals stay as they are
     python tools/bench/placers.py --quick --json         RNNLM alone, one object with `bars`
 
 Per placer the best, mean and worst ratio over seeds, CPU-seconds, and what becomes of the advantage
@@ -19,6 +20,7 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -59,6 +61,10 @@ BARS = {
 """Ratio over the expert and CPU-seconds that search may take at most. On Inception-V3 the expert
 takes as long as one GPU: 12 % less are asked for."""
 
+LOST = (0.03, 0.06)
+"""Of the advantage over the expert, what may be lost under critical-path order: in the mean over
+graphs, and on the worst of them."""
+
 DRAWS = 20
 
 
@@ -87,7 +93,7 @@ def ratios(problem: StepProblem, target: BoxTarget, placement: Ints, expert: Int
     return np.array([score[0] / score[1] for score in scores])
 
 
-def measured(name: str, seeds: int, told: TextIO) -> list[dict[str, Any]]:
+def measured(name: str, placers: Sequence[str], seeds: int, told: TextIO) -> list[dict[str, Any]]:
     """Rows of a graph, each told as it is measured."""
     (graph,) = chosen([name])
     step = graph.step()
@@ -95,7 +101,7 @@ def measured(name: str, seeds: int, told: TextIO) -> list[dict[str, Any]]:
     problem = target.step_problem(step.model, step.states)
     expert = placed("expert", problem, target, PlacerRequest()).device_of
     rows: list[dict[str, Any]] = []
-    for text in (*RIVALS, SEARCH):
+    for text in placers:
         for seed in range(seeds if text == SEARCH else 1):
             asked = PlacerRequest(
                 EVALUATIONS.get(name, LARGE), seed, simulate=target.step_evaluator
@@ -134,6 +140,11 @@ def missed(rows: list[dict[str, Any]]) -> list[str]:
                 texts.append(
                     f"{row['graph']}, seed {row['seed']}: {row['ratio']} in {row['cpu_s']} s"
                 )
+    texts += [
+        f"{graph}: {100 * lost:.1f} points lost under critical-path order"
+        for graph, lost in lost_by_graph(rows).items()
+        if lost > LOST[1]
+    ]
     return texts
 
 
@@ -146,7 +157,23 @@ def bars_of(rows: list[dict[str, Any]]) -> list[Bar]:
             name = graph.replace("-", "_")
             found.append(median_bar(f"{name}_over_expert", [r["ratio"] for r in own], ratio))
             found.append(median_bar(f"{name}_cpu_s", [r["cpu_s"] for r in own], seconds))
+    lost = list(lost_by_graph(rows).values())
+    if lost:
+        found.append(median_bar("lost_mean", [float(np.mean(lost))], LOST[0]))
+        found.append(median_bar("lost_worst", [max(lost)], LOST[1]))
     return found
+
+
+def lost_by_graph(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """By graph, how much less search is ahead of the expert under critical-path order.
+
+    The mean over seeds; below 0 where it is more.
+    """
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["placer"] == SEARCH:
+            found.setdefault(row["graph"], []).append(row["critical_path"] - row["ratio"])
+    return {graph: float(np.mean(values)) for graph, values in found.items()}
 
 
 def versions() -> dict[str, str]:
@@ -162,19 +189,22 @@ def main() -> int:
     parser.add_argument("graphs", nargs="*")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--update", action="store_true", help="write what was found")
+    parser.add_argument("--search", action="store_true", help="no rivals")
     parser.add_argument("--quick", action="store_true", help="RNNLM alone")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     options = parser.parse_args()
     use_one_thread()
     rows: list[dict[str, Any]] = []
+    placers = (SEARCH,) if options.search else (*RIVALS, SEARCH)
+    told = sys.stderr if options.json else sys.stdout
     for graph in chosen(["rnnlm"] if options.quick else options.graphs):
-        rows += measured(graph.name, options.seeds, sys.stderr if options.json else sys.stdout)
+        rows += measured(graph.name, placers, options.seeds, told)
     if options.json:
         print(as_json(bars_of(rows), quick=options.quick))
     if options.update:
         known = json.loads(RECORD.read_text(encoding="utf-8"))["rows"] if RECORD.exists() else []
-        names = {row["graph"] for row in rows}
-        rows_now = [row for row in known if row["graph"] not in names] + rows
+        anew = {(row["graph"], row["placer"]) for row in rows}
+        rows_now = [row for row in known if (row["graph"], row["placer"]) not in anew] + rows
         command = "python tools/bench/placers.py --update"
         record = {"command": command, "versions": versions(), "rows": rows_now}
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -13,11 +13,12 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_compiler.text.option_ranges import above, at_least, between, checked
+from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
 from mcm_passes.families.box.search.annealing import Cooling, anneal
-from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
-from mcm_passes.families.box.search.judge import Judge, judge_of
+from mcm_passes.families.box.search.conditions import URGENT_SHARE
+from mcm_passes.families.box.search.judge import Judge
 from mcm_passes.families.box.search.prepared import PreparedStep, devices_of_units, prepared
+from mcm_passes.families.box.search.robust_score import WORST_SHARE, RobustScore
 from mcm_passes.families.box.search.starts import striped_starts
 
 CLUSTER_SHARE = 0.05
@@ -32,6 +33,7 @@ CLUSTER_SHARE = 0.05
     cold=above(0),
     draws=at_least(0),
     urgent=between(0, 1),
+    worst=from_to(0, 1),
 )
 class LocalSearch:
     """Annealing over clusters around weights, then over pieces of them.
@@ -44,10 +46,11 @@ class LocalSearch:
         restarts: walks over pieces, each from the best placement that is known.
         hot: temperature at the begin of a walk, as a share of the score.
         cold: at its end.
-        robust: whether the score is a mean over both orders of queues, where the request can
+        robust: whether the score tells about both orders of queues, where the request can
             simulate them.
         draws: of times of ops, each within 10 percent, that a robust score asks for as well.
-        urgent: share of critical-path order in a robust score, between 0 and 1.
+        urgent: share of critical-path order in the mean of a robust score, between 0 and 1.
+        worst: share of the worse order in a robust score, from 0 to 1; the rest is the mean's.
     """
 
     name: ClassVar[str] = "local_search"
@@ -60,6 +63,7 @@ class LocalSearch:
     robust: bool = True
     draws: int = 0
     urgent: float = URGENT_SHARE
+    worst: float = WORST_SHARE
 
     def place(
         self,
@@ -70,10 +74,8 @@ class LocalSearch:
         progress: Callable[[str], None],
     ) -> PlacerAnswer:
         """Searches until the evaluations are spent."""
-        evaluators = evaluators_under(
-            problem, evaluator, request, robust=self.robust, draws=self.draws
-        )
-        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
+        score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
+        judge = score.judge(problem, box, evaluator, request)
         step = prepared(problem, box)
         rng = np.random.default_rng(request.seed)
         search_pieces(self, step, judge, rng, request.start, progress)

@@ -17,14 +17,14 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import at_least, between, checked
+from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
-from mcm_passes.families.box.search.judge import judge_of
+from mcm_passes.families.box.search.conditions import URGENT_SHARE
+from mcm_passes.families.box.search.robust_score import WORST_SHARE, RobustScore
 
 
 @dataclass(frozen=True)
-@checked(draws=at_least(0), urgent=between(0, 1))
+@checked(draws=at_least(0), urgent=between(0, 1), worst=from_to(0, 1))
 class Portfolio:
     """Runs its members and keeps the best placement, under one score for all.
 
@@ -33,10 +33,11 @@ class Portfolio:
 
     Attributes:
         members: placers, in the order in which they run; at least 1.
-        robust: whether the score is the mean under several conditions; `local_search` without
+        robust: whether the score tells about several conditions; `local_search` without
             options of its own searches by the same score.
         draws: see `LocalSearch`.
         urgent: see `LocalSearch`.
+        worst: see `LocalSearch`.
     """
 
     name: ClassVar[str] = "portfolio"
@@ -46,6 +47,7 @@ class Portfolio:
     robust: bool = True
     draws: int = 0
     urgent: float = URGENT_SHARE
+    worst: float = WORST_SHARE
 
     def place(
         self,
@@ -63,10 +65,8 @@ class Portfolio:
         placers = [self._member(text) for text in self.members]
         if not placers:
             raise _no_member("the option names no placer")
-        evaluators = evaluators_under(
-            problem, evaluator, request, robust=self.robust, draws=self.draws
-        )
-        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
+        score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
+        judge = score.judge(problem, box, evaluator, request)
         best, methods = request.start, [""]
         if best is not None:
             judge.score(best)
@@ -95,9 +95,10 @@ class Portfolio:
         if spec.name == self.name:
             raise _no_member("the portfolio is no member of itself")
         if spec.name == LocalSearch.name and not spec.options:
-            return cast(
-                "Placer", LocalSearch(robust=self.robust, draws=self.draws, urgent=self.urgent)
+            same = LocalSearch(
+                robust=self.robust, draws=self.draws, urgent=self.urgent, worst=self.worst
             )
+            return cast("Placer", same)
         return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
 
 

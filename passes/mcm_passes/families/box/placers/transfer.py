@@ -19,8 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.conditions import evaluators_under, weights_of
-from mcm_passes.families.box.search.judge import judge_of
+from mcm_passes.families.box.search.robust_score import RobustScore
 from mcm_passes.families.box.search.units import fallbacks
 
 
@@ -58,10 +57,7 @@ class Transfer:
         carried = carried_over(problem, box, _read(self.weights))
         progress("devices of weights carried over")
         search = LocalSearch(robust=self.robust)
-        evaluators = evaluators_under(
-            problem, evaluator, request, robust=self.robust, draws=search.draws
-        )
-        judge = judge_of(evaluators, request, weights_of(evaluators, search.urgent))
+        judge = RobustScore(self.robust).judge(problem, box, evaluator, request)
         start = judge.score(carried)
         left = judge.left
         if left < 1:

@@ -21,8 +21,9 @@ others are not asked any more."""
 class Judge:
     """Scores placements under one or several conditions.
 
-    With several, the score is a weighted geometric mean over all of them: a percent counts by the
-    weight alone, although the same step may take half as long in another order of queues. Each
+    With several, the score lies between a weighted geometric mean over all of them and the worst
+    of them. In the mean a percent counts by the weight alone, although the same step may take half
+    as long in another order of queues; what is worst is told by times over references. Each
     simulation counts as an evaluation.
 
     Attributes:
@@ -30,6 +31,9 @@ class Judge:
         left: evaluations that may still be asked for.
         ends_at: of `time.perf_counter`, when nothing is asked any more.
         weights: `[conditions]` above 0, of scores; empty for equal ones.
+        references: `[conditions]` above 0, scores that are equally good; empty where `worst` is 0.
+        worst: share of the worst score over its reference, from 0, which is the mean alone, to 1;
+            of logarithms.
         evaluations: asked for.
         best: `[N]`, the placement with the best score; empty before the first.
         best_score: infinite before the first.
@@ -41,6 +45,8 @@ class Judge:
     left: int
     ends_at: float = np.inf
     weights: Floats = field(default_factory=lambda: np.empty(0))
+    references: Floats = field(default_factory=lambda: np.empty(0))
+    worst: float = 0.0
     evaluations: int = 0
     best: Ints = field(default_factory=lambda: np.empty(0, np.int32))
     best_score: float = np.inf
@@ -60,29 +66,52 @@ class Judge:
             worth: scores above this interest nobody.
         """
         parts = np.full(len(self.evaluators), np.nan)
-        for k, evaluator in enumerate(self.evaluators):
-            parts[k] = float(evaluator.evaluate(placement[None]).score[0])
+        order = self._most_telling_first()
+        for k, condition in enumerate(order):
+            evaluator = self.evaluators[condition]
+            parts[condition] = float(evaluator.evaluate(placement[None]).score[0])
             self.left -= 1
             self.evaluations += 1
-            if k + 1 < len(parts) and self._hopeless(parts[: k + 1], worth):
+            if k + 1 < len(parts) and self._hopeless(parts, order[: k + 1], worth):
                 return np.inf
-        mean = self._mean(parts)
-        if mean < self.best_score:
-            self.best, self.best_score, self.best_parts = placement.copy(), mean, parts
-            self.history.append((self.evaluations, mean))
-        return mean
+        whole = self._whole(parts)
+        if whole < self.best_score:
+            self.best, self.best_score, self.best_parts = placement.copy(), whole, parts
+            self.history.append((self.evaluations, whole))
+        return whole
 
     def spend(self, evaluations: int) -> None:
         """Counts evaluations that others asked for."""
         self.left -= evaluations
         self.evaluations += evaluations
 
-    def _hopeless(self, parts: Floats, worth: float) -> bool:
+    def _most_telling_first(self) -> list[int]:
+        """Conditions; where the worst counts, it is the first to be asked for."""
+        if self.worst == 0.0 or not len(self.best_parts):
+            return list(range(len(self.evaluators)))
+        return np.argsort(-self.best_parts / self.references, kind="stable").tolist()
+
+    def _hopeless(self, parts: Floats, known: list[int], worth: float) -> bool:
         if not len(self.best_parts):
             return False
+        if self.worst > 0.0:
+            # The others may turn out better than those of the best placement, but not by much.
+            hoped = self.best_parts * (1.0 - SLACK)
+            hoped[known] = parts[known]
+            return self._whole(hoped) > worth
         # The best placement tells how scores under the first conditions compare with the mean.
-        usual = self._mean(self.best_parts[: len(parts)]) / max(self.best_score, 1e-300)
-        return self._mean(parts) > worth * usual * (1.0 + SLACK)
+        usual = self._mean(self.best_parts[: len(known)]) / max(self.best_score, 1e-300)
+        return self._mean(parts[: len(known)]) > worth * usual * (1.0 + SLACK)
+
+    def _whole(self, parts: Floats) -> float:
+        """The score from those under all conditions."""
+        mean = self._mean(parts)
+        if self.worst == 0.0 or len(parts) == 1:
+            return mean
+        over = parts / self.references
+        # Moved to where the mean is, so that it is a time like that.
+        worst = float(over.max()) * self._mean(self.references)
+        return mean ** (1.0 - self.worst) * worst**self.worst
 
     def _mean(self, parts: Floats) -> float:
         """Of the first scores; a step without work takes no time."""

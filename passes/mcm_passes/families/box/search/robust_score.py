@@ -1,0 +1,89 @@
+"""What a robust placement is judged by: both orders of queues, and the worse of them above all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.placers import PlacerRequest
+from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
+from mcm_passes.families.box.search.judge import Judge, judge_of
+from mcm_passes.families.box.search.layers import has_layers, layered_placements
+from mcm_passes.families.box.search.prepared import prepared
+from mcm_passes.families.box.search.starts import striped_starts
+
+WORST_SHARE = 0.8
+"""Share of the worse order of queues in a robust score. The rest, of the mean, is for moves that
+leave the worse as it is; without any of it, search finds less in both orders."""
+
+REFERENCE_SHARE = 0.05
+"""Of all evaluations, what finding a reference may take."""
+
+
+@dataclass(frozen=True)
+class RobustScore:
+    """What is asked for when placements are judged.
+
+    Attributes:
+        robust: whether both orders of queues count, where the request can simulate them.
+        draws: of times of ops, each within 10 percent, that count as well, in both orders.
+        urgent: share of critical-path order in the mean, between 0 and 1.
+        worst: share of the worse order, over what a plain placement takes in it, from 0 to 1;
+            the rest is the mean's.
+    """
+
+    robust: bool = True
+    draws: int = 0
+    urgent: float = URGENT_SHARE
+    worst: float = WORST_SHARE
+
+    def judge(
+        self, problem: StepProblem, box: Box, evaluator: StepEvaluator, request: PlacerRequest
+    ) -> Judge:
+        """A judge of placements that keeps to the request; references are spent already."""
+        evaluators = evaluators_under(
+            problem, evaluator, request, robust=self.robust, draws=self.draws
+        )
+        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
+        if len(evaluators) > 1 and self.worst > 0.0 and problem.num_ops:
+            allowed = max(int(request.evaluations * REFERENCE_SHARE), 1)
+            plain = plain_placements(problem, box)[:allowed]
+            judge.references = reference_times(evaluators, plain)
+            judge.worst = self.worst
+            judge.spend(len(plain) + len(evaluators) - 1)
+        return judge
+
+
+def plain_placements(problem: StepProblem, box: Box) -> Ints:
+    """`[P, N]`, placements that need no search: layers in order, or stripes where names tell none.
+
+    How long a step may take in one order of queues, if it takes so long in the other, depends on
+    the graph (1.07 to 1.53 times as long with the expert's placements of recurrent networks).
+    """
+    if has_layers(problem):
+        return layered_placements(problem, box)
+    step = prepared(problem, box)
+    units = step.whole_clusters()
+    starts = striped_starts(units, step.first_uses(), box, step.speeds)
+    return np.stack([step.ways.placement(devices[units.of_op]) for devices in starts])
+
+
+def reference_times(evaluators: Sequence[StepEvaluator], placements: Ints) -> Floats:
+    """`[conditions]` above 0, seconds of the placement that is best under the first conditions.
+
+    Args:
+        evaluators: at least 1.
+        placements: `[P, N]`, at least 1.
+    """
+    first = evaluators[0].evaluate(placements)
+    best = placements[[int(first.score.argmin())]]
+    # Memory that overflows is no time: it may do so in one order alone.
+    times = [float(first.seconds[first.score.argmin()])]
+    times += [float(evaluator.evaluate(best).seconds[0]) for evaluator in evaluators[1:]]
+    return np.maximum(np.array(times), 1e-300)
