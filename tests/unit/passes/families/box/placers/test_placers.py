@@ -94,8 +94,18 @@ def test_the_expert_puts_each_layer_on_a_device_of_its_own(
 def test_search_without_names_beats_the_expert(network: tuple[StepProblem, Box]) -> None:
     problem, box = network
     nameless = dataclasses.replace(problem, layer=np.empty(0, np.int32))
-    found = _score(_placed("portfolio", nameless, box, evaluations=600), problem, box)
+    found = _score(_placed("portfolio{worst=0}", nameless, box, evaluations=600), problem, box)
     assert found < 0.97 * _score(_placed("expert", problem, box), problem, box)
+
+
+def test_search_beats_the_expert_in_either_order(network: tuple[StepProblem, Box]) -> None:
+    problem, box = network
+    both = np.stack(
+        [_placed(n, *network, evaluations=600).device_of for n in ("portfolio", "expert")]
+    )
+    for conditions in (StepConditions(), StepConditions(order="critical_path")):
+        found, expert = StepSimulator(problem, box, conditions).evaluate(both).score
+        assert found < 0.985 * expert
 
 
 def test_search_goes_on_from_where_it_is_told_to(network: tuple[StepProblem, Box]) -> None:
