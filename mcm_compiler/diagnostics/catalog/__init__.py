@@ -29,8 +29,12 @@ def catalog() -> dict[str, CatalogEntry]:
         usage,
         verification,
     )
-    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mappers, mapping_models
-    from mcm_compiler.diagnostics.catalog.fabrics import layouts, mapped_chips, mappers
+    from mcm_compiler.diagnostics.catalog.fabrics import (
+        layouts,
+        mapped_chips,
+        mappers,
+        mapping_models,
+    )
 
     families = (
         artifacts,
