@@ -173,3 +173,25 @@ def test_chips_that_are_not_mapped_are_not_lowered():
     for some in (None, (), mapped[:-1]):
         with pytest.raises(CompileError, match="MCM-M021"):
             lowered(FakeFabrics(), CHIPS, WIRES_OF, some)
+
+
+def test_a_learned_model_is_asked_whether_it_has_learned_of_the_target():
+    asked: list[tuple[str, str, str]] = []
+
+    @dataclass(frozen=True)
+    class Learned(SilentModel):
+        name: ClassVar[str] = "learned"
+
+        def check_learned_of(self, fabric, lowering, physics):
+            asked.append((fabric.name, lowering, physics))
+            if lowering != "fake":
+                raise CompileError(Diagnostic("MCM-M053", "it has learned of another lowering"))
+
+    MAPPING_MODELS.add("learned", Learned, "test")
+    try:
+        options = replace(ASKED, mapping_model="learned")
+        run(FakeFabrics(), options)
+        assert asked == [("small", "fake", FlitJudge().physics)]
+        assert codes(FakeFabrics(lowering_hash="new"), options) == ["MCM-M053"]
+    finally:
+        MAPPING_MODELS.remove("learned")
