@@ -33,10 +33,10 @@ class LearningSettings:
     """
 
     epochs: int = 40
-    learning_rate: float = 3e-3
-    ranking: float = 1.0
+    learning_rate: float = 2e-3
+    ranking: float = 0.2
     latency: float = 0.2
-    decay: float = 0.1
+    decay: float = 1.0
     graphs: int = 8
     mappings: int = 6
     buckets: int = 3

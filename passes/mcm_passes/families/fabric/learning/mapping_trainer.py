@@ -108,8 +108,8 @@ class MappingTrainer:
     contrast: float = 1.15
     epochs: int = 40
     later_epochs: int = 15
-    learning_rate: float = 3e-3
-    ranking: float = 1.0
+    learning_rate: float = 2e-3
+    ranking: float = 0.2
     rounds: int = 2
     optima: int = 3
     evaluations: int = 1500

@@ -1,0 +1,233 @@
+"""How well mapping models guess what the judge measures, by 5-fold cross-validation over graphs.
+
+    mcmc train mapping-model -o training
+    python tools/reproduce/lcm_study/lcm_accuracy.py training/collection --seeds 5
+
+No model sees a mapping of a graph that it is asked about. Beside the network stand the mean of a
+graph's mappings, which is blind to where units lie, the formulas, a ridge of second degree on
+their terms, fitted on the same folds, and what the LCM paper reports of its own data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_models.mapping_model.data_files import load_data
+from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
+from mcm_models.mapping_model.figures import Figures, folds
+from mcm_models.mapping_model.layout import MappingLayout, initial_weights
+from mcm_models.mapping_model.settings import LearningSettings
+from mcm_passes.families.fabric.formulas.analytic import (
+    Busiest,
+    Heuristic,
+    RoundTrips,
+    WireLength,
+)
+from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
+from mcm_passes.families.fabric.learning.prepared import prepared_gnn
+from mcm_passes.families.fabric.learning.seen_graphs import exact, seen_graphs
+
+FOLDS = 5
+PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}
+"""Relative error and rank correlation in the LCM paper, on data that are not public."""
+
+STRENGTH = 1.0
+"""Of the ridge: weight of squared coefficients of standardised features."""
+
+LEAST = 1e-3
+"""Terms below this share of the bound are taken for so much."""
+
+Guesses = dict[int, Floats]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the table, and writes all figures where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="data set, or folder of parts of one")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of the network")
+    parser.add_argument("--epochs", type=int, default=LearningSettings().epochs)
+    parser.add_argument("--output", type=Path, default=None)
+    given = parser.parse_args(argv)
+    use_one_thread()
+    data = read(given.data)
+    begin = time.process_time()
+    rows = analytic_rows(data)
+    rows["ridge"] = [figures(cross_fitted(data, ridge_guesses), data.graphs)]
+    settings = LearningSettings(epochs=given.epochs)
+    rows["gnn"] = [
+        figures(network_guesses(data, settings, seed), data.graphs) for seed in range(given.seeds)
+    ]
+    record = {
+        "graphs": len(data.graphs),
+        "measurements": data.measurements,
+        "learned": dataclasses.asdict(data.learned),
+        "labels": labels_of(data),
+        "settings": dataclasses.asdict(settings),
+        "rows": {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()},
+        "cpu_s": round(time.process_time() - begin, 1),
+    }
+    print(table(rows))
+    if given.output is not None:
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        write_whole(given.output, text.encode())
+    return 0
+
+
+def read(path: Path) -> MappingData:
+    """A data set, or all parts of a collection as one."""
+    paths = sorted(path.glob("graphs-*.npz")) if path.is_dir() else [path]
+    if not paths:
+        raise SystemExit(f"{path} holds no parts of a collection")
+    parts = [load_data(part) for part in paths]
+    if any(part.learned != parts[0].learned for part in parts):
+        raise SystemExit("the parts are of several targets")
+    graphs = tuple(graph for part in parts for graph in part.graphs)
+    return dataclasses.replace(parts[0], graphs=graphs)
+
+
+def labels_of(data: MappingData) -> dict[str, float]:
+    """What the labels are like: throughput over the bound, and what placement is worth."""
+    labels = np.concatenate([g.bound_cycles / g.period_cycles for g in data.graphs])
+    spread = [g.period_cycles.max() / g.period_cycles.min() for g in data.graphs]
+    low, middle, high = np.quantile(labels, [0.05, 0.5, 0.95])
+    return {
+        "5 %": round(float(low), 4),
+        "median": round(float(middle), 4),
+        "95 %": round(float(high), 4),
+        "worst over best, median graph": round(float(np.median(spread)), 4),
+        "inexact": int(sum((~exact(g)).sum() for g in data.graphs)),
+    }
+
+
+def analytic_rows(data: MappingData) -> dict[str, list[Figures]]:
+    """Models that have learned nothing, or nothing of where units lie."""
+    graphs, fabric = data.graphs, data.fabric
+    mean = [_mean(graph.period_cycles[exact(graph)]) for graph in graphs]
+    rows = {"graph's mean": [judged(mean, graphs)]}
+    for model in (WireLength(), Heuristic(), Busiest(), RoundTrips()):
+        found = guesses(lambda graph, model=model: model.prepared(graph.problem, fabric), graphs)
+        rows[model.name] = [judged(found, graphs)]
+    return rows
+
+
+def _mean(periods: Floats) -> Floats:
+    """The geometric mean for every mapping of the graph."""
+    return np.full(len(periods), np.exp(np.log(periods).mean()))
+
+
+def cross_fitted(
+    data: MappingData,
+    fit: Callable[[Fabric, Sequence[MeasuredGraph], Sequence[MeasuredGraph]], list[Floats]],
+) -> Guesses:
+    """Guesses for each graph of a model that has not seen it."""
+    found: Guesses = {}
+    for held in folds(len(data.graphs), FOLDS, data.seed):
+        inside = set(held.tolist())
+        known = [graph for k, graph in enumerate(data.graphs) if k not in inside]
+        tested = [data.graphs[k] for k in held.tolist()]
+        found |= dict(zip(held.tolist(), fit(data.fabric, known, tested), strict=True))
+    return found
+
+
+def ridge_guesses(
+    fabric: Fabric, known: Sequence[MeasuredGraph], tested: Sequence[MeasuredGraph]
+) -> list[Floats]:
+    """Least squares on logarithms of terms, their products, and the formula."""
+    train = np.concatenate([_terms(fabric, graph) for graph in known])
+    centre, spread = train.mean(axis=0), np.maximum(train.std(axis=0), 1e-9)
+    target = np.concatenate([_logs(graph) for graph in known])
+    inputs = _squares((train - centre) / spread)
+    penalty = STRENGTH * np.eye(inputs.shape[1])
+    penalty[0, 0] = 0
+    weights = np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ target)
+    return [
+        graph.bound_cycles
+        * np.exp(np.clip(_squares((_terms(fabric, graph) - centre) / spread) @ weights, 0, 10))
+        for graph in tested
+    ]
+
+
+def _terms(fabric: Fabric, graph: MeasuredGraph) -> Floats:
+    """`[B, F]`, logarithms over the bound: of the formula and of its terms."""
+    prepared = RoundTrips().prepared(graph.problem, fabric)
+    rows = exact(graph)
+    terms = prepared.terms(graph.mappings)[rows, 1:]
+    period = prepared.period_cycles(graph.mappings)[rows, None]
+    over = np.maximum(np.concatenate([period, terms], axis=1) / graph.bound_cycles, LEAST)
+    return np.log(over)
+
+
+def _squares(rows: Floats) -> Floats:
+    first, second = np.triu_indices(rows.shape[1])
+    return np.concatenate([np.ones((len(rows), 1)), rows, rows[:, first] * rows[:, second]], axis=1)
+
+
+def _logs(graph: MeasuredGraph) -> Floats:
+    return np.log(graph.period_cycles[exact(graph)] / graph.bound_cycles)
+
+
+def network_guesses(data: MappingData, settings: LearningSettings, seed: int) -> Guesses:
+    """Guesses of networks, one a fold."""
+    from mcm_models.mapping_model.training import fresh_state, learn
+
+    layout = MappingLayout()
+    seen = seen_graphs(data.fabric, data.graphs)
+    found: Guesses = {}
+    for held in folds(len(data.graphs), FOLDS, data.seed):
+        inside = set(held.tolist())
+        known = [graph for k, graph in enumerate(seen) if k not in inside]
+        beside = [seen[k] for k in held.tolist()]
+        state = fresh_state(settings, initial_weights(layout, seed))
+        end = learn(layout, settings, state, known, seed, lambda _, __: None, beside)
+        weights = end.weights
+        tested = [data.graphs[k] for k in held.tolist()]
+        made = guesses(
+            lambda graph, weights=weights: prepared_gnn(
+                graph.problem, data.fabric, layout, weights
+            ),
+            tested,
+        )
+        found |= dict(zip(held.tolist(), made, strict=True))
+    return found
+
+
+def figures(found: Guesses, graphs: Sequence[MeasuredGraph]) -> Figures:
+    """Of guesses for all graphs."""
+    return judged([found[k] for k in range(len(graphs))], graphs)
+
+
+def table(rows: dict[str, list[Figures]]) -> str:
+    """In Markdown; of several trainings the mean, and half the distance of the extremes."""
+    lines = [
+        "| model | RE | Spearman | within a graph | better half | top-1 regret |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, found in rows.items():
+        cells = [
+            _cell([getattr(row, field.name) for row in found])
+            for field in dataclasses.fields(Figures)
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += [f"| {name} | {e:.3f} | {s:.3f} | | | |" for name, (e, s) in PAPER.items()]
+    return "\n".join(lines)
+
+
+def _cell(values: Sequence[float]) -> str:
+    mean = f"{np.mean(values):.3f}"
+    return mean if len(values) == 1 else f"{mean} ± {(max(values) - min(values)) / 2:.3f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
