@@ -26,9 +26,9 @@ def test_the_record_holds_what_is_promised() -> None:
 
 
 def test_the_record_is_what_the_switches_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(REPRODUCE))
-    monkeypatch.delitem(sys.modules, "fabric_study", raising=False)
-    from fabric_study.open_loop import open_loop
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    from lcm_study.open_loop import open_loop
 
     fabric = replace(small_fabric(8, 8), hop_cycles=3)
     for row in ROWS[:2]:

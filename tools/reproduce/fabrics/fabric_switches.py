@@ -23,14 +23,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fabric_study.open_loop import open_loop
+from lcm_study.open_loop import open_loop
+
+# What writes records and pages is shared by all studies; generators are those of the tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from hier_study.page import ROOT, read_rows, table, write_record, write_section
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+from tests.generators.small_fabric import small_fabric
 
 NAME = "fabric_switches"
-COMMAND = "python tools/reproduce/fabric_switches.py --booksim booksim"
+COMMAND = "python tools/reproduce/fabrics/fabric_switches.py --booksim booksim"
 REVISION = "28f43299f1706a3160ffac721ca461d74eb6e618"
 """Of booksim2."""
 
@@ -56,8 +61,6 @@ packet_size = 1; use_read_write = 0; sim_type = latency;
 
 def mesh() -> Fabric:
     """A mesh of 8 x 8 with the switches of the built-in fabrics."""
-    from tests.generators.small_fabric import small_fabric
-
     base = fabric_12()
     return replace(small_fabric(SIDE, SIDE), hop_cycles=base.hop_cycles)
 
@@ -139,5 +142,4 @@ def _section(rows: Sequence[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())

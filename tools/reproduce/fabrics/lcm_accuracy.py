@@ -1,7 +1,7 @@
 """How well mapping models guess what the judge measures, by 5-fold cross-validation over graphs.
 
     mcmc train mapping-model -o training
-    python tools/reproduce/lcm_study/lcm_accuracy.py training/collection --seeds 5
+    python tools/reproduce/fabrics/lcm_accuracy.py training/collection --seeds 5
 
 No model sees a mapping of a graph that it is asked about. Beside the network stand the mean of a
 graph's mappings, which is blind to where units lie, the formulas, a ridge of second degree on
