@@ -54,6 +54,8 @@ _COUNT = values.whole(1, MAX_WHOLE)
 _OPTIONS = (
     Key("passes", values.text(), "pipeline, as `--passes`", "passes"),
     Key("partitioner", values.text(), "strategy, as `--partitioner`", "partitioner"),
+    Key("mapper", values.text(), "of fabrics, as `--mapper`", "mapper"),
+    Key("mapping_model", values.text(), "as `--mapping-model`", "mapping_model"),
     Key("cost_model", values.text(), "as `--cost-model`", "cost_model"),
     Key("fallback", values.one_of(values.FALLBACKS), "as `--fallback`", "fallback"),
     Key("routing", values.one_of(values.ROUTINGS), "as `--routing`", "routing"),

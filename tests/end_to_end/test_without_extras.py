@@ -155,5 +155,5 @@ def test_lists_say_who_needs_what(done):
     assert extras["metis"] == extras["kahip"] == "baselines"
     assert extras["dp"] is extras["rl-zeroshot"] is extras["portfolio"] is None
     assert all(row["fault"] is None for row in rows)
-    # The policies of partitions and of placements; that of pipelines learns without JAX.
-    assert done["trainers"].out.count("needs mcm-compiler[learn]") == 2
+    # Policies of partitions and of placements, mapping models; pipelines learn without JAX.
+    assert done["trainers"].out.count("needs mcm-compiler[learn]") == 3
