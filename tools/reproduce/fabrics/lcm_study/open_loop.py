@@ -22,14 +22,7 @@ from mcm_hardware.families.fabric.measuring.laid_out import (
     unit_arrays,
 )
 from mcm_hardware.families.fabric.measuring.mesh_kernels import fresh_mesh, push, switch
-from mcm_hardware.families.fabric.measuring.play_state import (
-    Play,
-    fresh_agenda,
-    fresh_calendar,
-    fresh_queues,
-    fresh_streams,
-    fresh_units,
-)
+from mcm_hardware.families.fabric.measuring.play_state import fresh_play, fresh_queues
 
 
 class Traffic(NamedTuple):
@@ -110,16 +103,7 @@ def _play(
     np.random.seed(seed)
     nodes, streams = len(site), len(arrays.source)
     trees = lay_trees(arrays, mesh, site, np.zeros(streams, np.int32))
-    play = Play(
-        arrays,
-        mesh,
-        trees,
-        site,
-        fresh_streams(arrays),
-        fresh_units(arrays, mesh),
-        fresh_calendar(mesh, trees),
-        fresh_agenda(arrays, mesh),
-    )
+    play = fresh_play(arrays, mesh, trees, site)
     switches = fresh_mesh(play, np.zeros(streams, np.int32), fresh_queues(mesh))
     last = warm_up + cycles
     # What a node made, in order, and when; and of each stream what arrives next.

@@ -233,3 +233,18 @@ def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
         np.full(inputs, -1, np.int32),
         np.array([num_actors, 0, 0, -1], np.int64),
     )
+
+
+@njit(cache=True, nogil=True)
+def fresh_play(arrays: UnitArrays, mesh: MeshArrays, trees: TreeArrays, site: Ints) -> Play:
+    """A mapping of which nothing has been played."""
+    return Play(
+        arrays,
+        mesh,
+        trees,
+        site,
+        fresh_streams(arrays),
+        fresh_units(arrays, mesh),
+        fresh_calendar(mesh, trees),
+        fresh_agenda(arrays, mesh),
+    )

@@ -29,11 +29,8 @@ from mcm_hardware.families.fabric.measuring.play_state import (
     PORTS,
     Calendar,
     Play,
-    fresh_agenda,
-    fresh_calendar,
+    fresh_play,
     fresh_queues,
-    fresh_streams,
-    fresh_units,
 )
 from mcm_hardware.families.fabric.measuring.state_hash import hash_state
 from mcm_hardware.families.fabric.measuring.unit_kernels import act, wake_firings
@@ -69,16 +66,7 @@ def play_mapping(
         most_samples: samples that may end.
     """
     trees = lay_trees(arrays, mesh, site, turn)
-    play = Play(
-        arrays,
-        mesh,
-        trees,
-        site,
-        fresh_streams(arrays),
-        fresh_units(arrays, mesh),
-        fresh_calendar(mesh, trees),
-        fresh_agenda(arrays, mesh),
-    )
+    play = fresh_play(arrays, mesh, trees, site)
     switches = fresh_mesh(play, turn, fresh_queues(mesh))
     ends = np.zeros(most_samples, np.int64)
     seen = np.zeros((most_samples, 2), np.int64)
