@@ -52,9 +52,10 @@ class Settings:
         target: a name, or a path of a description.
         options: of the compiles.
         force: replace output folders.
-        strict: whether what is not proven fails a model.
         diagnose: what the user is told about an exception; importable by its name, because it
             travels to other processes.
+        strict: whether what is not proven fails a model.
+        html: whether a page is written beside each folder.
     """
 
     target: str
@@ -62,6 +63,7 @@ class Settings:
     force: bool
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     strict: bool = False
+    html: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def compile_one(
 ) -> CompileOutcome:
     """Compiles one model into its folder; every failure becomes diagnostics."""
     from mcm_compiler.api import compile_model
+    from mcm_compiler.page.folder_page import write_page_beside
 
     start = time.perf_counter()
     try:
@@ -145,6 +148,8 @@ def compile_one(
         )
         outcome = success(job, result, start, settings.strict)
         del result
+        if settings.html:
+            write_page_beside(job.folder)
     except Exception as error:
         outcome = failure(job, settings.diagnose(error), start)
     if _may_hold_much(outcome.report):

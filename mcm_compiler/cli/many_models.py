@@ -17,8 +17,10 @@ from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
+from mcm_compiler.cli.output_files import refuse_existing
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json, terminal_width
+from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.text.printable import printable
@@ -50,6 +52,9 @@ def compile_many(
 
     start = time.perf_counter()
     listed = list_models(arguments, output)
+    if settings.html:
+        for model in listed:
+            refuse_existing(page_path(output / model.folder), settings.force)
     # A new output folder may replace its own baseline.
     before = [guard.before(model.folder) for model in listed]
     options = options_of_each([model.model for model in listed], settings.options)

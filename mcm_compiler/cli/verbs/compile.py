@@ -49,6 +49,9 @@ DEFAULT_REGRESSION = "3%"
     help="Write the chip of each op, too: CSV, or JSON to a name that ends in .json.",
 )
 @click.option(
+    "--html", is_flag=True, help="Write a page to look at, too: OUTPUT.html, beside the folder."
+)
+@click.option(
     "--strict", is_flag=True, help="Exit with 3 where something was not verified or not proven."
 )
 @click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
@@ -84,6 +87,7 @@ def command(
     print_after: tuple[str, ...],
     timings: bool,
     assignment_out: Path | None,
+    html: bool,
     strict: bool,
     junit: Path | None,
     baseline: Path | None,
@@ -104,12 +108,13 @@ def command(
     from mcm_compiler.cli.guard import Guard
     from mcm_compiler.cli.many_models import compile_many
     from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.page.folder_page import page_path
 
     if max_regression is not None and baseline is None:
         raise click.UsageError("--max-regression needs --baseline")
     allowed = parse_percentage(DEFAULT_REGRESSION) if max_regression is None else max_regression
     guard = Guard(junit, baseline, allowed)
-    settings = Settings(target, options, force, diagnosed, strict)
+    settings = Settings(target, options, force, diagnosed, strict, html)
     first, *further = models
     if further or Path(first).is_dir():
         if output is None:
@@ -126,6 +131,8 @@ def command(
         folder = output if output is not None else default_folder(first, target)
         if assignment_out is not None:
             refuse_existing(assignment_out, force)
+        if html:
+            refuse_existing(page_path(folder), force)
         code = _compile_one(
             first, folder, settings, guard, print_after, timings, assignment_out, output_format
         )
@@ -147,6 +154,7 @@ def _compile_one(
     from mcm_compiler.ci.batch import Job, exit_code, failure, success
     from mcm_compiler.ci.comparison import change_text
     from mcm_compiler.cli.output_files import write_assignment
+    from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placements.assignment_file import chip_of_op
     from mcm_compiler.processes.interruption import expect_one_output
     from mcm_compiler.processes.warm_up import WarmUp
@@ -181,6 +189,8 @@ def _compile_one(
     if timings:
         show_timings(result.timings)
     click.echo(f"wrote {printable(str(folder))}", err=True)
+    if settings.html:
+        click.echo(f"wrote {printable(str(write_page_beside(folder)))}", err=True)
     if assignment_out is not None and result.problem is not None and result.partition is not None:
         write_assignment(assignment_out, chip_of_op(result.problem, result.partition), "chip")
         click.echo(f"wrote {printable(str(assignment_out))}", err=True)

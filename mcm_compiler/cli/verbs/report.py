@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
+from mcm_compiler.cli.parameters import (
+    FILE,
+    force_option,
+    format_option,
+    load_plugins,
+    plugin_option,
+)
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.text.printable import printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.checking.entry.gate import OpenedFolder
 
 _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What rendering raises where a stored report is not of the published schema."""
@@ -18,21 +28,30 @@ _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, V
 
 @click.command(cls=Verb)
 @click.argument("folder", type=FILE)
+@click.option(
+    "--html", type=FILE, default=None, help="Write a page to look at, too: one file, no network."
+)
+@force_option
 @plugin_option
 @format_option("markdown")
-def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
+def command(
+    folder: Path, html: Path | None, force: bool, plugin: tuple[Path, ...], output_format: str
+) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
+    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.report.markdown import render_markdown
 
     load_plugins(plugin)
+    if html is not None:
+        refuse_existing(html, force)
     if is_placement(folder):
         _show_placement(folder, output_format)
         return
     path = folder / layout.REPORT if folder.is_dir() else folder
-    report, note = _read(folder)
+    report, note, opened = _read(folder)
     try:
         if output_format == "json":
             show_json(report)
@@ -41,11 +60,23 @@ def command(folder: Path, plugin: tuple[Path, ...], output_format: str) -> None:
             click.echo(markdown, nl=False)
         else:
             show_report(report)
+        if html is not None:
+            _write_page(html, report, opened)
     except _MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
         raise damaged(path, reason) from error
     if note is not None:
         show_diagnostics([note])
+
+
+def _write_page(path: Path, report: dict[str, Any], opened: OpenedFolder | None) -> None:
+    from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.html import page_bytes
+    from mcm_compiler.page.sources import Compiled
+    from mcm_compiler.processes.whole_files import write_whole
+
+    write_whole(path, page_bytes(compiled_page(Compiled(report, opened))))
+    click.echo(f"wrote {printable(str(path))}", err=True)
 
 
 def _show_placement(folder: Path, output_format: str) -> None:
@@ -71,8 +102,8 @@ def _show_placement(folder: Path, output_format: str) -> None:
         )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None]:
-    """The report of a folder whose figures hold, or of a file; and what was not checked."""
+def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder | None]:
+    """The report of a folder whose figures hold, or of a file; what was not checked; the folder."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.checking.entry.gate import bare_report_note, open_folder, read_report
     from mcm_compiler.checking.figures_check import check_stored_figures
@@ -80,5 +111,5 @@ def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None]:
     beside = path if path.is_dir() else path.parent
     if path.is_dir() or (path.name == layout.REPORT and (beside / layout.MANIFEST).exists()):
         opened = open_folder(beside, further=True)
-        return opened.report, check_stored_figures(opened)
-    return read_report(path), bare_report_note(path)
+        return opened.report, check_stored_figures(opened), opened
+    return read_report(path), bare_report_note(path), None

@@ -1,0 +1,113 @@
+"""The bound with its argument, the gap, and the numbers of pipelines that were looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcm_compiler.page.contents import Section, Table, View
+from mcm_compiler.page.sources import Compiled
+from mcm_compiler.report.sentences import bound_sentence, gap_sentence
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+
+
+def bottleneck_section(compiled: Compiled) -> Section | None:
+    """What holds the package back, in words and as a table."""
+    worst = compiled.report["bottleneck"]
+    if worst is None:
+        return None
+    tables: list[Table] = []
+    if ops := worst["heaviest_ops"]:
+        rows = [
+            (
+                op["name"],
+                str(op["ops"]),
+                seconds_text(op["seconds"]),
+                percent_text(op["seconds"] / worst["busy_s"] if worst["busy_s"] else None),
+            )
+            for op in ops
+        ]
+        heads = ("kernel, by its last op", "ops", "time", "of the chip's work")
+        tables.append(Table(heads, tuple(rows), frozenset({1, 2, 3}), "Longest kernels"))
+    if tensors := worst["heaviest_tensors"]:
+        rows = [(t["name"], bytes_text(t["bytes"])) for t in tensors]
+        tables.append(Table(("tensor", "size"), tuple(rows), frozenset({1}), "Largest tensors"))
+    if moves := worst.get("moves"):  # reports of the first release lack it
+        tables.append(_move_table(moves, worst["busy_s"]))
+    text = worst["text"]
+    return Section(
+        "bottleneck",
+        "What holds it back",
+        (text[:1].upper() + text[1:] + ".",),
+        None,
+        tuple(tables),
+    )
+
+
+def _move_table(moves: list[Mapping[str, Any]], busy_s: float) -> Table:
+    rows = [
+        (
+            move["name"] + (f" and {move['along']} more" if move["along"] else ""),
+            f"chip {move['to_chip']}",
+            bytes_text(move["need_bytes"]),
+            bytes_text(move["free_bytes"]),
+            seconds_text(move["busy_there_s"]),
+            "yes"
+            if move["busy_there_s"] < busy_s and move["need_bytes"] <= move["free_bytes"]
+            else "no",
+        )
+        for move in moves
+    ]
+    heads = ("to move", "to", "needs at most", "free there", "busy there then", "helps")
+    return Table(
+        heads, tuple(rows), frozenset({2, 3, 4}), "What moving the longest kernel would take"
+    )
+
+
+def bound_section(compiled: Compiled) -> Section | None:
+    """What nothing can beat, why, and how near the result comes."""
+    report = compiled.report
+    if report["lower_bound_s"] is None:
+        return None
+    replication = report.get("replication")
+    considered = replication["considered"] if replication else []
+    lead = (
+        f"No partition beats {bound_sentence(report)}.",
+        f"This one is {gap_sentence(report)}. A bound is what nothing can beat, not what can be "
+        "reached.",
+    )
+    bars: list[dict[str, Any]] = [
+        {"name": "simulated period", "seconds": report["period_s"], "kind": "result"},
+        {
+            "name": f"period under {report['cost_model']}",
+            "seconds": report["analytic_period_s"],
+            "kind": "result",
+        },
+        {"name": "proven lower bound", "seconds": report["lower_bound_s"], "kind": "bound"},
+    ]
+    shown = [
+        {**bar, "text": seconds_text(bar["seconds"])} for bar in bars if bar["seconds"] is not None
+    ]
+    tables = (_considered(considered, compiled.replicas),) if considered else ()
+    view = View("bars", {"bars": shown}, "Period and proven bound as bars")
+    return Section("bound", "Bound and gap", lead, view, tables)
+
+
+def _considered(rows: list[Mapping[str, Any]], chosen: int) -> Table:
+    cells = [
+        (
+            count_text(row["replicas"], "pipeline")
+            + (" (chosen)" if row["replicas"] == chosen else ""),
+            str(row["chips_each"]),
+            seconds_text(row["analytic_period_s"]),
+            seconds_text(row["simulated_period_s"]),
+            seconds_text(row["lower_bound_s"]),
+            row["ruled_out"] or "-",
+        )
+        for row in rows
+    ]
+    heads = ("pipelines", "chips each", "period", "simulated", "lower bound", "ruled out by")
+    caption = (
+        "Numbers of pipelines side by side that were looked at; times per inference of the package"
+    )
+    return Table(heads, tuple(cells), frozenset({1, 2, 3, 4}), caption)

@@ -1,0 +1,64 @@
+"""The page of a compiled model: its sections, in the order in which one asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mcm_compiler.page.answers import answers_of
+from mcm_compiler.page.bound_view import bottleneck_section, bound_section
+from mcm_compiler.page.contents import Page, Section
+from mcm_compiler.page.files_view import diagnostics_section, files_section
+from mcm_compiler.page.graph_view import graph_section
+from mcm_compiler.page.package_view import package_section
+from mcm_compiler.page.sources import Compiled
+from mcm_compiler.report.sentences import routing_phrase, strategy_phrase
+from mcm_compiler.text.units import bytes_text, count_text
+
+SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
+    bottleneck_section,
+    package_section,
+    bound_section,
+    graph_section,
+    files_section,
+    diagnostics_section,
+)
+"""Each gives its section, or None where the compile has nothing for it."""
+
+
+def compiled_page(compiled: Compiled) -> Page:
+    """The page of a compiled model.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError, IndexError: where a report that was not
+            checked is not of the published schema.
+    """
+    report = compiled.report
+    model, target = report["model"], report["target"]
+    facts = (
+        count_text(model["ops"], "op"),
+        f"{bytes_text(model['weight_bytes'])} of weights"
+        + (" (placeholders)" if model["shape_only"] else ""),
+        f"strategy {strategy_phrase(report, '-')}",
+        routing_phrase(report),
+        f"seed {report['seed']}",
+    )
+    found = (section(compiled) for section in SECTIONS)
+    sections = tuple(section for section in found if section is not None)
+    there = {section.key for section in sections}
+    answers = tuple(
+        answer if answer.section in there else replace(answer, section="")
+        for answer in answers_of(compiled)
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    return Page(
+        f"{model['name']} on {target['name']}",
+        facts,
+        answers,
+        sections,
+        (
+            "All times are computed from the target's description; no chip has been measured.",
+            f"Model SHA-256 {model['sha256']}, target SHA-256 {target['sha256']}.",
+            f"Made with {versions}.",
+        ),
+    )

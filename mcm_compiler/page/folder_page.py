@@ -1,0 +1,44 @@
+"""The page of a folder, and where it is written when a compile writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcm_compiler.page.html import page_bytes
+from mcm_compiler.processes.whole_files import write_whole
+
+SUFFIX = ".html"
+
+
+def page_path(folder: Path) -> Path:
+    """The page beside an output folder: `model.mcm36.html` for `model.mcm36`.
+
+    Beside it, because a folder holds what its manifest lists and nothing else.
+    """
+    return folder.with_name(folder.name + SUFFIX)
+
+
+def write_page_beside(folder: Path) -> Path:
+    """Writes the page of a folder that was written just now beside it; returns its path.
+
+    Raises:
+        CompileError: as `written_folder_page`, and MCM-A002, MCM-U050 if it cannot be written.
+    """
+    path = page_path(folder)
+    write_whole(path, written_folder_page(folder))
+    return path
+
+
+def written_folder_page(folder: Path) -> bytes:
+    """The page of a folder that was written just now: its hashes are not compared again.
+
+    Raises:
+        CompileError: MCM-A004, MCM-A005 if it cannot be read.
+    """
+    from mcm_compiler.artifact.manifest import read_manifest
+    from mcm_compiler.checking.entry.gate import OpenedFolder
+    from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.sources import Compiled
+
+    opened = OpenedFolder(folder, read_manifest(folder))
+    return page_bytes(compiled_page(Compiled(opened.report, opened)))

@@ -1,0 +1,205 @@
+"""The package map: chips by busy share, channels by load, of all pipelines side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcm_compiler.contracts.target import machine_of
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.page.answers import ENGINES, STALLS
+from mcm_compiler.page.contents import Section, Table, View
+from mcm_compiler.page.machine_layout import layout_of
+from mcm_compiler.page.sources import Compiled
+from mcm_compiler.report.sentences import place_name, role_sentence
+from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
+
+Row = Mapping[str, Any]
+
+_OUTSIDE = {HOST_ROOT: HOST, OFF_PACKAGE_ROOT: OFF_PACKAGE}
+"""What is drawn for the two ends of a channel that all chips share."""
+
+
+def package_section(compiled: Compiled) -> Section | None:
+    """The map with a table of chips and one of links; None where nothing is known of chips."""
+    report = compiled.report
+    if not report["chips"]:
+        return None
+    lead = [_lead(compiled)]
+    if (roles := role_sentence(report)) is not None:
+        lead.append(f"Pipelines side by side: {roles}.")
+    tables = [_chip_table(report["chips"], compiled.replicas)]
+    if report["links"]:
+        tables.append(_link_table(report["links"]))
+    return Section(
+        "package",
+        "Package",
+        tuple(lead),
+        View("package", _data(compiled), "Map of the package: chips by how busy they are"),
+        tuple(tables),
+        folded=True,
+    )
+
+
+def _lead(compiled: Compiled) -> str:
+    used = len(compiled.roles)
+    return (
+        f"{used} of {compiled.report['target']['chips']} chips run the model. The lighter a chip "
+        "or a link, the larger the share of the period for which it is busy."
+    )
+
+
+def _data(compiled: Compiled) -> dict[str, Any]:
+    report, devices = compiled.report, compiled.report["target"]["chips"]
+    channels = _channels(compiled, devices)
+    drawn = layout_of(devices, channels)
+    rows = {row["chip"]: row for row in report["chips"]}
+    role_of = {chip: (pipeline, runs) for chip, pipeline, runs in compiled.roles}
+    worst = report["bottleneck"] or {"chip": None, "source": None, "destination": None}
+    return {
+        "shape": drawn.shape,
+        "word": "chip",
+        "places": [[round(float(x), 4), round(float(y), 4)] for x, y in drawn.places],
+        "details": {str(chip): _details(row) for chip, row in rows.items()},
+        "chips": [_chip(chip, role_of, rows, worst) for chip in range(devices)],
+        "links": _links(compiled, channels, worst),
+        "pipelines": compiled.replicas,
+    }
+
+
+def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
+    """Ends of the channels between devices."""
+    if compiled.target is not None and (machine := machine_of(compiled.target)) is not None:
+        ends = [(int(a), int(b)) for a, b in machine.channel_ends]
+        if machine.num_devices == devices:
+            return sorted({(a, b) for a, b in ends if min(a, b) >= 0})
+    if compiled.report["target"].get("family") is None:
+        return [(chip, chip + 1) for chip in range(devices - 1)]
+    between = [(k["source"], k["destination"]) for k in compiled.report["links"] or ()]
+    return sorted({(a, b) for a, b in between if min(a, b) >= 0 and max(a, b) < devices})
+
+
+def _chip(
+    chip: int, role_of: Mapping[int, tuple[int, int]], rows: Mapping[int, Row], worst: Row
+) -> dict[str, Any]:
+    pipeline, runs = role_of.get(chip, (None, None))
+    row = rows.get(runs) if runs is not None else None
+    return {
+        "busy": None if row is None else row["utilisation"],
+        "pipeline": pipeline,
+        "runs": runs,
+        "worst": runs is not None and runs == worst["chip"],
+    }
+
+
+def _links(compiled: Compiled, channels: list[tuple[int, int]], worst: Row) -> list[dict[str, Any]]:
+    """Channels between chips, used or not, and those to places outside that carry something."""
+    each, devices = compiled.chips_each, compiled.report["target"]["chips"]
+    loads: dict[tuple[int, int], tuple[Row, tuple[int, int]]] = {}
+    for row in compiled.report["links"] or ():
+        ends = (row["source"], row["destination"])
+        # What all chips share is one channel, whichever pipeline it serves.
+        alike = 1 if min(ends) < 0 and max(ends) < 0 else compiled.replicas
+        for pipeline in range(alike):
+            a, b = (e + pipeline * each if e >= 0 else e for e in ends)
+            if max(a, b) < devices:
+                loads[a, b] = (row, ends)
+    found: list[dict[str, Any]] = []
+    for ends in sorted({*channels, *loads}):
+        row, own = loads.get(ends, (None, None))
+        found.append(
+            {
+                "from": ends[0],
+                "to": ends[1],
+                "busy": None if row is None else row["utilisation"],
+                "name": f"{_place(ends[0])} to {_place(ends[1])}",
+                "load": None if row is None else bytes_text(row["bytes_per_inference"]),
+                "worst": own is not None and own == (worst["source"], worst["destination"]),
+            }
+        )
+    return found
+
+
+def _place(end: int) -> str:
+    return place_name(_OUTSIDE.get(end, end))
+
+
+def _details(row: Row) -> list[list[Any]]:
+    """Label and text of each fact of a chip."""
+    period = _period(row)
+    stalls = [
+        [f"waits {STALLS.get(reason, 'for ' + reason)}", percent_text(seconds / period)]
+        for reason, seconds in (row["stall_s"] or {}).items()
+        if period and seconds / period >= 5e-4
+    ]
+    engines = [
+        [f"paced by {ENGINES.get(engine, engine)}", percent_text(part)]
+        for engine, part in (row.get("engine_utilisation") or {}).items()
+        if part
+    ]
+    heaviest = row["heaviest_op"]
+    facts = [["busy", f"{percent_text(row['utilisation'])} ({seconds_text(row['busy_s'])})"]]
+    facts += engines + stalls
+    facts += [["ops", "-" if row["ops"] is None else f"{row['ops']:,}"]]
+    facts += [["kernels", "-" if row["kernels"] is None else f"{row['kernels']:,}"]]
+    facts += [
+        ["SRAM", f"{bytes_text(row['sram_high_water_bytes'])} of {bytes_text(row['sram_bytes'])}"],
+        ["weights", bytes_text(row["weight_bytes"])],
+    ]
+    if heaviest:
+        facts.append(
+            ["longest kernel", f"{heaviest['name']} ({seconds_text(heaviest['seconds'])})"]
+        )
+    return facts
+
+
+def _period(row: Row) -> float | None:
+    """Seconds of a pipeline's period, from what the row says of it."""
+    return row["busy_s"] / row["utilisation"] if row["busy_s"] and row["utilisation"] else None
+
+
+def _chip_table(rows: list[Row], replicas: int) -> Table:
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        period = _period(row)
+        stalls = row["stall_s"] or {}
+        cells.append(
+            (
+                str(row["chip"]),
+                percent_text(row["utilisation"]),
+                seconds_text(row["busy_s"]),
+                *(
+                    percent_text(stalls[reason] / period if period and reason in stalls else None)
+                    for reason in STALLS
+                ),
+                bytes_text(row["sram_high_water_bytes"]),
+                bytes_text(row["weight_bytes"]),
+                "-" if row["ops"] is None else f"{row['ops']:,}",
+                row["heaviest_op"]["name"] if row["heaviest_op"] else "-",
+            )
+        )
+    return Table(
+        (
+            "chip", "busy", "time", "waits for input", "for links", "for buffers", "SRAM",
+            "weights", "ops", "longest kernel",
+        ),
+        tuple(cells),
+        frozenset(range(9)),
+        "Chips of the first pipeline" if replicas > 1 else "Chips",
+    )  # fmt: skip
+
+
+def _link_table(rows: list[Row]) -> Table:
+    cells = [
+        (
+            place_name(row["source"]),
+            place_name(row["destination"]),
+            percent_text(row["utilisation"]),
+            seconds_text(row["busy_s"]),
+            bytes_text(row["bytes_per_inference"]),
+            seconds_text(row.get("queue_s")),
+        )
+        for row in rows
+    ]
+    heads = ("from", "to", "busy", "time", "per inference", "queueing")
+    return Table(heads, tuple(cells), frozenset(range(2, 6)), "Links")

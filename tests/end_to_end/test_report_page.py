@@ -1,0 +1,195 @@
+"""The page of a compile: written by the verbs, looked at in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli.main import cli
+from tests.generators.browser import Watched, browser
+from tests.generators.page_packages import npm_folder
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&'\""
+NET = """<ir_version: 10, opset_import: ["": 21]>
+net (float[1, 64] x) => (float[1, 64] y)
+<float[64, 64] w, float[64, 64] v> {
+  h = MatMul (x, w)
+  r = Relu (h)
+  k = MatMul (r, v)
+  y = Add (k, r)
+}"""
+
+
+def run(*arguments):
+    done = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Compiled models by name, each with its page beside it."""
+    root = tmp_path_factory.mktemp("pages")
+    model = onnx.parser.parse_model(NET)
+    for name in ("w", "v"):
+        tensor = onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [64, 64], [0.01] * 4096)
+        model.graph.initializer.append(tensor)
+    for node, name in zip(model.graph.node, ("a", HOSTILE, "c", "d"), strict=True):
+        node.name = name
+    onnx.save(model, root / "net.onnx")
+    run("compile", root / "net.onnx", "--target", "mcm4", "-o", root / "net", "--html")
+    one = ("--replicas", 1, "--html", "-o")
+    run("compile", "zoo:bert-tiny", "--target", "mcm4", *one, root / "bert")
+    run("compile", "zoo:bert-tiny", "--target", "acme-mesh16", *one, root / "mesh")
+    return root
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ["net", "bert", "mesh"])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_page_is_drawn_without_a_complaint(folders, chromium, name, colours):
+    watched = Watched(chromium, color_scheme=colours)
+    page = watched.open(folders / f"{name}.html")
+    views = page.locator("[data-view]").all()
+    assert len(views) >= 3
+    assert all(view.bounding_box()["height"] > 20 for view in views)
+    assert watched.complaints == []
+
+
+def test_a_page_says_what_the_report_says(folders, chromium):
+    report = json.loads((folders / "bert" / "report.json").read_text())
+    page = Watched(chromium).open(folders / "bert.html")
+    answers = page.locator(".answer").all_inner_texts()
+    assert any(f"chip {report['bottleneck']['chip']}" in text for text in answers)
+    assert any(f"{report['throughput_per_s']:,.0f} inferences/s" in text for text in answers)
+    chips = page.locator("[data-chip]")
+    assert chips.count() == report["target"]["chips"]
+    for row in report["chips"]:
+        label = page.locator(f"[data-chip='{row['chip']}']").get_attribute("aria-label")
+        assert f"busy {100 * row['utilisation']:.1f} %" in label
+
+
+def test_chips_are_chosen_by_mouse_and_by_keyboard(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    page.locator("[data-chip='1']").click()
+    title = page.locator(".package .details h3")
+    assert title.inner_text() == "chip 1"
+    page.keyboard.press("ArrowRight")
+    assert title.inner_text() == "chip 2"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert title.inner_text() == "chip 0"
+
+
+def test_a_mesh_is_drawn_as_one_by_a_page_that_knows_no_meshes(folders, chromium):
+    page = Watched(chromium).open(folders / "mesh.html")
+    assert page.locator(".package svg.grid").count() == 1
+    at = [page.locator(f"[data-chip='{i}']").get_attribute("transform") for i in (0, 1, 4, 5)]
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = (map(float, re.findall(r"[\d.]+", t)) for t in at)
+    assert y0 == y1 < y2 == y3
+    assert x0 == x2 < x1 == x3
+
+
+def test_ops_are_found_by_name_those_inside_of_kernels_too(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    manifest = json.loads((folders / "bert" / "manifest.json").read_text())
+    wanted = manifest["chips"][-1]["order"][0]
+    page.locator(".graph input[type=search]").fill(wanted)
+    hit = page.locator(".graph .found button").first
+    assert wanted in hit.inner_text()
+    hit.click()
+    chosen = page.locator(".graph .details")
+    assert f"chip {manifest['chips'][-1]['chip']}" in chosen.inner_text()
+
+
+def test_hostile_names_are_shown_and_do_nothing(folders, chromium):
+    watched = Watched(chromium)
+    page = watched.open(folders / "net.html")
+    page.locator(".graph input[type=search]").fill("onerror")
+    hit = page.locator(".graph .found button").first
+    assert HOSTILE in hit.inner_text()
+    hit.click()
+    assert page.locator("img").count() == 0
+    assert watched.complaints == []
+
+
+def test_the_switch_changes_the_colours(folders, chromium):
+    page = Watched(chromium, color_scheme="light").open(folders / "net.html")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    for _ in range(2):
+        page.locator("#tools button").click()
+    assert page.evaluate(colour) != light
+
+
+@pytest.mark.parametrize("name", ["net", "bert", "mesh"])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_page_has_no_serious_fault_of_accessibility(folders, chromium, name, colours):
+    axe = (npm_folder() / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    # The page runs no script but its own; the browser puts this one past its policy.
+    watched = Watched(chromium, color_scheme=colours, bypass_csp=True)
+    page = watched.open(folders / f"{name}.html")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.evaluate(axe)
+    faults = page.evaluate("axe.run().then((found) => found.violations)")
+    serious = [
+        (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3])
+        for fault in faults
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_the_verb_report_writes_the_same_page_and_never_over_another_file(folders, tmp_path):
+    path = tmp_path / "page.html"
+    told = run("report", folders / "bert", "--html", path)
+    assert f"wrote {path}" in told.output
+    assert path.read_bytes() == (folders / "bert.html").read_bytes()
+    again = CliRunner().invoke(cli, ["report", str(folders / "bert"), "--html", str(path)])
+    assert again.exit_code == 1
+    assert "MCM-U021" in again.output
+    run("report", folders / "bert", "--html", path, "--force")
+
+
+def test_a_report_by_itself_has_a_page_without_what_only_the_folder_knows(folders, tmp_path):
+    run("report", folders / "bert" / "report.json", "--html", tmp_path / "a.html")
+    alone = tmp_path / "report.json"
+    alone.write_bytes((folders / "bert" / "report.json").read_bytes())
+    run("report", alone, "--html", tmp_path / "b.html")
+    whole, part = ((tmp_path / name).read_text() for name in ("a.html", "b.html"))
+    assert 'id="graph"' in whole
+    assert 'id="graph"' not in part
+    assert 'id="package"' in part
+
+
+def test_what_is_no_output_is_told_and_writes_nothing(folders, tmp_path):
+    newer = tmp_path / "report.json"
+    report = json.loads((folders / "bert" / "report.json").read_text())
+    newer.write_text(json.dumps({**report, "schema_version": report["schema_version"] + 1}))
+    for source in (tmp_path, newer):
+        done = CliRunner().invoke(cli, ["report", str(source), "--html", str(tmp_path / "x.html")])
+        assert done.exit_code == 1
+        assert re.search(r"MCM-A00[45]", done.output)
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_many_models_have_a_page_each(folders, tmp_path):
+    run("compile", folders / "net.onnx", "zoo:bert-tiny", "--target", "mcm4", "--html", "-o",
+        tmp_path / "out")  # fmt: skip
+    pages = sorted(path.name for path in (tmp_path / "out").glob("*.html"))
+    assert len(pages) == 2
+    done = CliRunner().invoke(
+        cli, ["compile", str(folders / "net.onnx"), "zoo:bert-tiny", "--target", "mcm4", "--html",
+              "-o", str(tmp_path / "out")],
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "MCM-U021" in done.output
