@@ -189,7 +189,9 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     if sources.manifest.chips_each:
         limits = limits.first(sources.manifest.chips_each)
     machine = machine_of(sources.target)
-    return find_bottleneck(sources.simulation, sources.program, limits, graphs, machine)
+    return find_bottleneck(
+        sources.simulation, sources.program, limits, graphs, machine, sources.certificate
+    )
 
 
 def _rows(keys: tuple[str, str, str], rows: tuple[tuple[str, str, int], ...]) -> list[Derived]:

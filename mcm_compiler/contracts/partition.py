@@ -158,8 +158,10 @@ class PartitionProblem:
 
         Every partition that fits the target fits it, and takes no longer there.
         """
-        if self.memory == "need":
-            return self
+        return self if self.memory == "need" else self._at_need
+
+    @cached_property
+    def _at_need(self) -> PartitionProblem:
         rows = np.repeat(np.arange(self.weight_bytes.size), np.diff(self.weight_ptr))
         held = self.weight_touched
         counts = np.bincount(rows[held], minlength=self.weight_bytes.size)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Literal
 
 import onnx_ir as ir
 
+from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
-from mcm_compiler.report.moves import Move, find_moves
-from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow
+from mcm_compiler.report.move_figures import move_row, pinned_row
+from mcm_compiler.report.moves import Moves, find_moves, pin_of
+from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow, PinnedMoveRow
 from mcm_compiler.report.shared_channels import (
     is_shared,
     shared_filling,
@@ -38,6 +41,7 @@ def find_bottleneck(
     limits: PackageLimits | None = None,
     graphs: Mapping[int, ir.Graph] | None = None,
     machine: Machine | None = None,
+    certificate: Certificate | None = None,
 ) -> Bottleneck | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
 
@@ -47,9 +51,10 @@ def find_bottleneck(
         simulation: tells who was busy.
         program: tells with what.
         limits: numbers of the package.
-        graphs: the chips' models by chip. With `limits` and `program` they tell what it would
-            take to move the heaviest op of a chip to the chip beside it.
-        machine: tells routes and which chips lie side by side; needed for moves.
+        graphs: the chips' models by chip. With `limits`, `program` and `certificate` they tell
+            which moves of ops would help, and what they take.
+        machine: tells routes.
+        certificate: what was placed and where, for one pipeline.
     """
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]
     if not resources:
@@ -72,13 +77,7 @@ def find_bottleneck(
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
-        own = chips.get(worst.chip)
-        found["heaviest_ops"] = heaviest_ops(own, LISTED)
-        if program and own and limits and graphs and machine:
-            graph = graphs.get(worst.chip)
-            if graph is not None and own.kernels:
-                moves = find_moves(_heaviest(own), own, graph, program, simulation, limits, machine)
-                found["moves"] = [_move_row(move, own) for move in moves]
+        found["heaviest_ops"] = heaviest_ops(chips.get(worst.chip), LISTED)
     else:
         found["source"], found["destination"] = worst.source, worst.destination
         if program is not None and is_shared(worst.source, worst.destination):
@@ -87,7 +86,21 @@ def find_bottleneck(
             found["heaviest_tensors"] = heaviest_tensors(
                 program, worst.source, worst.destination, LISTED, machine
             )
-    found["text"] = _sentence(found, worst, ranked[1:], simulation, program)
+    moves: Moves | None = None
+    if program is not None and limits is not None and graphs and certificate is not None:
+        moves = find_moves(certificate)
+        rows = (
+            move_row(move, certificate, program, simulation, limits, graphs)
+            for move in moves.helpful
+        )
+        # Only what surely fits is advice: the problem model leaves out what no plan needs.
+        fitting = (row for row in rows if row["need_bytes"] <= row["free_bytes"])
+        found["moves"] = list(islice(fitting, LISTED))
+        if moves.pinned:
+            pinned = moves.pinned[:LISTED]
+            found["pinned_moves"] = [pinned_row(move, certificate) for move in pinned]
+    advice = _advice(found, worst, moves, certificate, program)
+    found["text"] = _sentence(found, worst, ranked[1:], simulation, program, advice)
     return found
 
 
@@ -126,18 +139,6 @@ def _heaviest(program: ChipProgram) -> int:
     return max(range(len(program.kernels)), key=lambda i: (program.kernels[i].duration_s, -i))
 
 
-def _move_row(move: Move, program: ChipProgram) -> MoveRow:
-    return {
-        "name": program.kernels[move.kernel].name,
-        "along": len(move.moved) - 1,
-        "to_chip": move.to_chip,
-        "need_bytes": move.need_bytes,
-        "free_bytes": move.free_bytes,
-        "busy_without_s": move.left_s,
-        "busy_there_s": move.there_s,
-    }
-
-
 def _op_name(op: OpRow) -> str:
     """A fused group has the name of its last op, which need not be the one that takes long."""
     if op["ops"] > 1:
@@ -151,6 +152,7 @@ def _sentence(
     others: list[ChipActivity | LinkActivity],
     simulation: SimulationResult,
     program: LoweredProgram | None,
+    advice: list[str],
 ) -> str:
     text = f"{_name(worst)} is busy {seconds_text(worst.busy_s)}"
     text += f" of every {seconds_text(simulation.period_s)}"
@@ -173,8 +175,7 @@ def _sentence(
     elif len(found["heaviest_ops"]) == 1:
         helps = "a chip that can run it" if _on_host(worst, program) else "a faster chip"
         parts.append(f"nothing else runs there, so that only splitting it or {helps} would help")
-    elif found["moves"]:
-        parts.append(_move_text(found["moves"][0], found["heaviest_ops"][0]["ops"], worst.busy_s))
+    parts += advice
     if others:
         parts.append(
             f"the next busiest is {_name(others[0])} with {seconds_text(others[0].busy_s)}"
@@ -208,15 +209,81 @@ def _on_host(worst: ChipActivity | LinkActivity, program: LoweredProgram | None)
     return any(chip.kernels[_heaviest(chip)].engine == "host" for chip in own)
 
 
-def _move_text(move: MoveRow, ops: int, busy_s: float) -> str:
-    what = "them" if ops > 1 else "it"
+def _advice(
+    found: Bottleneck,
+    worst: ChipActivity | LinkActivity,
+    moves: Moves | None,
+    certificate: Certificate | None,
+    program: LoweredProgram | None,
+) -> list[str]:
+    """What moving ops would bring, and which pins are in the way."""
+    if moves is None or certificate is None:
+        return []
+    parts: list[str] = []
+    heaviest = found["heaviest_ops"][0]["name"] if found["heaviest_ops"] else None
+    if isinstance(worst, ChipActivity) and (pin := _pin_of_heaviest(worst, certificate, program)):
+        parts.append(f"the pin {quote(pin)} holds it there")
+    if found["moves"]:
+        parts.append(_move_text(found["moves"][0], heaviest))
+    elif moves.optimal:
+        parts.append("no other placement is faster: under the cost model it is at the lower bound")
+    elif moves.helpful:
+        parts.append("moves of ops that would make it faster may not fit the SRAM where they go")
+    elif moves.elsewhere and moves.complete:
+        parts.append("no move of a single op to another chip makes it faster")
+    elif moves.elsewhere:
+        parts.append("none of the most promising moves of an op makes it faster")
+    if pinned := found.get("pinned_moves"):
+        parts.append(_pinned_text(pinned[0], heaviest))
+    return parts
+
+
+def _pin_of_heaviest(
+    worst: ChipActivity, certificate: Certificate, program: LoweredProgram | None
+) -> str | None:
+    """The pin of the op that takes most of a chip's time."""
+    own = [c for c in program.chips if c.chip == worst.chip and c.kernels] if program else []
+    if not own or not certificate.pins:
+        return None
+    kernel = own[0].kernels[_heaviest(own[0])]
+    for unit, members in enumerate(certificate.problem.members):
+        if set(members).intersection(kernel.nodes):
+            return pin_of(certificate, unit)
+    return None
+
+
+def _what(move: MoveRow | PinnedMoveRow, heaviest: str | None) -> str:
+    """What goes, in words."""
+    name, ops = quote(move["name"]), move.get("ops", 1)
+    if move["name"] == heaviest:
+        text = "it" if ops == 1 else "them"
+    else:
+        text = name if ops == 1 else f"the {ops} ops up to {name}"
     if move["along"]:
-        what += f", and {count_text(move['along'], 'kernel')} that must go along,"
-    need, free = bytes_text(move["need_bytes"]), bytes_text(move["free_bytes"])
-    fits = move["need_bytes"] <= move["free_bytes"]
-    helps = move["busy_there_s"] < busy_s
+        text += f", with {count_text(move['along'], 'other')} that must go along,"
+    return text
+
+
+def _faster_text(move: MoveRow | PinnedMoveRow) -> str:
     return (
-        f"moving {what} to chip {move['to_chip']} would need up to {need} there, where "
-        f"{'' if fits else 'only '}{free} are free, {'and' if helps else 'but'} "
-        f"make that chip busy {seconds_text(move['busy_there_s'])}"
+        f"shorten the period under the cost model by {percent_text(move.get('gain', 0.0))} to "
+        f"{seconds_text(move.get('period_s'))}"
+    )
+
+
+def _move_text(move: MoveRow, heaviest: str | None) -> str:
+    need, free = bytes_text(move["need_bytes"]), bytes_text(move["free_bytes"])
+    return (
+        f"moving {_what(move, heaviest)} from chip {move.get('from_chip')} to chip "
+        f"{move['to_chip']} would {_faster_text(move)}; it needs up to {need} there, where {free} "
+        "are free"
+    )
+
+
+def _pinned_text(move: PinnedMoveRow, heaviest: str | None) -> str:
+    by = f"the pin {quote(move['pin'])}" if move["pin"] is not None else "a pin"
+    which = "" if move["pinned"] == move["name"] else f" of {quote(move['pinned'])}"
+    return (
+        f"without {by}{which}, moving {_what(move, heaviest)} from chip {move['from_chip']} to "
+        f"chip {move['to_chip']} would {_faster_text(move)}"
     )

@@ -8,6 +8,7 @@ from typing import Any
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.fabric_section import fabric_lines
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
+from mcm_compiler.report.replica_limit import limit_sentence
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -113,22 +114,41 @@ def _roles(report: Mapping[str, Any]) -> list[str]:
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:
-    """What it would take to move the heaviest op; reports of the first release lack it."""
+    """Moves that help, and those that pins are in the way of; earlier releases list others."""
     rows = [
         (
-            f"{escaped(move['name'])} and {count_text(move['along'], 'other kernel')}"
-            if move["along"]
-            else escaped(move["name"]),
+            _moved(move),
+            str(move["from_chip"]),
             str(move["to_chip"]),
+            seconds_text(move["period_s"]),
+            percent_text(move["gain"]),
             bytes_text(move["need_bytes"]),
             bytes_text(move["free_bytes"]),
-            seconds_text(move["busy_without_s"]),
-            seconds_text(move["busy_there_s"]),
         )
         for move in bottleneck.get("moves", [])
+        if "period_s" in move
     ]
-    heads = ("to move", "to chip", "needs at most", "free there", "busy without", "busy there")
-    return ["", *_table(heads, rows)] if rows else []
+    pinned = [
+        (
+            _moved(move),
+            str(move["from_chip"]),
+            str(move["to_chip"]),
+            seconds_text(move["period_s"]),
+            percent_text(move["gain"]),
+            escaped(move["pin"] or UNKNOWN),
+        )
+        for move in bottleneck.get("pinned_moves", [])
+    ]
+    heads = ("to move", "from chip", "to chip", "period then", "shorter by")
+    lines = ["", *_table((*heads, "needs at most", "free there"), rows)] if rows else []
+    if pinned:
+        lines += ["", *_table((*heads, "but pinned by"), pinned)]
+    return lines
+
+
+def _moved(move: Mapping[str, Any]) -> str:
+    name = escaped(move["name"])
+    return f"{name} and {count_text(move['along'], 'other')}" if move["along"] else name
 
 
 def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -151,6 +171,7 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
         ("target", chips),
         *([("pipelines", phrase)] if (phrase := replication_phrase(report)) else ()),
+        *([("replicas", escaped(limit))] if (limit := limit_sentence(report)) else ()),
         (
             "strategy",
             f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(routing_phrase(report))}",

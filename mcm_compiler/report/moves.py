@@ -1,164 +1,239 @@
-"""What it would take to move an op that fills a chip's time to the chip beside it."""
+"""Moves of ops to other chips that make a placement faster under the model it was searched with.
+
+A move takes one unit of a placement (an op, or ops that stay together) to another chip, alone or
+with what the direction of the ring asks to go along. It is found where the problem model, with all
+rules and the numbers of one of the pipelines, says that the changed placement is faster.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple, cast
 
-import onnx_ir as ir
+import numpy as np
 
-from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
-from mcm_compiler.contracts.simulation import SimulationResult
-from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.graph.constants import consumed_values
-from mcm_compiler.machines.machine import Machine
+from mcm_compiler.arrays.rows import Rows, distinct_rows, starts
+from mcm_compiler.arrays.types import Bools, Ints, Longs
+from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.proofs import ProblemModel
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.registry import PROBLEM_MODELS
 
-_SLOT = re.compile(r"\[\d+\]$")
+EVALUATED = 256
+"""Moves that are evaluated; where there are more, those that load both chips least."""
+
+EVALUATED_UNITS = 400_000
+"""Units of all placements that are evaluated together; eight moves at least."""
+
+NOTEWORTHY = 1e-6
+"""Share of the period from which a shorter one is faster."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A kernel on the chip beside its own, with all kernels that have to go along.
+    """A unit on another chip.
 
     Attributes:
-        kernel: index of the kernel in its chip's program.
-        moved: that one and those that go along: to a chip that it sends to all that depend on it,
-            to one that sends to it all that it depends on. Ascending.
-        to_chip: where they go.
-        need_bytes: SRAM that they need there at most: weights that are not there yet, receive
-            buffers for what they read, send buffers for what leaves them, and what passes between
-            them.
-        free_bytes: SRAM that the memory plan leaves free there.
-        left_s: time per inference that their own chip is busy without them.
-        there_s: time per inference that the other chip is busy with them. Relays that the move
-            adds or saves are not counted.
+        unit: index of the unit in the problem.
+        units: that one and those that have to go along, ascending.
+        from_chip: where the unit is.
+        to_chip: where it would be, and all that goes along.
+        period_s: between inferences of the package with it there, under the problem model.
+        gain: by what share that is shorter than with the placement as it is.
     """
 
-    kernel: int
-    moved: tuple[int, ...]
+    unit: int
+    units: tuple[int, ...]
+    from_chip: int
     to_chip: int
-    need_bytes: int
-    free_bytes: int
-    left_s: float
-    there_s: float
+    period_s: float
+    gain: float
 
 
-def find_moves(
-    kernel: int,
-    chip: ChipProgram,
-    graph: ir.Graph,
-    program: LoweredProgram,
-    simulation: SimulationResult,
-    limits: PackageLimits,
-    machine: Machine,
-) -> list[Move]:
-    """The moves of one kernel, the one that leaves the busier of both chips less busy first.
+@dataclass(frozen=True)
+class Moves:
+    """What moving an op can bring.
 
-    Only memory and compute time are looked at; links and the rules of the ring are not. A move
-    that would empty the chip is none.
-
-    Args:
-        kernel: index into `chip.kernels`.
-        chip: the chip's program.
-        graph: the chip's model.
-        program: the programs of all chips.
-        simulation: gives the busy times.
-        limits: gives memory and speed of the chips.
-        machine: tells which chips lie beside this one.
+    Attributes:
+        helpful: moves that make the package faster, the fastest first.
+        pinned: moves that would, were it not for a pin; likewise.
+        optimal: whether the placement reaches the proven bound, so that nothing is faster.
+        complete: whether every move of a single unit was looked at.
+        elsewhere: whether there is another chip to go to.
     """
-    programs = {other.chip: other for other in program.chips}
-    busy_s = {activity.chip: activity.busy_s for activity in simulation.chips}
-    speeds = limits.chip_speed or (1.0,) * limits.num_chips
-    kernel_of = {name: i for i, k in enumerate(chip.kernels) for name in k.nodes}
-    nodes = [node for node in graph if (node.name or "") in kernel_of]
-    before: list[set[int]] = [set() for _ in chip.kernels]
-    after: list[set[int]] = [set() for _ in chip.kernels]
-    for node in nodes:
-        reader = kernel_of[node.name or ""]
-        for value in consumed_values(node):
-            maker = value.producer()
-            writer = kernel_of.get(maker.name or "") if maker is not None else None
-            if writer is not None and writer != reader:
-                before[reader].add(writer)
-                after[writer].add(reader)
+
+    helpful: tuple[Move, ...]
+    pinned: tuple[Move, ...]
+    optimal: bool
+    complete: bool
+    elsewhere: bool
+
+
+class _Candidate(NamedTuple):
+    """A move to look at: the named unit, all that go, and where to."""
+
+    unit: int
+    units: tuple[int, ...]
+    to_chip: int
+
+
+def find_moves(certificate: Certificate) -> Moves:
+    """The moves that make the placement of a certificate faster.
+
+    Looked at are all units, each alone on each chip that the order of dataflow leaves it, and the
+    units of the busiest chip with what has to go along to the chips beside it.
+
+    Raises:
+        CompileError: MCM-U003 for a problem model that is not installed.
+    """
+    problem, placement = certificate.problem, certificate.placement
+    model = cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
+    now_s, claim = certificate.period_s, certificate.claim("pipeline")
+    optimal = claim is not None and now_s <= claim.seconds * (1.0 + NOTEWORTHY)
+    elsewhere = problem.num_chips > 1
+    if optimal or not elsewhere or not math.isfinite(now_s) or now_s <= 0.0:
+        return Moves((), (), optimal, True, elsewhere)
+    # Pins of copied units stay: a move of their readers must not take the copy along.
+    pins = np.where(problem.clonable, problem.pinned_chip, -1).astype(np.int32)
+    free = replace(problem, pinned_chip=pins)
+    candidates, complete = _promising(problem, placement, now_s)
     found: list[Move] = []
-    beside = [(there, after) for there in machine.next_devices(chip.chip)]
-    beside += [(there, before) for there in machine.previous_devices(chip.chip)]
-    for to_chip, linked in beside:
-        moved = _closure(kernel, linked)
-        there = programs.get(to_chip)
-        if to_chip >= limits.num_chips or len(moved) == len(chip.kernels):
-            continue
-        moving = [node for node in nodes if kernel_of[node.name or ""] in moved]
-        seconds = sum(chip.kernels[i].duration_s for i in moved)
-        taken = there.high_water_bytes if there is not None else 0
-        found.append(
-            Move(
-                kernel=kernel,
-                moved=tuple(sorted(moved)),
-                to_chip=to_chip,
-                need_bytes=_need_bytes(moving, chip, there, limits.channel_slots),
-                free_bytes=limits.sram_bytes[to_chip] - taken,
-                left_s=busy_s.get(chip.chip, 0.0) - seconds,
-                there_s=busy_s.get(to_chip, 0.0) + seconds * speeds[chip.chip] / speeds[to_chip],
-            )
+    for one in candidates:
+        changed = np.array(placement, np.int32)
+        changed[list(one.units)] = one.to_chip
+        period_s = model.period_s(free, changed)
+        if period_s < now_s * (1.0 - NOTEWORTHY):
+            package_s, gain = period_s / certificate.scope.pipelines, 1.0 - period_s / now_s
+            start = int(placement[one.unit])
+            found.append(Move(one.unit, one.units, start, one.to_chip, package_s, gain))
+    found.sort(key=lambda move: (move.period_s, len(move.units), move.unit, move.to_chip))
+    held = problem.pinned_chip >= 0
+    bound = [bool(held[list(move.units)].any()) for move in found]
+    return Moves(
+        tuple(move for move, pinned in zip(found, bound, strict=True) if not pinned),
+        tuple(move for move, pinned in zip(found, bound, strict=True) if pinned),
+        optimal,
+        complete,
+        elsewhere,
+    )
+
+
+def pin_of(certificate: Certificate, unit: int) -> str | None:
+    """The user's pin that binds a unit, as `PATTERN=CHIP`; None where none does."""
+    chip = int(certificate.problem.pinned_chip[unit])
+    if chip < 0:
+        return None
+    names = (certificate.problem.names[unit], *certificate.problem.members[unit])
+    for exact in (True, False):
+        for pattern, wanted in certificate.pins:
+            hit = pattern in names if exact else any(fnmatchcase(n, pattern) for n in names)
+            if wanted == chip and hit:
+                return f"{pattern}={chip}"
+    return None
+
+
+def _promising(
+    problem: PartitionProblem, placement: Ints, now_s: float
+) -> tuple[list[_Candidate], bool]:
+    """Moves that may help, those that load both chips least first; and whether they are all.
+
+    Relays and copies come on top of the time of a chip's units, so that a move which leaves a chip
+    with units for the whole period cannot help.
+    """
+    fixed = ~problem.clonable
+    seconds, speed = problem.compute_s, problem.chip_speed
+    loads = np.bincount(placement[fixed], seconds[fixed], problem.num_chips) / speed
+    less_s = now_s * (1.0 - NOTEWORTHY)
+    full = np.flatnonzero(loads >= less_s)
+    if full.size > 1:
+        return [], True
+    source, target = dependency_edges(problem)
+    kept = fixed[source] & fixed[target]
+    edges = source[kept], target[kept]
+    movable = fixed if full.size == 0 else fixed & (placement == full[0])
+    units, chips = _single(problem, placement, movable, edges)
+    after = np.maximum(
+        loads[placement[units]] - seconds[units] / speed[placement[units]],
+        loads[chips] + seconds[units] / speed[chips],
+    )
+    hopeful = np.flatnonzero(after < less_s)
+    order = hopeful[np.argsort(after[hopeful], kind="stable")]
+    most = max(min(EVALUATED, EVALUATED_UNITS // problem.num_units), 8)
+    found = [
+        _Candidate(unit, (unit,), chip)
+        for unit, chip in zip(
+            units[order[:most]].tolist(), chips[order[:most]].tolist(), strict=True
         )
-    return sorted(found, key=lambda move: max(move.left_s, move.there_s))
+    ]
+    busiest = int(loads.argmax())
+    along = [
+        one
+        for one in _along(problem, placement, busiest, edges)
+        if loads[one.to_chip] + seconds[list(one.units)].sum() / speed[one.to_chip] < less_s
+    ]
+    return found + along[:most], order.size <= most
 
 
-def _closure(start: int, linked: Sequence[Iterable[int]]) -> set[int]:
+def _single(
+    problem: PartitionProblem, placement: Ints, movable: Bools, edges: tuple[Ints, Ints]
+) -> tuple[Longs, Longs]:
+    """Units and the chips that each can go to alone: on a ring between what it reads and feeds."""
+    source, target = edges
+    low = np.zeros(problem.num_units, np.int64)
+    high = np.full(problem.num_units, problem.num_chips - 1, np.int64)
+    if problem.machine is None:
+        np.maximum.at(low, target, placement[source])
+        np.minimum.at(high, source, placement[target])
+    one = np.flatnonzero(movable & (high > low))
+    counts = (high - low + 1)[one]
+    units = np.repeat(one, counts)
+    chips = np.arange(units.size) - np.repeat(starts(counts)[:-1] - low[one], counts)
+    other = chips != placement[units]
+    return units[other], chips[other]
+
+
+def _along(
+    problem: PartitionProblem, placement: Ints, busiest: int, edges: tuple[Ints, Ints]
+) -> list[_Candidate]:
+    """Units of a chip with all on it that they lead to, to the next; or that leads to them."""
+    on = np.flatnonzero((placement == busiest) & ~problem.clonable)
+    if on.size > EVALUATED:
+        return []
+    source, target = edges
+    inside = (placement[source] == busiest) & (placement[target] == busiest)
+    source, target = source[inside], target[inside]
+    found: list[_Candidate] = []
+    for step, linked in (
+        (1, distinct_rows(source, target, problem.num_units)),
+        (-1, distinct_rows(target, source, problem.num_units)),
+    ):
+        chips = _beside(problem, busiest, step)
+        for unit in on.tolist():
+            units = _reached(unit, linked)
+            if 1 < len(units) < on.size:
+                found += [_Candidate(unit, units, chip) for chip in chips]
+    return sorted(found, key=lambda one: len(one.units))
+
+
+def _beside(problem: PartitionProblem, chip: int, step: int) -> Sequence[int]:
+    if problem.machine is None:
+        beside: Sequence[int] = (chip + step,)
+    elif step > 0:
+        beside = problem.machine.next_devices(chip)
+    else:
+        beside = problem.machine.previous_devices(chip)
+    return [other for other in beside if 0 <= other < problem.num_chips]
+
+
+def _reached(start: int, linked: Rows) -> tuple[int, ...]:
     found, waiting = {start}, [start]
     while waiting:
-        for other in linked[waiting.pop()]:
+        for other in linked.row(waiting.pop()).tolist():
             if other not in found:
                 found.add(other)
                 waiting.append(other)
-    return found
-
-
-def _need_bytes(
-    moving: Sequence[ir.Node], chip: ChipProgram, there: ChipProgram | None, slots: int
-) -> int:
-    """See `Move.need_bytes`; sizes are those of the buffers on the chip that they leave."""
-    sizes = _sizes(chip.buffers)
-    held = _sizes(there.buffers) if there is not None else {}
-    made = {value: None for node in moving for value in node.outputs}
-    inside = set(moving)
-    need = 0
-    for value in made:
-        leaves = value.is_graph_output() or any(n not in inside for n in value.consumers())
-        need += sizes.get(value.name or "", 0) * (slots if leaves else 1)
-    weights = {b.name for b in chip.buffers if b.kind in ("weight", "stream", "state")}
-    read: dict[str, None] = {}
-    for node in moving:
-        for value in consumed_values(node):
-            if value not in made:
-                read.update(dict.fromkeys(_stored(value, sizes)))
-    for name in read:
-        if name not in held:
-            need += sizes[name] * (1 if name in weights else slots)
-    return need
-
-
-def _stored(value: ir.Value, sizes: Mapping[str, int]) -> list[str]:
-    """The buffers that hold what a kernel reads: a view shares that of its operand."""
-    found: list[str] = []
-    waiting, seen = [value], {value}
-    while waiting:
-        value = waiting.pop()
-        if (value.name or "") in sizes:
-            found.append(value.name or "")
-        elif (maker := value.producer()) is not None:
-            further = [v for v in consumed_values(maker) if v not in seen]
-            seen.update(further)
-            waiting += further
-    return found
-
-
-def _sizes(buffers: Iterable[Buffer]) -> dict[str, int]:
-    """Bytes of one buffer by tensor."""
-    return {
-        _SLOT.sub("", b.name) if b.kind in ("receive", "send") else b.name: b.size_bytes
-        for b in buffers
-    }
+    return tuple(sorted(found))

@@ -166,7 +166,9 @@ def _bottleneck(result: CompileResult) -> Bottleneck | None:
     if (replication := REPLICATION.find(result.model)) is not None:
         limits = limits.first(replication.chips_each)
     machine = machine_of(result.target)
-    return find_bottleneck(result.simulation, result.program, limits, graphs, machine)
+    return find_bottleneck(
+        result.simulation, result.program, limits, graphs, machine, result.certificate
+    )
 
 
 def verification_data(verification: Verification) -> VerificationFacts:

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
@@ -23,6 +24,7 @@ def simulation_data(
     graphs: Mapping[int, ir.Graph],
     machine: Machine | None,
     replicas: int = 1,
+    certificate: Certificate | None = None,
 ) -> dict[str, Any]:
     """The simulation as JSON-able data: what the report says of a simulation.
 
@@ -33,6 +35,7 @@ def simulation_data(
         graphs: the chips' models by chip.
         machine: devices, channels and routes of the package.
         replicas: pipelines like the simulated one side by side.
+        certificate: what was placed and where, which tells what moving ops would bring.
     """
     period_s = simulation.period_s / replicas
     flight = {"sequences": program.sequences} if program.sequences else {}
@@ -46,7 +49,7 @@ def simulation_data(
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,
         "latency_s": simulation.latency_s,
-        "bottleneck": find_bottleneck(simulation, program, limits, graphs, machine),
+        "bottleneck": find_bottleneck(simulation, program, limits, graphs, machine, certificate),
         "chips": chip_rows(simulation, program, ops_of, limits.sram_bytes),
         "links": link_rows(simulation),
     }

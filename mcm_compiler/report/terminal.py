@@ -15,6 +15,7 @@ from mcm_compiler.report.chip_bars import (
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.host_section import host_sentences
+from mcm_compiler.report.replica_limit import limit_sentence
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -168,6 +169,8 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
         ("lower bound", Text(bound_sentence(report))),
         ("gap", Text(gap_sentence(report))),
     ]
+    if (limit := limit_sentence(report)) is not None:
+        rows.append(("replicas", Text(limit)))
     if (learned := learned_sentence(report)) is not None:
         rows.append(("learned search", Text(learned)))
     if (costs := cost_model_phrase(report)) is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from mcm_compiler.artifact.program_file import check_program_of
+from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.checking.entry.constraint_check import refuse_overlap
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.structure_check import check_structure
@@ -25,6 +26,7 @@ class CompiledFolder:
         graphs: the chips' models by chip.
         replicas: pipelines side by side that run them.
         limits: numbers of the chips of one pipeline.
+        certificate: what was placed and where; None where nothing was.
     """
 
     target: Target
@@ -32,6 +34,7 @@ class CompiledFolder:
     graphs: dict[int, ir.Graph]
     replicas: int
     limits: PackageLimits
+    certificate: Certificate | None = None
 
 
 def read_compiled(folder: Path) -> CompiledFolder:
@@ -54,4 +57,4 @@ def read_compiled(folder: Path) -> CompiledFolder:
     check_program_of(program, chips, manifest.wires)
     graphs = {chip.chip: chip.model.graph for chip in chips}
     limits = target.limits.first(manifest.chips_each or target.limits.num_chips)
-    return CompiledFolder(target, program, graphs, manifest.replicas, limits)
+    return CompiledFolder(target, program, graphs, manifest.replicas, limits, opened.certificate)

@@ -79,6 +79,7 @@ def command(
         compiled.graphs,
         machine_of(target),
         pipelines,
+        compiled.certificate,
     )
     if output_format == "json":
         show_json(data)

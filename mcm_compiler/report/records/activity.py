@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -33,25 +33,63 @@ MoveRow = TypedDict(
     "MoveRow",
     {
         "name": str,
+        "ops": NotRequired[Size],
         "along": Size,
+        "from_chip": NotRequired[Index],
         "to_chip": Index,
         "need_bytes": Size,
         "free_bytes": int,
         "busy_without_s": float,
         "busy_there_s": Amount,
+        "period_s": NotRequired[Amount],
+        "gain": NotRequired[float],
     },
 )
-"""What it would take to move an op to the chip beside it.
+"""A move of an op to another chip that makes the package faster under cost_model.
 
 Attributes:
     name: the op, or the last op of the fusion group.
-    along: further kernels that have to go along, because they depend on it or it on them.
+    ops: ops that stay together with it, itself included.
+    along: further ops or groups that have to go along, because they depend on it or it on them.
+    from_chip: where they are.
     to_chip: where they would go.
     need_bytes: SRAM that they need there at most: weights, receive and send buffers, results.
     free_bytes: SRAM that the memory plan leaves free there.
-    busy_without_s: seconds that this chip is busy per inference without them.
+    busy_without_s: seconds that their chip is busy per inference without them, on the simulator.
     busy_there_s: seconds that the other chip is busy per inference with them; relays that the move
         adds or saves are not counted.
+    period_s: seconds between inferences of the package with the changed placement, under
+        cost_model, all rules and pipelines counted; to be held against analytic_period_s. Reports
+        of earlier releases lack it, and list moves that help nothing.
+    gain: by what share that is shorter than analytic_period_s.
+"""
+
+PinnedMoveRow = TypedDict(
+    "PinnedMoveRow",
+    {
+        "name": str,
+        "ops": Size,
+        "along": Size,
+        "from_chip": Index,
+        "to_chip": Index,
+        "pinned": str,
+        "pin": str | None,
+        "period_s": Amount,
+        "gain": float,
+    },
+)
+"""A move that would make the package faster, and that a pin is in the way of.
+
+Attributes:
+    name: the op, or the last op of the fusion group.
+    ops: ops that stay together with it, itself included.
+    along: further ops or groups that would have to go along.
+    from_chip: where they are.
+    to_chip: where they would go.
+    pinned: that of them which is pinned.
+    pin: the pin that the user gave, as PATTERN=CHIP; null where none says so.
+    period_s: as of a move.
+    gain: as of a move.
 """
 
 Bottleneck = TypedDict(
@@ -67,6 +105,7 @@ Bottleneck = TypedDict(
         "heaviest_ops": list[OpRow],
         "heaviest_tensors": list[LoadedTensor],
         "moves": list[MoveRow],
+        "pinned_moves": NotRequired[list[PinnedMoveRow]],
         "text": str,
     },
 )
@@ -85,8 +124,9 @@ Attributes:
         for buffers.
     heaviest_ops: longest ops of the chip, at most three.
     heaviest_tensors: largest tensors on the link, at most three.
-    moves: what it would take to move the longest op of the chip to the chip before or after it, the
-        better one first. Links and the rules of the ring are not looked at.
+    moves: moves of ops to other chips that make the package faster, the best first, at most three;
+        whatever the bottleneck is. Empty where none does.
+    pinned_moves: moves that would, were it not for pins; likewise. Missing where there are none.
     text: the same in words.
 """
 

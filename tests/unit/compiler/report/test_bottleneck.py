@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.contracts.program import LoweredProgram, Transfer
 from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
-from mcm_compiler.contracts.target import OFF_PACKAGE
+from mcm_compiler.contracts.target import OFF_PACKAGE, PackageLimits
 from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.records.activity import Bottleneck
 from tests.generators.example_result import MIB, example_result, ring_of
+from tests.generators.partition_problems import make_problem
 
 RING_OF_3 = ring_of(3)
 
@@ -108,53 +113,99 @@ def _graphs() -> dict[int, ir.Graph]:
     return {chip.chip: chip.model.graph for chip in example_result().chips or ()}
 
 
-def test_what_it_would_take_to_move_the_heaviest_op() -> None:
-    """Chip 1 runs kernels 0 -> 1 -> 2 with 2 MiB of weights each; the plan has 2 slots."""
+LAYERS = ("layer0.0", "layer0.1", "layer1.0", "layer1.1", "layer1.2", "layer2.0")
+
+
+def _certificate(
+    given: tuple[tuple[str, int], ...] = (), pins: Sequence[tuple[int, int]] = ()
+) -> Certificate:
+    """What `example_result` placed: a chain of six kernels on three chips."""
+    chain = [(i, i + 1) for i in range(5)]
+    problem = replace(
+        make_problem([40, 20, 30, 60.9, 34, 90], chain, chips=3, sram=64 * MIB, pins=pins),
+        names=LAYERS,
+        members=tuple((f"{name}/a", f"{name}/b") for name in LAYERS),
+    )
+    placement = np.array([0, 0, 1, 1, 1, 2], np.int32)
+    scope = ClaimScope(3, 1, 3, any_number=False)
+    return Certificate(
+        problem, placement, 124.9e-6, "pipeline", "roofline", scope, claims=(), pins=given
+    )
+
+
+def _advised(certificate: Certificate, limits: PackageLimits | None = None) -> Bottleneck:
     result = example_result()
     found = find_bottleneck(
-        _simulation(), result.program, result.target.limits, _graphs(), RING_OF_3
+        _simulation(),
+        result.program,
+        limits or result.target.limits,
+        _graphs(),
+        RING_OF_3,
+        certificate,
     )
     assert found is not None
-    back, on = found["moves"]
-    assert (back["name"], back["to_chip"], back["along"]) == ("layer1.1", 0, 1)
-    # Two weights, one result within, one that leaves; what they read is made there.
-    assert back["need_bytes"] == (2 * 2 + 1 + 2 * 1) * MIB
-    assert back["free_bytes"] == (64 - 12) * MIB
-    assert back["busy_there_s"] == pytest.approx(60e-6 + 90.9e-6)
-    assert back["busy_without_s"] == pytest.approx(34e-6)
-    assert (on["to_chip"], on["along"]) == (2, 1)
-    # Two weights, one result within, one that leaves, and receive buffers for one that comes.
-    assert on["need_bytes"] == (2 * 2 + 1 + 2 * 1 + 2 * 1) * MIB
+    return found
+
+
+def test_the_moves_that_help_and_what_they_take() -> None:
+    """Kernels of chip 1 have 2 MiB of weights each; the plan has 2 slots."""
+    found = _advised(_certificate())
+    first = found["moves"][0]
+    assert (first["name"], first.get("from_chip"), first["to_chip"]) == ("layer1.0", 1, 0)
+    assert (first["along"], first.get("ops")) == (0, 2)
+    assert first.get("period_s") == pytest.approx(94.9e-6)
+    assert first.get("gain") == pytest.approx(1 - 94.9 / 124.9)
+    # A weight, and send buffers for what leaves; what it reads is made there.
+    assert first["need_bytes"] == (2 + 2 * 1) * MIB
+    assert first["free_bytes"] == (64 - 12) * MIB
+    assert first["busy_there_s"] == pytest.approx(60e-6 + 30e-6)
+    assert first["busy_without_s"] == pytest.approx(94.9e-6)
+    assert "pinned_moves" not in found
     assert found["text"] == (
         "chip 1 is busy 125 us of every 125 us (99.9 %), 48.8 % of it in 2 fused ops up to "
-        "'layer1.1'; moving them, and 1 kernel that must go along, to chip 0 would need up to "
-        "7.0 MiB there, where 52.0 MiB are free, but make that chip busy 151 us; "
-        "the next busiest is chip 2 with 90.0 us"
+        "'layer1.1'; moving the 2 ops up to 'layer1.0' from chip 1 to chip 0 would shorten the "
+        "period under the cost model by 24.0 % to 94.9 us; it needs up to 4.0 MiB there, where "
+        "52.0 MiB are free; the next busiest is chip 2 with 90.0 us"
     )
 
 
-def test_a_move_that_does_not_fit_and_one_that_helps() -> None:
-    result = example_result()
-    limits = replace(result.target.limits, sram_bytes=(14 * MIB,) * 3, chip_speed=(4.0, 1.0, 1.0))
-    found = find_bottleneck(_simulation(), result.program, limits, _graphs(), RING_OF_3)
-    assert found is not None
-    # Chip 0 runs four times as fast as chip 1.
-    assert found["moves"][0]["busy_there_s"] == pytest.approx(60e-6 + 90.9e-6 / 4)
-    assert "where only 2.0 MiB are free, and make that chip busy 82.7 us" in found["text"]
+def test_a_move_that_may_not_fit_is_no_advice() -> None:
+    limits = replace(example_result().target.limits, sram_bytes=(14 * MIB,) * 3)
+    found = _advised(_certificate(), limits)
+    assert all(move["need_bytes"] <= move["free_bytes"] for move in found["moves"])
+    assert "may not fit the SRAM where they go" in found["text"]
 
 
-def test_moves_go_to_chips_of_the_ring_and_leave_something_behind() -> None:
+def test_a_pin_is_respected_and_named() -> None:
+    pins = (("layer1.0", 1), ("layer1.1*", 1))
+    found = _advised(_certificate(pins, pins=[(2, 1), (3, 1)]))
+    assert all(move["name"] not in ("layer1.0", "layer1.1") for move in found["moves"])
+    held = found.get("pinned_moves", [])
+    assert (held[0]["name"], held[0]["pin"], held[0]["to_chip"]) == ("layer1.0", "layer1.0=1", 0)
+    assert "the pin 'layer1.1*=1' holds it there" in found["text"]
+    assert (
+        "without the pin 'layer1.0=1', moving the 2 ops up to 'layer1.0' from chip 1 to chip 0 "
+        "would shorten the period under the cost model by 24.0 % to 94.9 us" in found["text"]
+    )
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    even = _certificate()
+    loads = np.array([40, 84.9, 30, 60.9, 34, 90]) * 1e-6
+    even = replace(even, problem=replace(even.problem, compute_s=loads))
+    found = _advised(even)
+    assert found["moves"] == []
+    assert "no move of a single op to another chip makes it faster; the next" in found["text"]
+    at_bound = replace(even, claims=(Claim("pipeline", 124.9e-6, "total_work", "made up"),))
+    assert "no other placement is faster: under the cost model" in _advised(at_bound)["text"]
+
+
+def test_a_chip_with_one_kernel_has_nothing_to_give() -> None:
     result = example_result()
     simulation = _simulation(chips=(ChipActivity(2, 125e-6),), links=())
-    limits = result.target.limits
-    found = find_bottleneck(simulation, result.program, limits, _graphs(), RING_OF_3)
+    found = find_bottleneck(simulation, result.program)
     assert found is not None
-    assert found["moves"] == []
     assert "in 2 fused ops up to 'layer2.0'; nothing else runs there, so that only" in found["text"]
-    simulation = _simulation(chips=(ChipActivity(0, 125e-6),), links=())
-    found = find_bottleneck(simulation, result.program, limits, _graphs(), RING_OF_3)
-    assert found is not None
-    assert [move["to_chip"] for move in found["moves"]] == []  # with all that depends on it
 
 
 def test_a_channel_from_off_package_memory() -> None:

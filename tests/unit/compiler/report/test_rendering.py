@@ -262,3 +262,14 @@ def test_plain_text_ignores_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     text = plain_text(report_view(build_report(example_result())))
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) > 40
+
+
+def test_moves_and_those_that_pins_are_in_the_way_of(report: dict[str, Any]) -> None:
+    move = {"name": "a|<b>", "ops": 1, "along": 2, "from_chip": 1, "to_chip": 0, "gain": 0.25}
+    move |= {"period_s": 9e-5, "need_bytes": 1 << 20, "free_bytes": 1 << 21}
+    report["bottleneck"]["moves"] = [move, {"name": "of an earlier release", "along": 0}]
+    report["bottleneck"]["pinned_moves"] = [{**move, "along": 0, "pinned": "a", "pin": "a*=1"}]
+    text = render_markdown(report)
+    assert r"| a\|\<b\> and 2 others | 1 | 0 | 90.0 us | 25.0 % | 1.0 MiB | 2.0 MiB |" in text
+    assert r"| a\|\<b\> | 1 | 0 | 90.0 us | 25.0 % | a\*=1 |" in text
+    assert "earlier release" not in text

@@ -150,7 +150,7 @@ def test_chips_and_links() -> None:
     assert report["links"][1]["queue_s"] == 3e-6
     assert report["steady_from"] == 5
     assert report["bottleneck"]["sets_period"] is True
-    assert [move["to_chip"] for move in report["bottleneck"]["moves"]] == [0, 2]
+    assert report["bottleneck"]["moves"] == []  # nothing tells what was placed
 
 
 def test_ops_of_a_chip_come_from_its_kernels_where_the_graph_was_not_split() -> None:
