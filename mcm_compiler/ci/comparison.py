@@ -169,6 +169,7 @@ def _op_reasons(old: Figures, new: Figures) -> list[str]:
     difference_s = new.period_s - old.period_s
     sign = 1.0 if difference_s >= 0 else -1.0
     changes: list[tuple[float, OpTime, OpTime | None]] = []
+    gone: list[tuple[float, OpTime]] = []  # what made it faster by not being there
     for name, now in new.ops.items():
         before = old.ops.get(name)
         if before is None and not (old.all_ops and new.all_ops):
@@ -177,16 +178,32 @@ def _op_reasons(old: Figures, new: Figures) -> list[str]:
         if change_s > 0 and change_s >= NOTEWORTHY * abs(difference_s):
             changes.append((change_s, now, before))
     changes.sort(key=lambda change: (-change[0], change[1].name))
-    return [_op_sentence(now, before) for _, now, before in changes[:LISTED_OPS]]
+    if sign < 0 and old.all_ops and new.all_ops:
+        gone = [(op.seconds, op) for name, op in old.ops.items() if name not in new.ops]
+        gone = [row for row in gone if row[0] >= NOTEWORTHY * abs(difference_s)]
+        gone.sort(key=lambda row: (-row[0], row[1].name))
+    return [
+        *(_op_sentence(now, before) for _, now, before in changes[:LISTED_OPS]),
+        *(_gone_sentence(op) for _, op in gone[: LISTED_OPS - len(changes[:LISTED_OPS])]),
+    ]
 
 
 def _op_sentence(now: OpTime, before: OpTime | None) -> str:
-    name = quote(now.name) if now.ops == 1 else f"{now.ops} fused ops up to {quote(now.name)}"
+    name = _op_name(now)
     verb = "takes" if now.ops == 1 else "take"
     text = f"{name} on chip {now.chip} {verb} {seconds_text(now.seconds)}"
     if before is None:
-        return f"{text}, and the baseline has no op of that name"
+        return f"{text}, and there was no op of that name before"
     return f"{text}, {seconds_text(before.seconds)} before"
+
+
+def _gone_sentence(op: OpTime) -> str:
+    verb = "is" if op.ops == 1 else "are"
+    return f"{_op_name(op)} {verb} gone, {seconds_text(op.seconds)} on chip {op.chip} before"
+
+
+def _op_name(op: OpTime) -> str:
+    return quote(op.name) if op.ops == 1 else f"{op.ops} fused ops up to {quote(op.name)}"
 
 
 def _model_reasons(old: Figures, new: Figures) -> list[str]:
@@ -202,12 +219,15 @@ def _model_reasons(old: Figures, new: Figures) -> list[str]:
 
 
 def _chip_reasons(old: Figures, new: Figures) -> list[str]:
+    reasons: list[str] = []
+    if old.pipelines != new.pipelines:
+        reasons.append(f"pipelines side by side: {new.pipelines}, {old.pipelines} before")
     if old.chips_used == new.chips_used:
-        return []
+        return reasons
     now, before = (
         "an unknown number" if n is None else str(n) for n in (new.chips_used, old.chips_used)
     )
-    return [f"chips in use: {now}, {before} before"]
+    return [*reasons, f"{new.words[0]}s in use: {now}, {before} before"]
 
 
 def _bound_above(old: Figures, new: Figures) -> list[str]:
@@ -216,7 +236,8 @@ def _bound_above(old: Figures, new: Figures) -> list[str]:
         return []
     return [
         f"no partition can be as fast as before: the lower bound on the period is "
-        f"{seconds_text(new.lower_bound_s)}, and the period was {seconds_text(old.period_s)}"
+        f"{seconds_text(new.lower_bound_s)}{_by(new)}, and the period was "
+        f"{seconds_text(old.period_s)}"
     ]
 
 
@@ -224,15 +245,21 @@ def _bound_reasons(old: Figures, new: Figures) -> list[str]:
     reasons = _bound_above(old, new)
     known = None not in (old.lower_bound_s, new.lower_bound_s)
     if not reasons and known and old.lower_bound_s != new.lower_bound_s:
-        reasons.append(
-            f"the lower bound on the period is {seconds_text(new.lower_bound_s)}, "
-            f"{seconds_text(old.lower_bound_s)} before"
+        other = new.bound_proof != old.bound_proof
+        now, before = (
+            f"{seconds_text(f.lower_bound_s)}{_by(f) if other else ''}" for f in (new, old)
         )
+        reasons.append(f"the lower bound on the period is {now}, {before} before")
     if old.gap is not None and new.gap is not None and abs(new.gap - old.gap) >= 0.001:
         reasons.append(
             f"the gap to the lower bound is {percent_text(new.gap)}, {percent_text(old.gap)} before"
         )
     return reasons
+
+
+def _by(figures: Figures) -> str:
+    """The kind of argument of the bound."""
+    return f" (proof {figures.bound_proof})" if figures.bound_proof else ""
 
 
 def _load_reasons(old: Figures, new: Figures) -> list[str]:
@@ -246,19 +273,17 @@ def _load_reasons(old: Figures, new: Figures) -> list[str]:
         )
     if seconds_text(old.chip_busy_s) != seconds_text(new.chip_busy_s):
         reasons.append(
-            f"all chips together work {seconds_text(new.chip_busy_s)} per inference, "
-            f"{seconds_text(old.chip_busy_s)} before"
+            f"all {new.words[0]}s together work {seconds_text(new.chip_busy_s)} per "
+            f"{new.words[1]}, {seconds_text(old.chip_busy_s)} before"
         )
     if old.link_bytes != new.link_bytes:
         reasons.append(
             f"all links together carry {bytes_text(new.link_bytes)} per inference, "
             f"{bytes_text(old.link_bytes)} before"
         )
-    for name, now, before in (
-        ("relays", new.relays, old.relays),
-        ("clones", new.clones, old.clones),
-        ("sharded operators", new.sharded, old.sharded),
-    ):
-        if now != before:
-            reasons.append(f"{name}: {now}, {before} before")
+    reasons += [
+        f"{name}: {now}, {old.added.get(name, 0)} before"
+        for name, now in new.added.items()
+        if now != old.added.get(name, 0)
+    ]
     return reasons

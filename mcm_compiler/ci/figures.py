@@ -60,13 +60,14 @@ class Figures:
         chips_used: chips with ops, or None.
         chip_busy_s: all chips' work per inference.
         link_bytes: bytes over all links per inference.
-        relays: ops that pass a tensor on.
-        clones: copied ops.
-        sharded: ops that were cut into shards.
+        added: numbers of ops by why they were added: relays, clones, sharded operators.
         bottleneck: the busiest resource in words, or None.
         bottleneck_busy_s: its work per inference, or None.
         ops: times of kernels, by name; the heaviest of each chip only, unless `all_ops`.
         all_ops: whether `ops` has every kernel.
+        bound_proof: kind of argument of the bound, or None.
+        pipelines: side by side.
+        words: what one of the parts is called, and what is counted per second.
     """
 
     throughput_per_s: float
@@ -81,13 +82,14 @@ class Figures:
     chips_used: int | None
     chip_busy_s: float
     link_bytes: int
-    relays: int
-    clones: int
-    sharded: int
+    added: Mapping[str, int]
     bottleneck: str | None
     bottleneck_busy_s: float | None
     ops: Mapping[str, OpTime]
     all_ops: bool
+    bound_proof: str | None = None
+    pipelines: int = 1
+    words: tuple[str, str] = ("chip", "inference")
 
 
 def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -> Figures:
@@ -117,13 +119,18 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
         chips_used=None if report["chips_used"] is None else int(report["chips_used"]),
         chip_busy_s=math.fsum(_number(chip["busy_s"]) or 0.0 for chip in chips),
         link_bytes=sum(int(link["bytes_per_inference"]) for link in report["links"] or ()),
-        relays=len(report["relays"] or ()),
-        clones=len(report["clones"] or ()),
-        sharded=len(report["sharded_operators"] or ()),
+        added={
+            "relays": len(report["relays"] or ()),
+            "clones": len(report["clones"] or ()),
+            "sharded operators": len(report["sharded_operators"] or ()),
+        },
         bottleneck=None if worst is None else _resource(worst),
         bottleneck_busy_s=None if worst is None else _number(worst["busy_s"]),
         ops=_by_name(times),
         all_ops=op_times is not None,
+        # Reports of the first release lack both.
+        bound_proof=_text(report.get("bound_proof")),
+        pipelines=int((report.get("replication") or {}).get("replicas") or 1),
     )
 
 
@@ -208,6 +215,10 @@ def _resource(worst: Mapping[str, Any]) -> str:
     if worst["chip"] is not None:
         return f"chip {int(worst['chip'])}"
     return resource_name(int(worst["source"]), int(worst["destination"]))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _number(value: Any) -> float | None:

@@ -30,14 +30,14 @@ def show_report(report: Mapping[str, Any]) -> None:
     """Writes a report, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import report_view
 
-    show_view(report_view(report, width=_width(), ascii_only=_ascii_only()))
+    show_view(report_view(report, width=view_width(), ascii_only=_ascii_only()))
 
 
 def show_simulation(simulation: dict[str, Any]) -> None:
     """Writes what a simulator measured, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import simulation_view
 
-    show_view(simulation_view(simulation, width=_width(), ascii_only=_ascii_only()))
+    show_view(simulation_view(simulation, width=view_width(), ascii_only=_ascii_only()))
 
 
 def show_placement(record: PlacementRecord, segments: tuple[int, float, float] | None) -> None:
@@ -66,7 +66,7 @@ def show_view(view: View) -> None:
     if sys.stdout.isatty():
         from mcm_compiler.text.styled import coloured_lines
 
-        click.echo("\n".join(coloured_lines(view, _width())))
+        click.echo("\n".join(coloured_lines(view, view_width())))
     else:
         click.echo(plain_text(view, ascii_only=_ascii_only()), nl=False)
 
@@ -125,7 +125,8 @@ def _printable(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[printable(cell) for cell in row] for row in rows]
 
 
-def _width() -> int:
+def view_width() -> int:
+    """Columns that a view has: those of the terminal up to a limit, or those of a pipe."""
     from mcm_compiler.report.terminal import MAX_WIDTH, PLAIN_WIDTH
 
     if not sys.stdout.isatty():

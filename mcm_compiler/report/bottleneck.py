@@ -121,12 +121,17 @@ def resource_name(source: int, destination: int) -> str:
     return f"the link from chip {source} to chip {destination}"
 
 
+def channel_kind(source: int, destination: int) -> Literal["link", "host", "memory"]:
+    """What a channel connects: chips, a chip and the host, or a chip and off-package memory."""
+    if source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
+        return "memory"
+    return "host" if HOST in (source, destination) else "link"
+
+
 def _kind(resource: ChipActivity | LinkActivity) -> Literal["chip", "link", "host", "memory"]:
     if isinstance(resource, ChipActivity):
         return "chip"
-    if resource.source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
-        return "memory"
-    return "host" if HOST in (resource.source, resource.destination) else "link"
+    return channel_kind(resource.source, resource.destination)
 
 
 def _name(resource: ChipActivity | LinkActivity) -> str:
@@ -226,7 +231,7 @@ def _advice(
     if found["moves"]:
         parts.append(_move_text(found["moves"][0], heaviest))
     elif moves.optimal:
-        parts.append("no other placement is faster: under the cost model it is at the lower bound")
+        parts.append("under the cost model no placement is faster: this one is at the lower bound")
     elif moves.helpful:
         parts.append("moves of ops that would make it faster may not fit the SRAM where they go")
     elif moves.elsewhere and moves.complete:

@@ -100,3 +100,8 @@ def _asked(report: Mapping[str, Any], chosen: int) -> str | None:
     if chosen > 1:
         return f"{chosen}, as the plan of the passes has it"
     return "1, because the chips of the package are not alike to the host and each other"
+
+
+def shares_text(pipelines: int, each: int, place: str = "chip") -> str:
+    """Such as `2 pipelines of up to 18 chips`."""
+    return f"{count_text(pipelines, 'pipeline')} of up to {count_text(each, place)}"

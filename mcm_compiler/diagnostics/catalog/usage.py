@@ -250,6 +250,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Take another name; a word of your own in front keeps names apart.",
     ),
     CatalogEntry(
+        "MCM-U080",
+        "folder that cannot be compared",
+        "mcmc diff was given a folder whose report says nothing about speed or is malformed, or\n"
+        "a folder of a package and one of a box: nothing that both tell could be held against\n"
+        "each other. Folders of different models, targets or options can be compared.",
+        example="`mcmc diff compiled placed`, where placed was written by mcmc place",
+        remedy="Name two folders of mcmc compile that were simulated, or two of mcmc place.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

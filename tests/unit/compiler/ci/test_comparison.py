@@ -37,7 +37,7 @@ def test_figures_are_those_of_the_report(old: Figures) -> None:
     assert old.bottleneck == "chip 1"
     assert old.chip_busy_s == pytest.approx(274e-6, rel=0.01)
     assert old.link_bytes == 1_504_000
-    assert (old.relays, old.clones, old.sharded) == (1, 1, 1)
+    assert old.added == {"relays": 1, "clones": 1, "sharded operators": 1}
     op = old.ops["layer1.1"]
     assert (op.name, op.chip, op.ops) == ("layer1.1", 1, 2)
     assert op.seconds == pytest.approx(60e-6, rel=0.02)
@@ -94,7 +94,9 @@ def test_a_fall_names_the_numbers_and_the_op(old: Figures) -> None:
 
 
 def test_further_reasons_are_notes(old: Figures) -> None:
-    new = replace(_slower(old), clones=7, versions={**old.versions, "onnx": "0.1"})
+    new = replace(
+        _slower(old), added={**old.added, "clones": 7}, versions={**old.versions, "onnx": "0.1"}
+    )
     error, note = compare(old, new, 0.03).diagnostics("net.onnx")
     assert error.message.endswith("clones: 7, 1 before")
     assert note.code == "MCM-U032"
@@ -160,14 +162,18 @@ Change = Callable[[Figures], Figures]
             lambda f: replace(f, bottleneck="chip 2", bottleneck_busy_s=2e-4),
             "the bottleneck is chip 2 with 200 us, chip 1 with 12",
         ),
+        (lambda f: replace(f, pipelines=4), "pipelines side by side: 4, 1 before"),
         (lambda f: replace(f, chips_used=1), "chips in use: 1, 3 before"),
         (lambda f: replace(f, chip_busy_s=3e-4), "together work 300 us per inference, 27"),
         (lambda f: replace(f, link_bytes=2048), "carry 2.0 KiB per inference, 1.4 MiB before"),
-        (lambda f: replace(f, relays=4), "relays: 4, 1 before"),
-        (lambda f: replace(f, sharded=0), "sharded operators: 0, 1 before"),
+        (lambda f: replace(f, added={**f.added, "relays": 4}), "relays: 4, 1 before"),
+        (
+            lambda f: replace(f, added={**f.added, "sharded operators": 0}),
+            "sharded operators: 0, 1 before",
+        ),
         (
             lambda f: _with_op(f, OpTime("new", 2, 1, 50e-6)),
-            "'new' on chip 2 takes 50.0 us, and the baseline has no op of that name",
+            "'new' on chip 2 takes 50.0 us, and there was no op of that name before",
         ),
     ],
 )
@@ -212,7 +218,7 @@ def test_a_new_op_of_a_changed_model_is_told_before_an_option(old: Figures) -> N
     new = _with_op(_slower(old), OpTime("layer9.0", 1, 1, 185e-6))
     new = replace(_changed(new), options=other_seed)
     reasons = explain(old, new)
-    assert "'layer9.0' on chip 1 takes 185 us, and the baseline has no op of that name" in reasons
+    assert "'layer9.0' on chip 1 takes 185 us, and there was no op of that name before" in reasons
     assert reasons[0].startswith("'layer9.0'")
     assert reasons[1].startswith("the model changed")
     assert [r for r in reasons if r.startswith("option ")] == [
@@ -239,3 +245,19 @@ def test_a_bound_above_the_old_period_rules_the_search_out(old: Figures) -> None
     assert second.startswith("no partition can be as fast as before")
     assert third.startswith("option seed")
     assert sum(reason.startswith("no partition can") for reason in explain(old, new)) == 1
+
+
+def test_what_is_gone_makes_faster_and_never_slower(old: Figures) -> None:
+    ops = {name: op for name, op in old.ops.items() if name != "layer1.1"}
+    (reason,) = explain(old, replace(_slower(old, 0.5), ops=ops))
+    before = seconds_text(old.ops["layer1.1"].seconds)
+    assert reason == f"2 fused ops up to 'layer1.1' are gone, {before} on chip 1 before"
+    assert explain(old, replace(_slower(old), ops=ops)) == ()
+
+
+def test_another_kind_of_proof_is_named(old: Figures) -> None:
+    moved = replace(_slower(old), lower_bound_s=120e-6, bound_proof="windows")
+    (reason,) = explain(old, moved)
+    assert reason == (
+        "the lower bound on the period is 120 us (proof windows), 110 us (proof total_work) before"
+    )

@@ -1,0 +1,64 @@
+"""`mcmc diff`: two output folders held against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.parameters import (
+    FILE,
+    format_option,
+    load_plugins,
+    parse_percentage,
+    plugin_option,
+)
+from mcm_compiler.cli.show import show_json, show_view, view_width
+
+REGRESSION_EXIT = 1
+
+
+@click.command(cls=Verb)
+@click.argument("a", type=FILE)
+@click.argument("b", type=FILE)
+@click.option(
+    "--max-regression",
+    type=parse_percentage,
+    default=None,
+    metavar="PERCENT",
+    help="Exit with 1 if the throughput of B is lower than that of A by more.",
+)
+@plugin_option
+@format_option()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    a: Path,
+    b: Path,
+    max_regression: float | None,
+    plugin: tuple[Path, ...],
+    output_format: str,
+) -> None:
+    """Compare the folders A and B: what moved, what got slower, and why.
+
+    Both were written by mcmc compile, or both by mcmc place; hashes and figures are checked. Ops
+    are matched by name, and by structure where names differ.
+
+    Exits with 0, however they differ, unless --max-regression asks for more.
+    """
+    from mcm_compiler.difference.compared import difference, read_side
+    from mcm_compiler.difference.text import difference_view
+
+    load_plugins(plugin)
+    first, second = read_side(a), read_side(b)
+    allowed = 0.0 if max_regression is None else max_regression
+    found = difference(first, second, allowed)
+    if output_format == "json":
+        show_json(found.to_dict())
+    else:
+        show_view(difference_view(found, view_width()))
+    show_diagnostics([side.note for side in (first, second) if side.note is not None])
+    if max_regression is not None and found.comparison.regressed:
+        show_diagnostics(found.comparison.diagnostics(f"{b}, compared with {a}")[:1])
+        ctx.exit(REGRESSION_EXIT)

@@ -1,0 +1,213 @@
+"""Two folders held against each other: ops matched, loads side by side, and why one is slower."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from mcm_compiler.ci.comparison import compare
+from mcm_compiler.ci.figures import OpTime
+from mcm_compiler.difference.op_matching import OpMatch, match_ops
+from mcm_compiler.difference.records import (
+    Difference,
+    KernelTime,
+    LoadRow,
+    MemoryRow,
+    Moved,
+    OpCounts,
+    Setting,
+    SideFacts,
+)
+from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
+from mcm_compiler.placed.folder_reading import is_placement
+
+NOTICEABLE = 1e-9
+"""Share by which times differ that are told apart."""
+
+KINDS = ("compute", "links", "host", "off-package memory")
+
+
+def read_side(path: Path) -> Side:
+    """A folder of `mcmc compile` or `mcmc place`.
+
+    Raises:
+        CompileError: as `read_package` and `read_box`.
+    """
+    if is_placement(path):
+        from mcm_compiler.difference.box_side import read_box
+
+        return read_box(path)
+    return read_package(path)
+
+
+def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
+    """What the second folder has otherwise than the first.
+
+    Args:
+        first: the earlier one, or the one to compare with.
+        second: the other one.
+        allowed: share by which the throughput may fall.
+
+    Raises:
+        CompileError: MCM-U080 if one is of a package and the other of a box.
+    """
+    if first.family != second.family:
+        raise not_comparable(
+            f"{first.folder}, {second.folder}",
+            f"one is of a {first.family}, the other of a {second.family}",
+        )
+    match = match_ops(first.ops, second.ops)
+    renamed = {first.ops.names[i]: second.ops.names[j] for i, j in match.by_structure}
+    old = replace(first.figures, ops=_renamed(first.figures.ops, renamed))
+    largest = max(len(first.ops.names), len(second.ops.names), 1)
+    return Difference(
+        a=_facts(first),
+        b=_facts(second),
+        same_file=first.figures.model.sha256 == second.figures.model.sha256,
+        alike=len(match.pairs) / largest,
+        comparison=compare(old, second.figures, allowed),
+        settings=tuple(_settings(first, second)),
+        loads=tuple(_loads(first.loads, second.loads)),
+        ops=_counts(first, second, match),
+        moved=_moved(first, second, match),
+        times=_times(old.ops, second.figures.ops, second.figures.words[0]),
+        memory=_memory(first, second),
+        per=second.figures.words[1],
+        place=second.figures.words[0],
+    )
+
+
+def _facts(side: Side) -> SideFacts:
+    figures = side.figures
+    return SideFacts(
+        folder=side.folder,
+        model=side.model,
+        target=figures.target,
+        throughput_per_s=figures.throughput_per_s,
+        period_s=figures.period_s,
+        latency_s=side.latency_s,
+        lower_bound_s=figures.lower_bound_s,
+        bound_proof=figures.bound_proof,
+        bound_argument=side.bound_argument,
+        gap=figures.gap,
+        bottleneck=side.bottleneck,
+        pipelines=figures.pipelines,
+        places_each=side.places_each,
+        places_used=figures.chips_used,
+        ops=figures.model.ops,
+        weight_bytes=figures.model.weight_bytes,
+    )
+
+
+def _renamed(ops: Mapping[str, OpTime], names: Mapping[str, str]) -> dict[str, OpTime]:
+    """Kernels by the names that their last ops have on the other side."""
+    found: dict[str, OpTime] = {}
+    for name, op in ops.items():
+        new = names.get(name, name)
+        found[new] = replace(op, name=new)
+    return found
+
+
+def _settings(first: Side, second: Side) -> Iterable[Setting]:
+    a, b = first.figures, second.figures
+    if (a.target, a.target_sha256) != (b.target, b.target_sha256):
+        told = [f"{f.target} ({f.target_sha256[:12]})" for f in (a, b)]
+        yield Setting("target", "target", told[0], told[1])
+    for name in dict.fromkeys((*a.options, *b.options)):
+        if a.options.get(name) != b.options.get(name):
+            yield Setting("option", name, a.options.get(name), b.options.get(name))
+    for pin in dict.fromkeys((*first.pins, *second.pins)):
+        if (pin in first.pins) != (pin in second.pins):
+            name = pin.rpartition("=")[0]
+            yield Setting(
+                "pin", name, pin if pin in first.pins else None, pin if pin in second.pins else None
+            )
+    for name in dict.fromkeys((*a.versions, *b.versions)):
+        if a.versions.get(name) != b.versions.get(name):
+            yield Setting("version", name, a.versions.get(name), b.versions.get(name))
+
+
+def _loads(first: Iterable[Load], second: Iterable[Load]) -> Iterable[LoadRow]:
+    busiest = [_busiest(side) for side in (first, second)]
+    for kind in KINDS:
+        a, b = (side.get(kind) for side in busiest)
+        if a is None and b is None:
+            continue
+        yield LoadRow(
+            kind,
+            a.where if a else None,
+            a.busy_s if a else None,
+            a.utilisation if a else None,
+            b.where if b else None,
+            b.busy_s if b else None,
+            b.utilisation if b else None,
+        )
+
+
+def _busiest(loads: Iterable[Load]) -> dict[str, Load]:
+    found: dict[str, Load] = {}
+    for load in loads:
+        if load.kind not in found or load.busy_s > found[load.kind].busy_s:
+            found[load.kind] = load
+    return found
+
+
+def _counts(first: Side, second: Side, match: OpMatch) -> OpCounts:
+    return OpCounts(
+        by_name=len(match.by_name),
+        by_structure=tuple(
+            (first.ops.names[i], second.ops.names[j]) for i, j in match.by_structure
+        ),
+        only_a=tuple(first.ops.names[i] for i in match.only_first),
+        only_b=tuple(second.ops.names[j] for j in match.only_second),
+    )
+
+
+def _moved(first: Side, second: Side, match: OpMatch) -> tuple[Moved, ...]:
+    found: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
+    for i, j in match.pairs:
+        there, here = first.ops.places[i], second.ops.places[j]
+        if there != here:
+            found[there, here].append(second.ops.names[j])
+    rows = [Moved(a, b, tuple(names)) for (a, b), names in found.items()]
+    return tuple(sorted(rows, key=lambda row: -len(row.ops)))
+
+
+def _times(
+    first: Mapping[str, OpTime], second: Mapping[str, OpTime], place: str
+) -> tuple[KernelTime, ...]:
+    rows: list[KernelTime] = []
+    for name in dict.fromkeys((*first, *second)):
+        a, b = first.get(name), second.get(name)
+        a_s, b_s = (op.seconds if op else None for op in (a, b))
+        if a_s is not None and b_s is not None:
+            if abs(b_s - a_s) <= NOTICEABLE * max(a_s, b_s):
+                continue
+            state = "slower" if b_s > a_s else "faster"
+        else:
+            state = "new" if a_s is None else "gone"
+        a_place, b_place = (f"{place} {op.chip}" if op else None for op in (a, b))
+        rows.append(KernelTime(name, state, a_s, b_s, a_place, b_place))
+    return tuple(sorted(rows, key=lambda row: -abs((row.b_s or 0.0) - (row.a_s or 0.0))))
+
+
+def _memory(first: Side, second: Side) -> tuple[MemoryRow, ...]:
+    there = {m.place: m for m in first.memory}
+    here = {m.place: m for m in second.memory}
+    rows: list[MemoryRow] = []
+    for place in dict.fromkeys((*there, *here)):
+        a, b = there.get(place), here.get(place)
+        rows.append(
+            MemoryRow(
+                place,
+                a.used_bytes if a else None,
+                a.weight_bytes if a else None,
+                a.memory_bytes if a else None,
+                b.used_bytes if b else None,
+                b.weight_bytes if b else None,
+                b.memory_bytes if b else None,
+            )
+        )
+    return tuple(rows)
