@@ -39,7 +39,7 @@ VERBS = {
     "run": "Run a compiled folder on inputs from an .npz file.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
-    "diff": "Compare two compiled folders: what moved, what got slower, and why.",
+    "diff": "Compare two compiled folders, and say why one is slower.",
     "targets": "List packages and clusters, show one, or validate a file.",
     "passes": "List the passes and their options.",
     "parallelize": "Plan how a model uses the devices of a package or cluster.",

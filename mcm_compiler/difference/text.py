@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mcm_compiler.difference.records import Difference, LoadRow, SideFacts
-from mcm_compiler.report.replica_limit import shares_text
+from mcm_compiler.report.advice.replica_limit import shares_text
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.styled import Group, Labelled, Text, View
 from mcm_compiler.text.units import (
@@ -41,13 +41,13 @@ def difference_view(found: Difference, width: int) -> View:
     views += [Labelled([("      and", Text(printable(reason)))]) for reason in reasons[1:]]
     if (other := models_sentence(found)) is not None:
         views += [Text(), Text(printable(other), style="yellow")]
-    views += [Text(), *_table(_figures(found), width)]
+    views += [Text(), *_table(figure_rows(found), width)]
     views += _arguments(found)
     for title, rows in (
         (moves_title(found), _moved(found)),
         (times_title(found), _times(found)),
-        ("given otherwise" if found.settings else "", _settings(found)),
-        (memory_title(found), _memory(found)),
+        ("given otherwise" if found.settings else "", setting_rows(found)),
+        (memory_title(found), _few(memory_rows(found), 4 * LISTED)),
     ):
         if title:
             views += [Text(), Text(title, style="bold"), *_table(rows, width)]
@@ -138,7 +138,8 @@ def _heads(found: Difference) -> View:
     return Labelled(rows)
 
 
-def _figures(found: Difference) -> list[Cells]:
+def figure_rows(found: Difference) -> list[Cells]:
+    """Figures of both sides below a head."""
     a, b = found.a, found.b
     rate = "/s"
     rows: list[Cells] = [["", "A", "B", "change"]]
@@ -231,23 +232,23 @@ def _times(found: Difference) -> list[Cells]:
     rows += [
         [
             f"  {one.state}",
-            _time(one.a_s, one.a_place),
-            _time(one.b_s, one.b_place),
+            time_text(one.a_s, one.a_place),
+            time_text(one.b_s, one.b_place),
             change_text(one.a_s, one.b_s),
             f"'{printable(one.name)}'",
         ]
-        for one in found.times[:LISTED]
+        for one in found.times
     ]
-    if len(found.times) > LISTED:
-        rows.append(["  ...", "", "", "", f"{len(found.times) - LISTED:,} more"])
-    return rows
+    return _few(rows, LISTED)
 
 
-def _time(seconds: float | None, place: str | None) -> str:
+def time_text(seconds: float | None, place: str | None) -> str:
+    """A time and where it is spent."""
     return UNKNOWN if seconds is None else f"{seconds_text(seconds)} on {place}"
 
 
-def _settings(found: Difference) -> list[Cells]:
+def setting_rows(found: Difference) -> list[Cells]:
+    """What was given otherwise, below a head; empty where nothing was."""
     if not found.settings:
         return []
     rows: list[Cells] = [["  ", "A", "B"]]
@@ -259,7 +260,8 @@ def _settings(found: Difference) -> list[Cells]:
     return rows
 
 
-def _memory(found: Difference) -> list[Cells]:
+def memory_rows(found: Difference) -> list[Cells]:
+    """Memory of the chips where it differs, below a head; empty where it differs nowhere."""
     changed = [
         row
         for row in found.memory
@@ -279,12 +281,17 @@ def _memory(found: Difference) -> list[Cells]:
             bytes_text(row.b_weight_bytes),
             change_text(row.a_bytes, row.b_bytes),
         ]
-        for row in changed[: 4 * LISTED]
+        for row in changed
     ]
-    if len(changed) > 4 * LISTED:
-        more = f"{len(changed) - 4 * LISTED:,} more"
-        rows.append([f"  {more}", "", "", "", "", "", "", ""])
     return rows
+
+
+def _few(rows: list[Cells], most: int) -> list[Cells]:
+    """The head and so many rows, and how many more there are."""
+    if len(rows) <= most + 1:
+        return rows
+    more = [f"  {len(rows) - most - 1:,} more", *[""] * (len(rows[0]) - 1)]
+    return [*rows[: most + 1], more]
 
 
 def _table(rows: Iterable[Cells], width: int) -> list[View]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.fabric_section import fabric_lines
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.replica_limit import limit_sentence
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,

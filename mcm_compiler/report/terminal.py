@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.chip_bars import (
     LEAST_BESIDE,
     chip_view,
@@ -15,7 +16,6 @@ from mcm_compiler.report.chip_bars import (
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.host_section import host_sentences
-from mcm_compiler.report.replica_limit import limit_sentence
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,

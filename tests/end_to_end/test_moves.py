@@ -11,7 +11,7 @@ from mcm_compiler.api import CompileResult, compile_model
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.partition import Outcome
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.report.moves import find_moves
+from mcm_compiler.report.advice.moves import find_moves
 from mcm_compiler.report.report_data import build_report
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 

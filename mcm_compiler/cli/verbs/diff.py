@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import (
     FILE,
+    force_option,
     format_option,
     load_plugins,
     parse_percentage,
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_view, view_width
+from mcm_compiler.text.printable import printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.difference.records import Difference
 
 REGRESSION_EXIT = 1
 
@@ -29,6 +35,8 @@ REGRESSION_EXIT = 1
     metavar="PERCENT",
     help="Exit with 1 if the throughput of B is lower than that of A by more.",
 )
+@click.option("--html", type=FILE, default=None, help="Write a page to look at, too.")
+@force_option
 @plugin_option
 @format_option()
 @click.pass_context
@@ -37,6 +45,8 @@ def command(
     a: Path,
     b: Path,
     max_regression: float | None,
+    html: Path | None,
+    force: bool,
     plugin: tuple[Path, ...],
     output_format: str,
 ) -> None:
@@ -47,10 +57,13 @@ def command(
 
     Exits with 0, however they differ, unless --max-regression asks for more.
     """
+    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.difference.compared import difference, read_side
     from mcm_compiler.difference.text import difference_view
 
     load_plugins(plugin)
+    if html is not None:
+        refuse_existing(html, force)
     first, second = read_side(a), read_side(b)
     allowed = 0.0 if max_regression is None else max_regression
     found = difference(first, second, allowed)
@@ -58,7 +71,18 @@ def command(
         show_json(found.to_dict())
     else:
         show_view(difference_view(found, view_width()))
+    if html is not None:
+        _write_page(html, found)
     show_diagnostics([side.note for side in (first, second) if side.note is not None])
     if max_regression is not None and found.comparison.regressed:
         show_diagnostics(found.comparison.diagnostics(f"{b}, compared with {a}")[:1])
         ctx.exit(REGRESSION_EXIT)
+
+
+def _write_page(path: Path, found: Difference) -> None:
+    from mcm_compiler.difference.page import difference_page
+    from mcm_compiler.page.html import page_bytes
+    from mcm_compiler.processes.whole_files import write_whole
+
+    write_whole(path, page_bytes(difference_page(found)))
+    click.echo(f"wrote {printable(str(path))}", err=True)

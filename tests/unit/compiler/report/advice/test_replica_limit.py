@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcm_compiler.report.replica_limit import limit_sentence
+from mcm_compiler.report.advice.replica_limit import limit_sentence
 
 MIB = 1 << 20
 

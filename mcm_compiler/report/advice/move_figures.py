@@ -12,7 +12,7 @@ from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import consumed_values
-from mcm_compiler.report.moves import Move, pin_of
+from mcm_compiler.report.advice.moves import Move, pin_of
 from mcm_compiler.report.records.activity import MoveRow, PinnedMoveRow
 
 _SLOT = re.compile(r"\[\d+\]$")

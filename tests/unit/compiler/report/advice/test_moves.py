@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
-from mcm_compiler.report.moves import find_moves, pin_of
+from mcm_compiler.report.advice.moves import find_moves, pin_of
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
 from tests.oracles.single_moves import faster_moves, plain_period
 
@@ -106,7 +106,7 @@ def test_pins_are_respected_and_named():
 
 
 def test_too_many_moves_are_said_to_be_left_out(monkeypatch):
-    monkeypatch.setattr("mcm_compiler.report.moves.EVALUATED", 8)
+    monkeypatch.setattr("mcm_compiler.report.advice.moves.EVALUATED", 8)
     wide = make_problem([9] * 12, [], chips=4)
     found = find_moves(certificate(wide, [0] * 12))
     assert not found.complete
