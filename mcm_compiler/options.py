@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast, get_args
 
+from mcm_compiler.contracts.objectives import Objective, ObjectiveKind, objective_faults
 from mcm_compiler.contracts.target import Fallback, Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.states import MOST_SEQUENCES
@@ -64,6 +65,11 @@ class CompileOptions:
             none. They stay on their chips where that is possible.
         sequences: whose states every chip must have room for; None for one at least, and as many
             as the pipeline needs where they fit.
+        objective: what is to be small: `period`, `latency` or `chips`; see
+            `mcm_compiler.contracts.objectives`.
+        max_latency_s: with the period, the latest that one inference may be answered by an empty
+            package under the cost model; None for no limit.
+        throughput: with `chips`, the inferences per second that they must reach; else None.
 
     Raises:
         CompileError: MCM-U004 with one diagnostic per value out of range.
@@ -94,6 +100,14 @@ class CompileOptions:
     fallback: Fallback | None = None
     state: tuple[tuple[str, str], ...] | None = None
     sequences: int | None = None
+    objective: ObjectiveKind = "period"
+    max_latency_s: float | None = None
+    throughput: float | None = None
+
+    @property
+    def goal(self) -> Objective:
+        """What is asked of the placement."""
+        return Objective(self.objective, self.max_latency_s, self.throughput)
 
     def __post_init__(self) -> None:
         faults = [
@@ -132,5 +146,8 @@ class CompileOptions:
             for name, shape in self.shapes.items()
             if any(dim < 0 for dim in shape)
         ]
+        faults += objective_faults(self.objective, self.max_latency_s, self.throughput)
+        if not self.goal.plain and self.assignment is not None:
+            faults.append("an assignment is given, which leaves nothing to an objective")
         if faults:
             raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])

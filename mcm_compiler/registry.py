@@ -192,6 +192,9 @@ TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
 PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
 SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
 PROOF_CHECKERS: Registry[Any] = Registry("mcm_compiler.proof_checkers", "proof checker")
+OBJECTIVE_PROOFS: Registry[Any] = Registry(
+    "mcm_compiler.objective_proofs", "checker of bounds on objectives"
+)
 PROBLEM_MODELS: Registry[Any] = Registry("mcm_compiler.problem_models", "problem model")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
 

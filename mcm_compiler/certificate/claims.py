@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mcm_compiler.contracts.objectives import ObjectiveFigures
 from mcm_compiler.contracts.partition import Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.text.bounded_numbers import Amount, Count
@@ -65,6 +66,8 @@ class Certificate:
         forwards: `(tensor, node that passes it on, device)`.
         considered: other numbers of pipelines that were looked at, the chosen one included.
         learned: what learned search added to classical search.
+        figures: what the placement comes to under an objective that is not the plain period, and
+            what is claimed of that; else None.
     """
 
     problem: PartitionProblem
@@ -79,6 +82,7 @@ class Certificate:
     forwards: tuple[tuple[str, str, int], ...] = ()
     considered: tuple[PipelineCount, ...] = ()
     learned: LearnedGain | None = None
+    figures: ObjectiveFigures | None = None
 
     def claim(self, about: Subject) -> Claim | None:
         """The claim about a subject, where there is one."""

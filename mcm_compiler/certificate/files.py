@@ -17,6 +17,11 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.certificate.channels import channel_arrays
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
+from mcm_compiler.certificate.objective_rows import (
+    ObjectiveRow,
+    objective_figures,
+    objective_row,
+)
 from mcm_compiler.certificate.other_placements import (
     ConsideredRow,
     LearnedRow,
@@ -74,6 +79,8 @@ class CertificateHead:
         pins: names or patterns and devices that the user wanted.
         considered: other numbers of pipelines that were looked at, the chosen one included.
         learned: what learned search added, or null.
+        objective: what was asked for, and what is claimed of it; missing where that is the plain
+            period.
     """
 
     schema_version: Literal[1]
@@ -87,6 +94,7 @@ class CertificateHead:
     pins: tuple[tuple[str, Index], ...]
     considered: tuple[ConsideredRow, ...]
     learned: LearnedRow | None
+    objective: ObjectiveRow | None = None
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
@@ -112,8 +120,12 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
         pins=certificate.pins,
         considered=considered_to_arrays(certificate.considered, arrays),
         learned=learned_to_arrays(certificate.learned, arrays),
+        objective=objective_row(certificate.figures),
     )
-    json_text.write(folder / layout.CERTIFICATE, asdict(head))
+    data = asdict(head)
+    if head.objective is None:
+        del data["objective"]
+    json_text.write(folder / layout.CERTIFICATE, data)
     (folder / layout.CERTIFICATE_ARRAYS).write_bytes(save(arrays))
 
 
@@ -188,6 +200,7 @@ def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate
         forwards=_rows(arrays, "forward"),
         considered=considered_from_arrays(head.considered, arrays, problem.num_units),
         learned=learned_from_arrays(head.learned, arrays, problem.num_units),
+        figures=objective_figures(head.objective),
     )
 
 

@@ -48,6 +48,7 @@ def certificate_of(
         forwards=legal.relays,
         considered=replication.considered,
         learned=partition.learned,
+        figures=partition.figures,
     )
 
 

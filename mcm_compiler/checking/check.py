@@ -16,6 +16,7 @@ from msgspec import Meta
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound
+from mcm_compiler.certificate.objective_check import check_objective
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
 from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
@@ -255,6 +256,9 @@ class _Run:
         if found is None:
             return "nothing is claimed"
         detail, missing = check_bound(found, self.opened.target.limits)
+        if found.figures is not None:
+            of_objective, unshown = check_objective(found, found.figures, self.opened.target.limits)
+            detail, missing = f"{detail}; {of_objective}", missing or unshown
         if missing is not None:
             self.skips["bound"] = missing
         return detail

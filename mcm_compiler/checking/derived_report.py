@@ -26,6 +26,7 @@ from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
+from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
 from mcm_compiler.report.records.report import CoverageFacts
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.report_data import (
@@ -129,6 +130,10 @@ def derive_report(sources: Sources) -> Derived:
         found[STATE_SECTION] = states
     if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
         found[FABRIC_SECTION] = fabrics
+    figures = certificate.figures if certificate else None
+    pipeline_s = certificate.period_s if certificate else None
+    if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
+        found[OBJECTIVE_SECTION] = facts
     if sources.graphs is not None:
         if chosen is not None:
             coverage = _coverage(sources, sources.graphs)
@@ -179,6 +184,12 @@ def _options(sources: Sources) -> Derived:
     options: Derived = {"seed": sources.manifest.seed, "routing": sources.manifest.routing}
     if sources.certificate is not None:
         options["pins"] = [list(pin) for pin in sources.certificate.pins]
+        if (figures := sources.certificate.figures) is not None:
+            options["objective"] = figures.objective.kind
+            if (limit_s := figures.objective.max_latency_s) is not None:
+                options["max_latency_s"] = limit_s
+            if (rate := figures.objective.throughput_per_s) is not None:
+                options["throughput"] = rate
     return options
 
 

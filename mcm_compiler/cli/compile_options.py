@@ -21,6 +21,7 @@ from mcm_compiler.cli.parameters import (
     parse_duration,
     parse_level,
     parse_pin,
+    parse_rate,
     parse_shape,
     parse_states,
     plugin_option,
@@ -62,6 +63,20 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--partitioner", default=None, shell_complete=names_of("STRATEGIES"),
         help="Strategy, as listed by mcmc strategies; overrides that of the level.",
+    ),
+    click.option(
+        "--objective", type=click.Choice(["period", "latency", "chips"]), default=None,
+        help="What is to be small: time per inference of a full package (default), time of one "
+        "inference in an empty one, or chips for --throughput.",
+    ),
+    click.option(
+        "--max-latency", "max_latency_s", type=parse_duration, default=None, metavar="DURATION",
+        help="The most throughput of placements that answer one inference within this time, such "
+        "as 5ms.",
+    ),
+    click.option(
+        "--throughput", type=parse_rate, default=None, metavar="N",
+        help="Inferences per second that --objective chips is to reach.",
     ),
     click.option(
         "--mapper", default=None, metavar="NAME{...}", shell_complete=names_of("MAPPERS"),
@@ -170,6 +185,9 @@ def compile_options(function: F) -> F:
         planner: str | None,
         level: int | str | None,
         partitioner: str | None,
+        objective: str | None,
+        max_latency_s: float | None,
+        throughput: float | None,
         mapper: str | None,
         mapping_model: str | None,
         cost_model: str | None,
@@ -204,6 +222,7 @@ def compile_options(function: F) -> F:
             raise click.UsageError("--repair-assignment needs --assignment")
         if assignment is not None and partitioner is not None:
             raise click.UsageError("--assignment takes no --partitioner")
+        _check_objective(objective, max_latency_s, throughput)
         if plan is not None and planner is not None:
             raise click.UsageError("--plan takes no --planner")
         if (given_plan := plan or planner) is not None:
@@ -227,6 +246,9 @@ def compile_options(function: F) -> F:
             "assignment": assignment,
             "repair_assignment": repair_assignment or None,
             "seed": seed,
+            "objective": objective,
+            "max_latency_s": max_latency_s,
+            "throughput": throughput,
             "samples": samples,
             "budget_s": budget_s,
             "inferences": inferences,
@@ -248,6 +270,25 @@ def compile_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return cast("F", command)
+
+
+def _check_objective(
+    objective: str | None, max_latency_s: float | None, throughput: float | None
+) -> None:
+    """Refuses options that contradict each other, by their own names.
+
+    Raises:
+        click.UsageError: if they do.
+    """
+    if max_latency_s is not None and objective not in (None, "period"):
+        raise click.UsageError(
+            f"--max-latency is for the most throughput within it, and takes no --objective "
+            f"{objective}"
+        )
+    if objective == "chips" and throughput is None:
+        raise click.UsageError("--objective chips needs --throughput, which they are to reach")
+    if throughput is not None and objective != "chips":
+        raise click.UsageError("--throughput needs --objective chips")
 
 
 def printer_after(

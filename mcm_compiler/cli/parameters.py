@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
+_RATE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15}(?:\.[0-9]*)?(?:e[0-9]{1,2})?")
 _SECONDS_OF = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 MAX_SEED = 2**63 - 1
@@ -155,6 +156,21 @@ def parse_duration(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise click.BadParameter(f"'{text}' is not longer than nothing")
     return seconds
+
+
+def parse_rate(text: str) -> float:
+    """Inferences per second: `10000`, `2.5e4` or `10,000`.
+
+    Raises:
+        click.BadParameter: for anything else, and for nothing at all.
+    """
+    found = _RATE.fullmatch(text.strip())
+    rate = float(found.group().replace(",", "")) if found is not None else 0.0
+    if not 0 < rate < float("inf"):
+        raise click.BadParameter(
+            f"'{text}' is not a number of inferences per second above 0, such as 10000"
+        )
+    return rate
 
 
 def parse_percentage(text: str) -> float:

@@ -48,6 +48,8 @@ class Level:
         mapping_model: text form of the mapping model that it asks.
         mappings: mappings of a chip that the model may be asked about.
         measured_mappings: mappings of a chip that may be measured.
+        objective_strategy: text form of the strategy for objectives that strategies for the period
+            cannot be asked for.
 
     Raises:
         ValueError: for numbers out of range.
@@ -66,6 +68,7 @@ class Level:
     mapping_model: str = "round-trips"
     mappings: int = 100_000
     measured_mappings: int = 6
+    objective_strategy: str = "frontier"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.effort_s < float("inf"):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from mcm_compiler.contracts.levels import Level
+from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import (
     Bools,
     Budget,
@@ -189,4 +190,24 @@ class FamilyMapping(Protocol):
 
     def serves(self, strategy: PartitionStrategy) -> bool:
         """Whether a strategy can place on these machines."""
+        ...
+
+
+@runtime_checkable
+class KnowsObjectives(Protocol):
+    """A mapping that tells what placements come to beside their period.
+
+    A family whose mapping does not can be asked for the period alone, and for the fewest chips.
+    """
+
+    def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
+        """What an objective wants small; infinite where a rule is broken, or a limit not kept."""
+        ...
+
+    def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
+        """When one inference is answered by an empty package, whatever memory is estimated."""
+        ...
+
+    def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
+        """What an objective wants small is never less: the best bound that needs no search."""
         ...

@@ -22,6 +22,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import PackageLimits, Routing
@@ -233,6 +234,7 @@ class Partition:
         cost_model: name of the model that `period_s` and `bound` come from.
         found_by: the member of a portfolio that found it; empty where there is none.
         learned: as in `Outcome`.
+        figures: what it comes to under an objective that is not the plain period; else None.
     """
 
     chip_of: Ints
@@ -243,6 +245,7 @@ class Partition:
     cost_model: str
     found_by: str = ""
     learned: LearnedGain | None = None
+    figures: ObjectiveFigures | None = None
 
     @property
     def gap(self) -> float:
@@ -309,6 +312,8 @@ class Budget:
         start: what `dp` finds, where the caller has had it run already within the same limits,
             for strategies that would begin with it; it counts as their own work.
         monitor: how the caller watches and cancels.
+        objective: what is sought; anything but the plain period for strategies alone that can,
+            see `mcm_compiler.contracts.objectives.MeetsObjectives`.
     """
 
     evaluations: int = 10_000
@@ -319,6 +324,7 @@ class Budget:
     known: tuple[Ints, ...] = field(default=(), compare=False)
     start: Start | None = field(default=None, compare=False)
     monitor: SearchMonitor = field(default_factory=SearchMonitor, compare=False)
+    objective: Objective = PERIOD
 
 
 @dataclass(frozen=True, eq=False)

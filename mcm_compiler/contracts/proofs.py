@@ -8,11 +8,12 @@ of proof of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
 
@@ -54,6 +55,38 @@ class ProofChecker(Protocol):
         ...
 
 
+class ObjectiveChecker(Protocol):
+    """Carries out an argument about an objective that is not the plain period again.
+
+    Found through the entry points of `mcm_compiler.objective_proofs`, by the name that
+    `ShareBound.proof` gives. Of the objectives `period` within a latency and `chips` a bound may as
+    well be one on the period, which a `ProofChecker` shows.
+    """
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def undecided(self) -> str:
+        """Why `rules_out` may say nothing, in a few words."""
+        ...
+
+    def rules_out(
+        self, problem: PartitionProblem, objective: Objective, value: float
+    ) -> bool | None:
+        """Whether no valid placement of one pipeline comes to less than a value.
+
+        Args:
+            problem: of the pipeline.
+            objective: what the value is of; where it has a limit, placements beyond do not count.
+            value: seconds; infinite where no placement is said to keep the limit.
+
+        Returns:
+            As `ProofChecker.rules_out`.
+        """
+        ...
+
+
 class ProblemModel(Protocol):
     """How a placement problem follows from a graph, and what a placement costs.
 
@@ -88,4 +121,19 @@ class ProblemModel(Protocol):
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
         """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
+        ...
+
+
+@runtime_checkable
+class KnowsValues(Protocol):
+    """A model of problems that tells what placements come to beside their period."""
+
+    def latency_s(self, problem: PartitionProblem, placement: Ints) -> float | None:
+        """When one inference is answered by an empty package; None where nothing tells it."""
+        ...
+
+    def objective_value(
+        self, problem: PartitionProblem, placement: Ints, objective: Objective
+    ) -> float:
+        """What an objective wants small, of one pipeline; infinite beyond a limit."""
         ...

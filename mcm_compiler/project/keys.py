@@ -66,6 +66,11 @@ _OPTIONS = (
     Key("assignment", values.text(), "file, as `--assignment`", "assignment"),
     Key("repair_assignment", values.flag(), "as `--repair-assignment`", "repair_assignment"),
     Key("seed", values.whole(0, MAX_WHOLE), "as `--seed`", "seed"),
+    Key("objective", values.one_of(values.OBJECTIVES), "as `--objective`", "objective"),
+    Key(
+        "latency_limit", values.duration(), "as `--max-latency`: placed to keep it", "max_latency_s"
+    ),
+    Key("throughput", values.rate(), "as `--throughput`", "throughput"),
     Key("samples", _COUNT, "as `--samples`", "samples"),
     Key("budget", values.duration(), "time limit, as `--budget`", "budget_s"),
     Key("inferences", values.whole(1, 100_000), "as `--inferences`", "inferences"),

@@ -9,6 +9,7 @@ from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.fabric_section import fabric_lines
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
+from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -158,13 +159,16 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     shape_only = ", placeholders" if model["shape_only"] else ""
     weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
     chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
+    asked = objective_rows(report)
+    of_period = " of the period" if asked else ""
     return [
         ("throughput", f"**{throughput_text(report)}**"),
         *state_sentences(report),
         ("period", f"{seconds_text(report['period_s'])} ({timing})"),
         ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
-        ("lower bound", escaped(bound_sentence(report))),
-        ("gap", gap_sentence(report)),
+        *((label, escaped(text)) for label, text in asked),
+        (f"lower bound{of_period}", escaped(bound_sentence(report))),
+        (f"gap{of_period}", gap_sentence(report)),
         *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
         ("verified", escaped(verification_sentence(report["verification"]))),
         *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),

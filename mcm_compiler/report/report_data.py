@@ -42,6 +42,7 @@ from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
+from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
 from mcm_compiler.report.records.activity import Bottleneck
 from mcm_compiler.report.records.report import (
     ChosenCosts,
@@ -128,6 +129,10 @@ def build_report(result: CompileResult) -> Report:
     mapped = MAPPED_CHIPS.find(result.model) or ()
     if (fabrics := fabric_facts(result.target, mapped)) is not None:
         report[FABRIC_SECTION] = fabrics
+    figures = partition.figures if partition else None
+    pipeline_s = partition.period_s if partition else None
+    if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
+        report[OBJECTIVE_SECTION] = facts
     return report
 
 
@@ -231,9 +236,11 @@ def _options(options: CompileOptions) -> OptionsFacts:
     """The options as given; the normal forms of passes and cost model stand elsewhere."""
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
-    for name in ("fallback", "mapper", "mapping_model"):
+    for name in ("fallback", "mapper", "mapping_model", "max_latency_s", "throughput"):
         if data[name] is None:
             del data[name]
+    if options.goal.plain:
+        del data["objective"]
     data["forbidden_chips"] = list(options.forbidden_chips)
     data["pins"] = [list(pin) for pin in options.pins]
     data["state"] = None if options.state is None else [list(pair) for pair in options.state]

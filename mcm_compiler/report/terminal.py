@@ -16,6 +16,7 @@ from mcm_compiler.report.chip_bars import (
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.host_section import host_sentences
+from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -165,9 +166,12 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
     ]
     if (bottleneck := report["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
+    asked = objective_rows(report)
+    rows += [(label, Text(text)) for label, text in asked]
+    of_period = " of the period" if asked else ""
     rows += [
-        ("lower bound", Text(bound_sentence(report))),
-        ("gap", Text(gap_sentence(report))),
+        (f"lower bound{of_period}", Text(bound_sentence(report))),
+        (f"gap{of_period}", Text(gap_sentence(report))),
     ]
     if (limit := limit_sentence(report)) is not None:
         rows.append(("replicas", Text(limit)))

@@ -67,12 +67,17 @@ class CompileResult:
         """What the compile can certify; None where nothing was placed."""
         if self.problem is None or self.partition is None or self.chips is None:
             return None
+        replication = self.replication or Replication(1, self.problem.num_chips)
+        devices = self.options.chips or self.target.limits.num_chips
+        if self.options.objective == "chips":
+            # The others are left to something else.
+            devices = replication.replicas * replication.chips_each
         return certificate_of(
             self.problem,
             self.partition,
             LEGALIZATION.find(self.model) or Legalization(),
-            self.replication or Replication(1, self.problem.num_chips),
-            devices=self.options.chips or self.target.limits.num_chips,
+            replication,
+            devices=devices,
             pins=self.options.pins,
         )
 

@@ -64,6 +64,12 @@ def reasons_of_claims(certificate: Certificate | None, limits: PackageLimits) ->
     _, missing = check_bound(certificate, limits)
     if missing is not None:
         yield missing.message
+    if certificate.figures is not None:
+        from mcm_compiler.certificate.objective_check import check_objective
+
+        _, missing = check_objective(certificate, certificate.figures, limits)
+        if missing is not None:
+            yield missing.message
 
 
 def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:

@@ -11,10 +11,12 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
+from mcm_compiler.contracts.objectives import ObjectiveKind
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
 from mcm_compiler.report.records.fabrics import FabricFacts
 from mcm_compiler.report.records.host import HostFacts
+from mcm_compiler.report.records.objective import ObjectiveFacts
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
@@ -104,6 +106,9 @@ OptionsFacts = TypedDict(
         "fallback": Literal["host", "error"],
         "state": list[tuple[str, str]] | None,
         "sequences": Extent | None,
+        "objective": ObjectiveKind,
+        "max_latency_s": Amount,
+        "throughput": Amount,
     },
     total=False,
 )
@@ -134,6 +139,9 @@ Attributes:
     state: inputs and the outputs that the next inference of a sequence takes for them, as given;
         null to go by their names.
     sequences: whose states the chips must have room for; null for as many as are needed and fit.
+    objective: what was to be small; missing where that is the plain period.
+    max_latency_s: the latest that one inference may be answered; missing where nothing was said.
+    throughput: inferences per second that had to be reached; missing likewise.
 """
 
 CountFacts = TypedDict(
@@ -302,6 +310,7 @@ _Parts = TypedDict(
         "host_fallback": NotRequired[HostFacts],
         "states": NotRequired[StateFacts],
         "fabrics": NotRequired[FabricFacts],
+        "objective": NotRequired[ObjectiveFacts],
     },
 )
 
@@ -366,6 +375,8 @@ class Report(_Inputs, _Figures, _Parts):
             holds.
         host_fallback: what the host runs because chips lack it; missing where they run everything.
         fabrics: how chips are laid out that are fabrics; missing where they are none.
+        objective: what was to be small, what the placement comes to, and its bound; missing where
+            that is the plain period, which lower_bound_s and gap are about in any case.
     states: what stays on the chips from one inference of a sequence to the next, and tokens per
             second; missing where there is nothing of the kind. Inferences are then steps of
             sequences, and not independent: throughput_per_s and period_s are those of all sequences

@@ -20,7 +20,7 @@ from mcm_compiler.contracts.replication import (
 )
 from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.equal_shares import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -28,7 +28,11 @@ from mcm_passes.mapping.placement_constraints.requested_placement import Request
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
-from mcm_passes.parallelism.replicas.replicas import choose_replicas, equal_chips, given_replicas
+from mcm_passes.parallelism.replicas.replicas import (
+    choose_replicas,
+    given_replicas,
+    replica_obstacle,
+)
 from mcm_passes.pipeline.shard_oversized import ShardOversized
 
 
@@ -73,7 +77,7 @@ class Parallelize(Pass):
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
-        obstacle = _obstacle(problem, options, context.target.name)
+        obstacle = replica_obstacle(problem, options, context.target.name)
         applied = APPLIED_PLAN.find(model)
         wanted = options.replicas or (applied.plan.degrees.data if applied is not None else None)
         if options.chips is not None:
@@ -94,7 +98,8 @@ def _replication(
     evaluator: BatchEvaluator | None,
 ) -> Replication:
     if wanted is None:
-        if obstacle:
+        if obstacle or not options.goal.plain:
+            # The partition decides how often it stands there, where it is not for the period alone.
             return Replication(1, problem.num_chips)
         evaluated = load_level(options.level).judged_pipelines
         return choose_replicas(problem, evaluator if evaluated else None)
@@ -114,14 +119,3 @@ def _replication(
             )
         )
     return given_replicas(problem, wanted)
-
-
-def _obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -> str:
-    """Why chips of the package cannot stand in for each other; empty where they can."""
-    if options.pins or options.assignment is not None:
-        return "ops are bound to chips of the package"
-    if options.forbidden_chips:
-        return "some chips are left out, so that links differ"
-    if not equal_chips(problem):
-        return f"the chips of {quote(target)} are not alike to the host and each other"
-    return ""

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import lacking
 from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.contracts.partition import (
@@ -52,6 +53,7 @@ from mcm_passes.parallelism.replicas.replica_search import (
     solved,
 )
 from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+from mcm_passes.pipeline.objective_run import ObjectiveRun
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class PartitionPass(Pass):
         """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
         level_text = mapping_for(other_machine_of(context.target)).strategy(level)
+        level_text = level_text if options.goal.aim == "period" else level.objective_strategy
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
@@ -163,16 +166,7 @@ class PartitionPass(Pass):
 
         start_s = time.monotonic()
         evaluator = evaluator or evaluator_of(model, problem, context.target)
-        if evaluator is None and asks_evaluator(strategy):
-            needed_by = f"strategy '{strategy.name}'"
-            context.report(
-                lacking(
-                    context.target,
-                    "evaluates_batches",
-                    needed_by=needed_by,
-                    severity=Severity.WARNING,
-                )
-            )
+        _warn_without(evaluator, strategy, context)
 
         def solve_share(shared: PartitionProblem, pipelines: int, *, persist: bool) -> Solved:
             seconds = options.budget_s
@@ -190,10 +184,28 @@ class PartitionPass(Pass):
             )
             return solved(shared, solve_one, budget, persist=persist, searches=given is None)
 
+        if not options.goal.plain:
+            goal = ObjectiveRun(strategy, text, cost_model, given=given is not None)
+            return goal.found(problem, context, level, evaluator)
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
         return solve_replicas(problem, chosen, solve_share, further)
+
+
+def _warn_without(
+    evaluator: BatchEvaluator | None, strategy: PartitionStrategy, context: PassContext
+) -> None:
+    """MCM-T022 where a strategy asks the simulator of a target that has none for searches."""
+    if evaluator is None and asks_evaluator(strategy):
+        context.report(
+            lacking(
+                context.target,
+                "evaluates_batches",
+                needed_by=f"strategy '{strategy.name}'",
+                severity=Severity.WARNING,
+            )
+        )
 
 
 _NO_ROOM = frozenset({"MCM-P004", "MCM-P005", "MCM-P008", "MCM-P015", "MCM-P016", "MCM-P030"})

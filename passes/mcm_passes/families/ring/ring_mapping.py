@@ -8,8 +8,10 @@ import numpy as np
 
 from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.mapping import Nearest, PassedOn
+from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import (
     Budget,
+    Evaluate,
     Ints,
     LowerBound,
     Outcome,
@@ -121,6 +123,24 @@ class RingMapping:
         """Every strategy knows rings."""
         del strategy
         return True
+
+    def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
+        """As `values.objective_values`."""
+        from mcm_passes.families.ring.objectives import values
+
+        return values.objective_values(problem, objective)
+
+    def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
+        """As `values.latency_of`."""
+        from mcm_passes.families.ring.objectives import values
+
+        return values.latency_of(problem, chip_of)
+
+    def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
+        """As `values.objective_bound`."""
+        from mcm_passes.families.ring.objectives import values
+
+        return values.objective_bound(problem, objective)
 
 
 RING_MAPPING = RingMapping()

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.mapping import KnowsObjectives
+from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
 from mcm_passes.mapping.bounds.infeasibility import impossible
-from mcm_passes.mapping.models import evaluate
+from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
@@ -44,6 +46,25 @@ class PipelineModel:
         if not evaluate(problem.at_need(), placement).valid:
             return math.inf
         return evaluate(problem, placement).period_s
+
+    def latency_s(self, problem: PartitionProblem, placement: Ints) -> float | None:
+        """As the mapping of the problem's family tells it."""
+        mapping = mapping_of(problem)
+        if not isinstance(mapping, KnowsObjectives):
+            return None
+        return mapping.latency_s(problem, placement)
+
+    def objective_value(
+        self, problem: PartitionProblem, placement: Ints, objective: Objective
+    ) -> float:
+        """The latency, or the period, which is infinite beyond a limit on the latency."""
+        period_s = self.period_s(problem, placement)
+        latency_s = self.latency_s(problem, placement)
+        if objective.aim == "period" or latency_s is None:
+            return period_s
+        if objective.aim == "latency":
+            return latency_s if math.isfinite(period_s) else math.inf
+        return period_s if latency_s <= objective.latency_limit_s else math.inf
 
 
 PIPELINE_MODEL = PipelineModel()

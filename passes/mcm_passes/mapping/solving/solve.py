@@ -10,6 +10,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import (
     Budget,
     KnowsMachines,
+    LowerBound,
     Outcome,
     Partition,
     PartitionProblem,
@@ -60,7 +61,34 @@ def solve(
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
     outcome = strategy.solve(problem, periods_of(problem), rng, budget)
     if outcome.chip_of is None:
-        raise CompileError(_not_found(problem, strategy_text, outcome))
+        raise CompileError(not_found(problem, strategy_text, outcome))
+    return checked_answer(
+        problem, outcome, bound, strategy_text=strategy_text, cost_model=cost_model
+    )
+
+
+def checked_answer(
+    problem: PartitionProblem,
+    outcome: Outcome,
+    bound: LowerBound,
+    *,
+    strategy_text: str,
+    cost_model: str,
+) -> Partition:
+    """The partition that an outcome has, held against the rules and against bounds on the period.
+
+    Args:
+        problem: what was to be placed.
+        outcome: with a partition. Its bound is one on the period, unless it was asked for
+            something else.
+        bound: the best that is known beside.
+        strategy_text: who found it.
+        cost_model: name of the model that the problem's costs come from.
+
+    Raises:
+        CompileError: MCM-P009 for one that breaks a rule, or is faster than its own bound.
+    """
+    assert outcome.chip_of is not None
     result = evaluate(problem, outcome.chip_of)
     if not result.valid:
         raise CompileError(
@@ -170,7 +198,8 @@ def _not_for(family: str, strategy_text: str) -> Diagnostic:
     )
 
 
-def _not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -> Diagnostic:
+def not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -> Diagnostic:
+    """Why there is no partition: MCM-P016 where that is proven, else MCM-P008."""
     weights = all_weights(problem)
     memory = sum(problem.limits.sram_bytes)
     hints = ["choose a target with more memory"]

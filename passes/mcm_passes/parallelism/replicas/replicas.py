@@ -22,8 +22,9 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.contracts.replication import PipelineCount, Replication
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_compiler.options import CompileOptions
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
@@ -56,6 +57,17 @@ as many; of two numbers at least."""
 def equal_chips(problem: PartitionProblem) -> bool:
     """Whether one partition serves several shares of consecutive chips of the package."""
     return mapping_of(problem).interchangeable(problem)
+
+
+def replica_obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -> str:
+    """Why chips of the package cannot stand in for each other; empty where they can."""
+    if options.pins or options.assignment is not None:
+        return "ops are bound to chips of the package"
+    if options.forbidden_chips:
+        return "some chips are left out, so that links differ"
+    if not equal_chips(problem):
+        return f"the chips of {quote(target)} are not alike to the host and each other"
+    return ""
 
 
 def choose_replicas(

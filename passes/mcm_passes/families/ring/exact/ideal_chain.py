@@ -251,7 +251,7 @@ def _extend(
         own = pinned[j, k] - pinned[i, k]
         if ceiling.left[j] > ceiling.capacity[k + 1] or pinned[j, chips] - pinned[i, chips] != own:
             continue
-        period_s = max(chains.period_s[i, k], _period(package, cost, k))
+        period_s = max(chains.period_s[i, k], window_period(package, cost, k))
         if period_s < _to_beat(chains, ceiling, package, j, k + 1):
             chains.period_s[j, k + 1] = period_s
             chains.came_from[j, k + 1] = i
@@ -308,7 +308,7 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
 
 
 @lean_njit
-def _period(package: ChipLimits, cost: WindowCost, k: int) -> float:
+def window_period(package: ChipLimits, cost: WindowCost, k: int) -> float:
     """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
     period_s = (cost.seconds + cost.relay_s) / package.speed[k]
     period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)

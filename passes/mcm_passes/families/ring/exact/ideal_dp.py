@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class IdealLattice:
         self._chips = self._package()
 
     @classmethod
-    def of(cls, problem: PartitionProblem, most_ideals: int) -> IdealLattice | None:
+    def of(cls, problem: PartitionProblem, most_ideals: int) -> Self | None:
         """None where the graph has more ideals, or no unit to place."""
         graph = rule_graph(problem)
         ideals = order_ideals(graph, most_ideals) if graph.num_nodes else None

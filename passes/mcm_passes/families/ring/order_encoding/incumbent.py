@@ -41,6 +41,13 @@ class Incumbent:
             self._budget.monitor.best(chip_of, period_s)
         return period_s < float("inf")
 
+    def prefer(self, chip_of: Ints) -> None:
+        """Keeps a partition that is as good as the best, up to rounding, and better otherwise."""
+        self.evaluations += 1
+        value = self._evaluate(chip_of)
+        if value <= self.period_s * (1.0 + 1e-12):
+            self.chip_of, self.period_s = chip_of, value
+
     def prove(self, bound: LowerBound) -> None:
         """Keeps a bound if it is the best."""
         if bound.seconds > self.bound.seconds:

@@ -1,0 +1,1 @@
+"""Objectives other than the period: when one inference is answered, and searches for it."""

@@ -1,0 +1,1 @@
+"""Bounds on latencies shown once more, by code that shares nothing with the search."""

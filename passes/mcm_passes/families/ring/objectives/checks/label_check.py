@@ -1,0 +1,247 @@
+"""An independent check of bounds on latencies over order ideals, in plain Python.
+
+Windows are weighed by the check of bounds on periods; plays of one inference are written down here
+once more. Instead of the best chain it asks whether there is one within a latency and below a
+period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
+
+_Arrivals = dict[int, float]
+"""When tensors that cross a link are on the chip behind it."""
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A chain up to an ideal: what it has handed over when, and when it was done so far."""
+
+    there_s: _Arrivals
+    end_s: float
+
+    def nowhere_later(self, other: _Label) -> bool:
+        return self.end_s <= other.end_s and all(
+            seconds <= other.there_s[t] for t, seconds in self.there_s.items()
+        )
+
+
+class LabelCheck(IdealCheck):
+    """Asks whether a chain of order ideals answers within a latency, below a period."""
+
+    def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
+        super().__init__(problem, most_windows)
+        self._play = _Play(problem)
+        self._rest_s = self._ways_to_the_end()
+
+    def none_within(self, latency_s: float, period_s: float, *, strictly: bool) -> bool | None:
+        """Whether no chain answers within a latency; None where that takes too long.
+
+        Args:
+            latency_s: the latency.
+            period_s: chains from this period on do not count; may be infinite.
+            strictly: whether a chain must answer earlier, and not only as early.
+        """
+        if self._host_s() >= period_s:
+            return True
+
+        def late(seconds: float) -> bool:
+            return seconds >= latency_s if strictly else seconds > latency_s
+
+        reached: dict[int, list[_Label]] = {0: [_Label({}, 0.0)]}
+        for chip in range(self._problem.num_chips):
+            further: dict[int, list[_Label]] = {}
+            for held in sorted(reached):
+                for grown in self._chips_from(held, chip, period_s):
+                    for label in reached[held]:
+                        self.windows += 1
+                        whole = grown == self._all
+                        there_s, end_s = self._play.chip(chip, held, grown, label.there_s, whole)
+                        after = _Label(there_s, max(end_s, label.end_s))
+                        if late(self._least_s(after, grown)):
+                            continue
+                        if whole:
+                            return False
+                        _keep(further.setdefault(grown, []), after)
+                if self.windows > self._most_windows:
+                    return None
+            reached = further
+        return True
+
+    def _ways_to_the_end(self) -> list[float]:
+        """`[N]`, the longest way of ops from each unit on, on the fastest chip."""
+        fastest = max(self._speed)
+        rest_s = [0.0] * self._problem.num_units
+        for u in reversed(self._fixed):
+            longest = max((rest_s[v] for v in self._following[u]), default=0.0)
+            rest_s[u] = longest + self._work[u] / fastest
+        return rest_s
+
+    def _least_s(self, label: _Label, held: int) -> float:
+        """No inference of a chain that goes on from a label is answered earlier."""
+        least_s = label.end_s
+        for t, seconds in label.there_s.items():
+            behind = [self._rest_s[v] for v in self._play.wanted_by[t] if not held >> v & 1]
+            least_s = max(least_s, seconds + max(behind, default=0.0))
+        return least_s
+
+
+def _keep(labels: list[_Label], new: _Label) -> None:
+    """Adds a label, unless another is nowhere later; takes those off that the new one beats."""
+    if any(old.nowhere_later(new) for old in labels):
+        return
+    labels[:] = [old for old in labels if not new.nowhere_later(old)]
+    labels.append(new)
+
+
+class _Play:
+    """One inference, chip by chip, as `docs/explanation/objectives.md` defines it.
+
+    Attributes:
+        wanted_by: of each tensor the units with a place of their own that read it, through copies
+            as well.
+    """
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        self._p = problem
+        self._ends = problem.limits.host_io == "ends"
+        self._maker: list[int] = problem.tensor_producer.tolist()
+        self._size: list[int] = problem.tensor_bytes.tolist()
+        count = len(self._size)
+        read = [
+            problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
+            for t in range(count)
+        ]
+        self._copied_for = self._copies(read)
+        self.wanted_by: list[list[int]] = [[] for _ in range(count)]
+        self._reads: dict[int, list[int]] = {}
+        for u, copies in self._copied_for.items():
+            bundle = {u, *copies}
+            self._reads[u] = [t for t in range(count) if bundle & set(read[t])]
+            for t in self._reads[u]:
+                self.wanted_by[t].append(u)
+        self._made: dict[int, list[int]] = {u: [] for u in self._copied_for}
+        for t, maker in enumerate(self._maker):
+            if maker in self._made:
+                self._made[maker].append(t)
+        relays = problem.routing == "relay" and problem.limits.forwarding == "engine"
+        self._relayed = [
+            relays or (self._ends and (maker < 0 or bool(problem.tensor_to_host[t])))
+            for t, maker in enumerate(self._maker)
+        ]
+        if problem.limits.forwarding == "router":
+            self._relayed = [False] * count
+
+    def _copies(self, read: list[list[int]]) -> dict[int, set[int]]:
+        """For each unit with a place of its own the clonable units that it needs."""
+        needs: list[set[int]] = [set() for _ in range(self._p.num_units)]
+        for t, maker in enumerate(self._maker):
+            if maker >= 0 and self._p.clonable[maker]:
+                for v in read[t]:
+                    needs[v].add(maker)
+        for v in range(self._p.num_units):
+            # What a clonable unit needs stands before it.
+            for u in tuple(needs[v]):
+                needs[v] |= needs[u]
+        return {u: needs[u] for u in np.flatnonzero(~self._p.clonable).tolist()}
+
+    def chip(
+        self, chip: int, held: int, grown: int, arrived: Mapping[int, float], last: bool
+    ) -> tuple[_Arrivals, float]:
+        """What a chip hands over when, and when it is done."""
+        there_s, clock = dict(arrived), _Clock(self._p, chip)
+        if self._ends and chip == 0:
+            for t, maker in enumerate(self._maker):
+                if maker < 0 and self.wanted_by[t]:
+                    there_s[t] = clock.enters(self._size[t])
+        self._pass_on(clock, there_s, grown, last)
+        have: set[int] = set()
+        inside = grown & ~held
+        for u in (u for u in self._copied_for if inside >> u & 1):
+            new = {u, *self._copied_for[u]} - have
+            have |= new
+            ready_s = self._ready_s(u, clock, there_s)
+            clock.runs(sum(float(self._p.compute_s[v]) for v in new), ready_s)
+            self._hand_on(u, clock, there_s, grown, last)
+        return clock.handed_over_s, max(clock.end_s, clock.engine_s)
+
+    def _pass_on(self, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
+        """What others have made goes on, or out."""
+        foreign = sorted(there_s)
+        on = [t for t in foreign if self._goes_on(t, grown, last)]
+        out = [t for t in foreign if last and self._is_collected(t)]
+        for t in (*on, *out):
+            if self._relayed[t]:
+                clock.runs(float(self._p.relay_s[t]), there_s[t])
+            ready_s = clock.engine_s if self._relayed[t] else there_s[t]
+            if t in on:
+                clock.crosses(t, self._size[t], ready_s)
+            else:
+                clock.exits(self._size[t], ready_s)
+
+    def _ready_s(self, u: int, clock: _Clock, there_s: _Arrivals) -> float:
+        """When all that a unit and its copies read is there."""
+        ready_s = 0.0
+        for t in self._reads[u]:
+            if self._maker[t] < 0 and t not in there_s:
+                there_s[t] = clock.enters(self._size[t])
+            if t in there_s:
+                ready_s = max(ready_s, there_s[t])
+        return ready_s
+
+    def _hand_on(self, u: int, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
+        """What a unit has made goes to where it is wanted."""
+        leaving = [t for t in self._made[u] if self._p.tensor_to_host[t] and not self._ends]
+        if leaving:
+            clock.exits(sum(self._size[t] for t in leaving), clock.engine_s)
+        for t in self._made[u]:
+            there_s[t] = clock.engine_s
+            if self._goes_on(t, grown, last):
+                clock.crosses(t, self._size[t], clock.engine_s)
+            elif last and self._is_collected(t):
+                clock.exits(self._size[t], clock.engine_s)
+
+    def _is_collected(self, t: int) -> bool:
+        """Whether the host gets a tensor from the last used chip."""
+        return self._ends and self._maker[t] >= 0 and bool(self._p.tensor_to_host[t])
+
+    def _goes_on(self, t: int, grown: int, last: bool) -> bool:
+        """Whether a tensor is needed behind an ideal."""
+        beyond = self._is_collected(t) or any(not grown >> v & 1 for v in self.wanted_by[t])
+        return not last and beyond
+
+
+class _Clock:
+    """When engine, link and the host's channels of one chip are free."""
+
+    def __init__(self, problem: PartitionProblem, chip: int) -> None:
+        self._limits = problem.limits
+        self._speed = float(problem.chip_speed[chip])
+        self._root = problem.limits.host_total_bytes_per_s or float("inf")
+        self.engine_s = self.link_s = self.in_s = self.out_s = self.end_s = 0.0
+        self.handed_over_s: _Arrivals = {}
+
+    def runs(self, work_s: float, ready_s: float) -> None:
+        """The engine does some work once it is ready."""
+        self.engine_s = max(self.engine_s, ready_s) + work_s / self._speed
+
+    def enters(self, size: int) -> float:
+        """When so many bytes more from the host are there."""
+        self.in_s = max(self.in_s, size / self._root) + size / self._limits.host_bytes_per_s
+        return self.in_s
+
+    def exits(self, size: int, ready_s: float) -> None:
+        """So many bytes go to the host."""
+        self.out_s = max(self.out_s, ready_s) + size / self._limits.host_bytes_per_s
+        self.end_s = max(self.end_s, self.out_s + size / self._root)
+
+    def crosses(self, t: int, size: int, ready_s: float) -> None:
+        """A tensor goes to the next chip."""
+        self.link_s = max(self.link_s, ready_s) + size / self._limits.link_bytes_per_s
+        self.handed_over_s[t] = self.link_s + self._limits.hop_latency_s

@@ -1,0 +1,66 @@
+"""The checks of bounds on latencies as components that `mcmc check` finds by the kind of proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.families.ring.exact import certificates
+from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
+from mcm_passes.families.ring.objectives.checks.path_check import path_rules_out, work_rules_out
+
+
+@dataclass(frozen=True)
+class LatencyArgument:
+    """An argument that needs no search.
+
+    Attributes:
+        summary: what it says.
+        check: whether it rules out a latency.
+    """
+
+    summary: str
+    check: Callable[[PartitionProblem, float], bool]
+    undecided: str = "it is about the latency alone"
+
+    def rules_out(
+        self, problem: PartitionProblem, objective: Objective, value: float
+    ) -> bool | None:
+        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
+        if objective.aim == "latency":
+            return self.check(problem, value)
+        within_s = objective.latency_limit_s
+        return True if self.check(problem, within_s * (1.0 + 1e-9)) else None
+
+
+@dataclass(frozen=True)
+class LabelArgument:
+    """Order ideals with labels, weighed and played again up to a number of windows."""
+
+    most_windows: int = certificates.MOST_WINDOWS
+    summary: str = "no chain of order ideals is below the value, or answers in time"
+    undecided: str = "there are too many order ideals to weigh again, or weights are streamed"
+
+    def rules_out(
+        self, problem: PartitionProblem, objective: Objective, value: float
+    ) -> bool | None:
+        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
+        sought_s = value if objective.aim == "latency" else objective.latency_limit_s * (1.0 + 1e-9)
+        if path_rules_out(problem, sought_s) or work_rules_out(problem, sought_s):
+            return True
+        if problem.num_units > certificates.MOST_UNITS:
+            return None
+        check = LabelCheck(problem, self.most_windows)
+        if objective.aim == "latency":
+            shown = check.none_within(value, float("inf"), strictly=True)
+        else:
+            shown = check.none_within(objective.latency_limit_s, value, strictly=False)
+        # Streamed weights delay what is played here without them: no chain is none with them.
+        return None if problem.streams and not shown else shown
+
+
+CRITICAL_PATH = LatencyArgument("units wait for each other", path_rules_out)
+SHARED_WORK = LatencyArgument("no chip runs two units at a time", work_rules_out)
+LABEL_CHAINS = LabelArgument()

@@ -1,0 +1,252 @@
+"""One inference on one chip of an otherwise empty package: when it is done, and hands over.
+
+What latency means is told in `docs/explanation/objectives.md`; this is that text as compiled code.
+A chip that is given some nodes does, in this order:
+
+1. The host sends it the graph inputs that it wants, one after another as its nodes need them.
+2. Its engine passes on what arrives over the link before and has to go on, in the order of tensors.
+3. Its engine runs the nodes in their order, each with the copies of clonable units that no node
+   before it on this chip has needed.
+4. The link behind it carries what was passed on, in the order of tensors, then what the chip made,
+   in the order in which it was made; the host's channel likewise takes what goes to the host.
+
+Nothing starts before what it reads has arrived. With these fixed orders every time is a maximum of
+sums of others, so that nothing ends earlier where something arrives later: a label of a search that
+is later everywhere is of no use.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.placements.ring_routes import FORWARDED
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED
+
+
+class PlayRates(NamedTuple):
+    """What is not demanded but given.
+
+    Attributes:
+        speed: `[C]`, of chips.
+        link_bytes_per_s: of each link.
+        hop_latency_s: from when a tensor has left a chip until it is on the next.
+        host_bytes_per_s: of each channel of the host.
+        host_root_bytes_per_s: of the channel that these share; infinite where there is none.
+        ends: whether the host reaches only the ends of the ring.
+    """
+
+    speed: Floats
+    link_bytes_per_s: float
+    hop_latency_s: float
+    host_bytes_per_s: float
+    host_root_bytes_per_s: float
+    ends: bool
+
+
+class Handover(NamedTuple):
+    """What a chip is given, and what it hands over.
+
+    Attributes:
+        chip: which one.
+        nodes: its nodes, ascending.
+        leaving: tensors that cross the link behind it, ascending.
+        exiting: of the last used chip where the host reaches only the ends, the tensors that the
+            host wants, ascending; else empty.
+        streamed_s: seconds for which off-package memory sends it weights, from the start on.
+    """
+
+    chip: int
+    nodes: Ints
+    leaving: Ints
+    exiting: Ints
+    streamed_s: float
+
+
+class PlayScratch(NamedTuple):
+    """What playing one chip after the other needs, of n nodes, I items and T tensors.
+
+    Attributes:
+        arrival_s: `[T]`, when each tensor is on the chip: from before for those that arrive, and
+            filled in for those that the chip gets from the host or makes.
+        done_s: `[T]`, filled: when each tensor that leaves is on the next chip.
+        clock_s: `[5]`, when engine, link and the host's channels are free, and the last output.
+        item_mark: `[I]`, the last play that needed each item.
+        node_mark: `[n]`, the last play that ran each node.
+        leaves: `[T]`, the last play that had each tensor leave; negative where to the host.
+        plays: `[1]`, plays so far.
+    """
+
+    arrival_s: Floats
+    done_s: Floats
+    clock_s: Floats
+    item_mark: Longs
+    node_mark: Longs
+    leaves: Longs
+    plays: Longs
+
+
+_ENGINE, _LINK, _IN, _OUT, _LAST = range(5)
+"""Entries of `PlayScratch.clock_s`."""
+
+
+def play_scratch(d: ChipDemands) -> PlayScratch:
+    """For these demands."""
+    tensors = d.tensors.producer.size
+    return PlayScratch(
+        np.zeros(tensors),
+        np.zeros(tensors),
+        np.zeros(5),
+        np.zeros(d.items.busy_s.size, np.int64),
+        np.zeros(d.nodes.work_s.size, np.int64),
+        np.zeros(tensors, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@lean_njit
+def play_chip(
+    d: ChipDemands,
+    reads: Rows,
+    rates: PlayRates,
+    given: Handover,
+    entering: Bools,
+    scratch: PlayScratch,
+) -> float:
+    """Plays one inference on one chip.
+
+    Args:
+        d: the demands.
+        reads: `[n]` rows of the tensors among `d.tensors` that each node reads.
+        rates: of the package.
+        given: what the chip holds.
+        entering: `[T]`, graph inputs that travel along the ring from its first chip on.
+        scratch: `arrival_s` of all that crosses the link before the chip is read, `done_s` of all
+            that crosses the link behind it is filled, as the time at which it is on the next chip.
+
+    Returns:
+        When the engine is done and all that this chip gives to the host is there, in seconds from
+        when the inference may enter the package.
+    """
+    scratch.plays[0] += 1
+    mark = scratch.plays[0]
+    scratch.clock_s[:] = 0.0
+    if given.chip == 0 and rates.ends:
+        _enter(d, rates, entering, scratch)
+    for v in given.nodes:
+        scratch.node_mark[v] = mark
+    for t in given.leaving:
+        scratch.leaves[t] = mark
+    for t in given.exiting:
+        scratch.leaves[t] = -mark
+    _pass_on(d, rates, given.chip, given.leaving, scratch)
+    _pass_on(d, rates, given.chip, given.exiting, scratch)
+    for k in range(given.nodes.size):
+        v = given.nodes[k]
+        not_before_s = given.streamed_s if k == given.nodes.size - 1 else 0.0
+        _run(d, reads, rates, given.chip, v, not_before_s, scratch)
+        _hand_on(d, rates, v, scratch)
+    return float(max(scratch.clock_s[_ENGINE], scratch.clock_s[_LAST]))
+
+
+@lean_njit
+def _from_host(rates: PlayRates, size: float, scratch: PlayScratch) -> float:
+    """When the next so many bytes from the host are on the chip."""
+    begin_s = max(scratch.clock_s[_IN], size / rates.host_root_bytes_per_s)
+    scratch.clock_s[_IN] = begin_s + size / rates.host_bytes_per_s
+    return float(scratch.clock_s[_IN])
+
+
+@lean_njit
+def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch) -> None:
+    """The next so many bytes go to the host once they are ready."""
+    scratch.clock_s[_OUT] = max(scratch.clock_s[_OUT], ready_s) + size / rates.host_bytes_per_s
+    there_s = scratch.clock_s[_OUT] + size / rates.host_root_bytes_per_s
+    scratch.clock_s[_LAST] = max(scratch.clock_s[_LAST], there_s)
+
+
+@lean_njit
+def _over_link(
+    d: ChipDemands, rates: PlayRates, tensor: int, ready_s: float, scratch: PlayScratch
+) -> None:
+    """The next tensor goes to the next chip once it is ready."""
+    link_s = max(scratch.clock_s[_LINK], ready_s)
+    link_s += d.tensors.amount[tensor, CROSSED] / rates.link_bytes_per_s
+    scratch.clock_s[_LINK] = link_s
+    scratch.done_s[tensor] = link_s + rates.hop_latency_s
+
+
+@lean_njit
+def _enter(d: ChipDemands, rates: PlayRates, entering: Bools, scratch: PlayScratch) -> None:
+    """When graph inputs are on the first chip, where the host reaches only the ends."""
+    for t in range(d.tensors.producer.size):
+        if entering[t]:
+            size = float(d.tensors.amount[t, ENTERED])
+            scratch.arrival_s[t] = _from_host(rates, size, scratch)
+
+
+@lean_njit
+def _pass_on(
+    d: ChipDemands, rates: PlayRates, chip: int, tensors: Ints, scratch: PlayScratch
+) -> None:
+    """Passes on those of some tensors that the chip does not make, to where they go."""
+    mark = scratch.plays[0]
+    for t in tensors:
+        maker = d.tensors.producer[t]
+        if maker >= 0 and scratch.node_mark[maker] == mark:
+            continue
+        ready_s = float(scratch.arrival_s[t])
+        if d.tensors.kind[t] & FORWARDED and d.tensors.passed_s[t] > 0.0:
+            ready_s = float(max(ready_s, scratch.clock_s[_ENGINE]))
+            ready_s += float(d.tensors.passed_s[t] / rates.speed[chip])
+            scratch.clock_s[_ENGINE] = ready_s
+        if scratch.leaves[t] == mark:
+            _over_link(d, rates, t, ready_s, scratch)
+        else:
+            _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
+
+
+@lean_njit
+def _run(
+    d: ChipDemands,
+    reads: Rows,
+    rates: PlayRates,
+    chip: int,
+    node: int,
+    not_before_s: float,
+    scratch: PlayScratch,
+) -> None:
+    """The engine runs a node with the copies that it is the first to need."""
+    mark = scratch.plays[0]
+    busy_s, ready_s = d.nodes.work_s[node], max(scratch.clock_s[_ENGINE], not_before_s)
+    for e in range(d.nodes.items.ptr[node], d.nodes.items.ptr[node + 1]):
+        item = d.nodes.items.entries[e]
+        if scratch.item_mark[item] == mark:
+            continue
+        scratch.item_mark[item] = mark
+        busy_s += d.items.busy_s[item]
+        if d.items.in_bytes[item] > 0:
+            ready_s = max(ready_s, _from_host(rates, float(d.items.in_bytes[item]), scratch))
+    for e in range(reads.ptr[node], reads.ptr[node + 1]):
+        ready_s = max(ready_s, scratch.arrival_s[reads.entries[e]])
+    scratch.clock_s[_ENGINE] = ready_s + busy_s / rates.speed[chip]
+
+
+@lean_njit
+def _hand_on(d: ChipDemands, rates: PlayRates, node: int, scratch: PlayScratch) -> None:
+    """What a node has made goes to where it is wanted."""
+    mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])
+    if d.nodes.out_bytes[node] > 0:
+        _to_host(rates, float(d.nodes.out_bytes[node]), ready_s, scratch)
+    for e in range(d.nodes.made.ptr[node], d.nodes.made.ptr[node + 1]):
+        t = d.nodes.made.entries[e]
+        scratch.arrival_s[t] = ready_s
+        if scratch.leaves[t] == mark:
+            _over_link(d, rates, t, ready_s, scratch)
+        elif scratch.leaves[t] == -mark:
+            _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)

@@ -1,0 +1,201 @@
+"""The strategy for throughput against latency: chains of order ideals under both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from mcm_compiler.contracts.objectives import Aim, Objective
+from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.units import count_text, seconds_text
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.exact.ideal_chain import SLACK
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
+from mcm_passes.families.ring.objectives.label_chain import Goal
+from mcm_passes.families.ring.objectives.label_search import LabelLattice, LabelOptimum
+from mcm_passes.families.ring.objectives.values import objective_bound
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.solving.solve import with_chips
+
+PROOF = "label_chains"
+
+FIRST_STEP, GROWTH, LAST_STEP = 0.01, 3.0, 100.0
+"""Periods that are tried, above the bound and as a share of it: the first, how each grows over the
+one before, and beyond which only what is known is tried."""
+
+LEAST_CHIPS = 8
+"""Numbers of chips that all are tried with first cuts; beyond, each is half as much again."""
+
+
+@dataclass(frozen=True)
+@checked(ideals=at_least(1), windows=at_least(1), labels=at_least(1), beam=at_least(1))
+class Frontier:
+    """Dynamic programming over order ideals with labels of cost and times.
+
+    Exact under the relay rule where all labels can be kept; else with a beam of them, whose best
+    is no proof. Under the strict rule it finds the best partition whose dependencies span at most
+    one chip, and proves a bound for all others. Starts from cuts of orders on every number of
+    chips: fewer chips hand over less, and more of them answer more often.
+
+    Attributes:
+        ideals: most order ideals; where a graph has more, the answer is one of those cuts.
+        windows: most windows between two of them.
+        labels: most labels.
+        beam: labels of an ideal and a number of chips that are kept where there are too many.
+    """
+
+    name: ClassVar[str] = "frontier"
+    summary: ClassVar[str] = "least latency, or least period within one: labels over order ideals"
+
+    ideals: int = 20_000
+    windows: int = 4_000_000
+    labels: int = 1_000_000
+    beam: int = 8
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """What it can be asked for."""
+        return ("period", "latency", "max-latency")
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Nothing is random."""
+        known = Incumbent(evaluate, budget)
+        reason = _start(known, problem, rng, budget)
+        known.prove(objective_bound(problem, budget.objective))
+        text = self._search(known, problem, budget.objective)
+        return known.outcome(text or reason)
+
+    def _search(self, known: Incumbent, problem: PartitionProblem, objective: Objective) -> str:
+        """Improves what is known by chains of ideals; why there is no partition, or empty."""
+        lattice = LabelLattice.of(problem.at_need(), self.ideals)
+        if lattice is None or known.must_stop() or known.closed(SLACK):
+            return ""
+        strict = problem.routing == "strict"
+        fits = True
+        if strict:
+            found = self._best(known, lattice, "adjacent", objective)
+            fits = found.chip_of is None or known.offer(found.chip_of)
+        found = self._best(known, lattice, "none", objective)
+        if found.chip_of is not None:
+            fits &= known.offer(found.chip_of) or strict
+        if not fits and problem.memory == "estimate":
+            roomy = LabelLattice.of(problem, self.ideals)
+            assert roomy is not None, "its graph is the same"
+            better = self._best(known, roomy, "adjacent" if strict else "none", objective)
+            if better.chip_of is not None:
+                known.offer(better.chip_of)
+        reason = self._conclude(known, found, objective, strict=strict)
+        if objective.aim == "latency" and found.complete and not strict:
+            self._hasten(known, problem, lattice)
+        return reason
+
+    def _hasten(self, known: Incumbent, problem: PartitionProblem, lattice: LabelLattice) -> None:
+        """Of all partitions with the latency that is known takes one with the least period."""
+        if known.chip_of is None or known.must_stop():
+            return
+        period_s = FastPeriods(problem)(known.chip_of)
+        within_s = known.period_s * (1.0 + SLACK)
+        goal = Goal(False, period_s, within_s, self.windows, self.labels, 0)
+        faster = lattice.best("none", goal)
+        if faster.chip_of is not None:
+            known.prefer(faster.chip_of)
+
+    def _conclude(
+        self, known: Incumbent, found: LabelOptimum, objective: Objective, *, strict: bool
+    ) -> str:
+        """Takes note of what a search shows; why there is no partition, or empty."""
+        if not found.complete:
+            return ""
+        value = found.latency_s if objective.aim == "latency" else found.period_s
+        chains = f"chains of {count_text(found.ideals, 'order ideal')}"
+        if found.chip_of is None and known.chip_of is None:
+            known.exhausted = True
+            within = ""
+            if objective.max_latency_s is not None:
+                within = f" and answers within {seconds_text(objective.max_latency_s)}"
+            return f"none exists: none of all {chains} fits memory and rules{within}"
+        # No chain is below what is known by more than rounding.
+        value = min(value, known.period_s)
+        optimal = value * (1.0 + 10.0 * SLACK) >= known.period_s
+        argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
+        if objective.max_latency_s is not None:
+            argument += f" that answer within {seconds_text(objective.max_latency_s)}"
+        if strict:
+            argument += ", the triangle rule left out"
+        known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, PROOF))
+        return ""
+
+    def _best(
+        self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading, aim: Objective
+    ) -> LabelOptimum:
+        """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
+        if aim.aim == "latency":
+            goals = [Goal(True, np.inf, known.period_s * (1.0 + SLACK), 0, 0, 0)]
+        else:
+            most_s = aim.latency_limit_s
+            # A little above, so that chains as fast as what is known are found, too.
+            steps = _periods(known.bound.seconds, known.period_s)
+            goals = [Goal(False, s * (1.0 + 10.0 * SLACK), most_s, 0, 0, 0) for s in steps]
+        windows, labels = self.windows, self.labels
+        found: LabelOptimum | None = None
+        for goal in goals:
+            whole = goal._replace(most_windows=windows, most_labels=labels)
+            found = lattice.best(reading, whole)
+            windows, labels = windows - found.windows, labels - found.labels
+            if found.chip_of is not None or not found.complete or known.must_stop():
+                break
+            if reading == "none" and goal.period_s < known.period_s:
+                known.prove(LowerBound(goal.period_s, *self._slower(lattice, aim)))
+        assert found is not None, "there is always a goal"
+        if found.complete:
+            return found
+        if found.chip_of is not None:
+            known.offer(found.chip_of)
+        last = goals[-1]._replace(
+            most_windows=self.windows, most_labels=self.labels, beam=self.beam
+        )
+        return replace(lattice.best(reading, last), complete=False)
+
+    def _slower(self, lattice: LabelLattice, aim: Objective) -> tuple[str, str]:
+        text = f"slower are all chains of {count_text(lattice.ideals, 'order ideal')}"
+        if aim.max_latency_s is not None:
+            text += f" that answer within {seconds_text(aim.max_latency_s)}"
+        return text, PROOF
+
+
+def _periods(bound_s: float, known_s: float) -> Iterator[float]:
+    """From just above a bound to a period that is known or infinite."""
+    above = FIRST_STEP
+    while bound_s > 0.0 and bound_s * (1.0 + above) < known_s and above < LAST_STEP:
+        yield bound_s * (1.0 + above)
+        above *= GROWTH
+    yield known_s
+
+
+def _start(
+    known: Incumbent, problem: PartitionProblem, rng: np.random.Generator, budget: Budget
+) -> str:
+    """Offers what `dp` finds on every number of chips; why it finds nothing on all of them."""
+    reason = ""
+    useful = min(problem.num_chips, int((~problem.clonable).sum()))
+    chips = 1
+    while chips <= useful and not known.must_stop():
+        part = with_chips(problem, chips)
+        found = ContiguousDp().solve(part, FastPeriods(part), rng, Budget(monitor=budget.monitor))
+        reason = found.reason
+        if found.chip_of is not None:
+            known.offer(found.chip_of)
+        following = chips + 1 if chips < LEAST_CHIPS else chips + chips // 2
+        chips = useful if chips < useful < following else following
+    return reason

@@ -1,0 +1,150 @@
+"""The best chain of order ideals under two criteria, and what follows where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.placements.ring_routes import COLLECTED
+from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds
+from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
+from mcm_passes.families.ring.objectives.chip_play import play_scratch
+from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
+from mcm_passes.families.ring.objectives.latency import PlayedProblem
+from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.mapping.loads.tensor_columns import EXITED
+from mcm_passes.mapping.problem.order_ideals import OrderIdeals
+
+
+@dataclass(frozen=True, eq=False)
+class LabelOptimum:
+    """What a search over labels came to.
+
+    Attributes:
+        chip_of: `[N]`, the best partition that the goal allows, or None where none was found.
+        period_s: its period; infinite where there is none.
+        latency_s: when it answers; infinite where there is none.
+        complete: whether everything was looked at, so that nothing better is left, or nothing.
+        ideals: of the graph.
+        windows: that were weighed.
+        labels: that were made.
+    """
+
+    chip_of: Ints | None
+    period_s: float
+    latency_s: float
+    complete: bool
+    ideals: int
+    windows: int
+    labels: int
+
+
+class LabelLattice(IdealLattice):
+    """A problem prepared for chains of its ideals under two criteria."""
+
+    def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
+        super().__init__(problem, ideals)
+        self._played = PlayedProblem.of(problem, self._graph)
+        self._scratch = play_scratch(self._played.demands)
+        tails = tail_s(self._played)
+        self._beyond_s = _beyond(self._cuts, self._demands, tails, problem)
+
+    def of_problem(self, problem: PartitionProblem) -> LabelLattice:
+        """The lattice of a problem with the same units and dependencies, and other memory."""
+        return LabelLattice(problem, self._ideals)
+
+    @property
+    def ideals(self) -> int:
+        """How many there are."""
+        return self._ideals.count
+
+    def best(self, reading: TriangleReading, goal: Goal) -> LabelOptimum:
+        """The best partition that a goal allows, by a reading of the triangle rule."""
+        problem, limits = self._problem, self._problem.limits
+        stream_rate = min(limits.stream_bytes_per_s or np.inf, limits.stream_root_bytes_per_s)
+        lattice = Lattice(
+            self._played,
+            self._cuts,
+            self._covers,
+            self._pinned,
+            self._chips,
+            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            self._beyond_s,
+            limits.buffer_alignment_bytes / stream_rate,
+        )
+        labels, best, complete = label_chains(lattice, goal, self._scratch)
+        made, windows = int(labels.counts[0]), int(labels.counts[1])
+        count = self._ideals.count
+        if best < 0:
+            return LabelOptimum(None, np.inf, np.inf, complete, count, windows, made)
+        chain = [best]
+        while labels.before[chain[-1]] >= 0:
+            chain.append(int(labels.before[chain[-1]]))
+        chip_of = np.zeros(problem.num_units, np.int32)
+        members = self._ideals.members
+        for chip, (before, at) in enumerate(zip(chain[:0:-1], chain[-2::-1], strict=True)):
+            inside = members[labels.ideal[at]] & ~members[labels.ideal[before]]
+            bits = np.unpackbits(inside.astype("<u8").view(np.uint8), bitorder="little")
+            chip_of[self._graph.units[np.flatnonzero(bits)]] = chip
+        period_s, end_s = float(labels.period_s[best]), float(labels.end_s[best])
+        return LabelOptimum(chip_of, period_s, end_s, complete, count, windows, made)
+
+
+def tail_s(played: PlayedProblem) -> Floats:
+    """`[n]`, the least time from the start of each node to the end of an inference.
+
+    The longest way of ops from it to a result, on the fastest chip, and over the host's channel
+    where a result is one of the model's.
+    """
+    d, rates = played.demands, played.rates
+    made_ptr, made = d.nodes.made
+    return _tails(
+        d.nodes.work_s / float(rates.speed.max()),
+        d.nodes.out_bytes / rates.host_bytes_per_s,
+        Rows(made_ptr, made),
+        d.tensors.readers,
+    )
+
+
+@njit(cache=True)
+def _tails(work_s: Floats, out_s: Floats, made: Rows, readers: Rows) -> Floats:
+    tails = np.zeros(work_s.size)
+    for v in range(work_s.size - 1, -1, -1):
+        longest = out_s[v]
+        for e in range(made.ptr[v], made.ptr[v + 1]):
+            t = made.entries[e]
+            for r in range(readers.ptr[t], readers.ptr[t + 1]):
+                longest = max(longest, tails[readers.entries[r]])
+        tails[v] = work_s[v] + longest
+    return tails
+
+
+def _beyond(
+    cuts: IdealCrossings, d: ChipDemands, tails: Floats, problem: PartitionProblem
+) -> Floats:
+    """As `Lattice.beyond_s`."""
+    exit_s = np.where(
+        d.tensors.kind & COLLECTED > 0,
+        d.tensors.amount[:, EXITED] / problem.limits.host_bytes_per_s,
+        0.0,
+    )
+    return _longest_beyond(cuts, d.tensors.readers, tails, exit_s)
+
+
+@njit(cache=True)
+def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats, exit_s: Floats) -> Floats:
+    beyond = np.zeros(cuts.crossing.size)
+    for i in range(cuts.members.shape[0]):
+        for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
+            t = cuts.crossing[e]
+            longest = exit_s[t]
+            for r in range(readers.ptr[t], readers.ptr[t + 1]):
+                if not holds(cuts.members, i, readers.entries[r]):
+                    longest = max(longest, tails[readers.entries[r]])
+            beyond[e] = longest
+    return beyond

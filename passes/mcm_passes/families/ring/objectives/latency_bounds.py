@@ -1,0 +1,112 @@
+"""Lower bounds on when one inference is answered, without a search.
+
+Each argument is a function with its proof in its docstring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numba import njit
+
+from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.text.units import count_text, seconds_text
+
+CRITICAL_PATH, SHARED_WORK = "critical_path", "shared_work"
+ROUNDING = 1e-12
+"""Relative room for sums that plays add in another order."""
+
+
+def latency_bound(problem: PartitionProblem) -> LowerBound:
+    """The best of all arguments, with its name as `proof`."""
+    best = LowerBound(0.0, "no unit")
+    for proof, argument in ((CRITICAL_PATH, critical_path), (SHARED_WORK, shared_work)):
+        bound = argument(problem)
+        if bound.seconds > best.seconds:
+            best = dataclasses.replace(bound, proof=proof)
+    return best
+
+
+def critical_path(problem: PartitionProblem) -> LowerBound:
+    """The longest way from an input to a result.
+
+    A unit runs once all that it reads was made, wherever that is, and takes as long as on the
+    fastest chip at least. A graph input crosses a channel of the host before it is read, and a
+    graph output after it was made, each in bytes over the channel's rate.
+    """
+    if not problem.num_units:
+        return LowerBound(0.0, "no unit")
+    limits = problem.limits
+    size_s = problem.tensor_bytes / limits.host_bytes_per_s
+    made = problem.tensor_producer >= 0
+    leaves = made & problem.tensor_to_host
+    # What clonable units give to the host travels in no placement.
+    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
+    order = np.argsort(problem.tensor_producer, kind="stable")
+    counts = np.bincount(problem.tensor_producer + 1, minlength=problem.num_units + 1)
+    tensors = Rows(starts(counts), order.astype(np.int64))
+    finish, entry = _finish_times(
+        problem.compute_s / float(problem.chip_speed.max()),
+        tensors,
+        Rows(problem.tensor_ptr, problem.tensor_consumers.astype(np.int64)),
+        np.where(made, 0.0, size_s),
+        np.where(leaves, size_s, 0.0),
+    )
+    last = int(finish.argmax())
+    names = quote(problem.names[entry[last]]), quote(problem.names[last])
+    text = f"critical path from {names[0]} to {names[1]}"
+    seconds = float(finish[last]) * (1.0 - ROUNDING)
+    return LowerBound(seconds, f"{text} ({seconds_text(seconds)})")
+
+
+def shared_work(problem: PartitionProblem) -> LowerBound:
+    """Every unit runs at least once, and no chip runs two at a time.
+
+    At most as many chips as there are units that are not clonable run something, the first ones of
+    the ring, and each does as much work per second as its speed says.
+    """
+    fixed = int((~problem.clonable).sum())
+    if not fixed:
+        return LowerBound(0.0, "no unit")
+    chips = min(problem.num_chips, fixed)
+    work = float(problem.compute_s.sum())
+    seconds = work / float(problem.chip_speed[:chips].sum()) * (1.0 - ROUNDING)
+    return LowerBound(
+        seconds, f"work of {seconds_text(work)} shared by {count_text(chips, 'chip')}"
+    )
+
+
+@njit(cache=True)
+def _finish_times(
+    work_s: Floats, tensors: Rows, readers: Rows, enter_s: Floats, leave_s: Floats
+) -> tuple[Floats, Ints]:
+    """`[N]` each: when a unit and what it gives to the host is done, and where its way begins.
+
+    Args:
+        work_s: `[N]`.
+        tensors: `[N + 1]` rows of the tensors of the host, then of those of each unit.
+        readers: `[T]` rows.
+        enter_s: `[T]`, seconds from the host.
+        leave_s: `[T]`, seconds to the host.
+    """
+    units = work_s.size
+    ready, done = np.zeros(units), np.zeros(units)
+    entry = np.arange(units).astype(np.int32)
+    for maker in range(units + 1):
+        end_s = 0.0
+        if maker > 0:
+            end_s = ready[maker - 1] + work_s[maker - 1]
+            done[maker - 1] = end_s
+        for e in range(tensors.ptr[maker], tensors.ptr[maker + 1]):
+            t = tensors.entries[e]
+            if maker > 0:
+                done[maker - 1] = max(done[maker - 1], end_s + leave_s[t])
+            for r in range(readers.ptr[t], readers.ptr[t + 1]):
+                v = readers.entries[r]
+                if end_s + enter_s[t] > ready[v]:
+                    ready[v] = end_s + enter_s[t]
+                    entry[v] = entry[maker - 1] if maker > 0 else v
+    return done, entry

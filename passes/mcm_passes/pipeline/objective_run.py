@@ -1,0 +1,130 @@
+"""What the pass `partition` does where not the plain period is asked for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from mcm_compiler.contracts.evaluation import BatchEvaluator
+from mcm_compiler.contracts.levels import Level
+from mcm_compiler.contracts.mapping import KnowsObjectives
+from mcm_compiler.contracts.objectives import Objective, ShareBound
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Partition,
+    PartitionProblem,
+    PartitionStrategy,
+    SearchMonitor,
+)
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.text.units import seconds_text
+from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.solving.objective_solve import require_able, solve_for
+from mcm_passes.mapping.solving.solve import solve
+from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
+from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved, solved
+from mcm_passes.parallelism.replicas.replicas import replica_obstacle
+from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+
+
+@dataclass(frozen=True)
+class ObjectiveRun:
+    """One strategy that is asked for an objective.
+
+    Attributes:
+        strategy: the strategy.
+        text: its text form.
+        cost_model: name of the model that costs come from.
+        given: whether the placement is given, and nothing is searched.
+    """
+
+    strategy: PartitionStrategy
+    text: str
+    cost_model: str
+    given: bool
+
+    def found(
+        self,
+        problem: PartitionProblem,
+        context: PassContext,
+        level: Level,
+        evaluator: BatchEvaluator | None,
+    ) -> Pipelines:
+        """The pipelines that meet the objective of the options best.
+
+        Raises:
+            CompileError: MCM-P060 to MCM-P063 as `require_able`, `solve_for` and `solve_objective`,
+                and as `solve` does.
+        """
+        options, goal = context.options, context.options.goal
+        if goal.aim != "period":
+            require_able(problem, self.strategy, goal, self.text)
+        start_s = time.monotonic()
+
+        def solve_one(shared: PartitionProblem, pipelines: int, objective: Objective, /) -> Solved:
+            seconds = options.budget_s
+            if seconds is not None:
+                seconds = max(seconds - (time.monotonic() - start_s), 0.0)
+            share_evaluator = evaluator
+            if evaluator is not None and shared is not problem:
+                share_evaluator = ShareEvaluator(evaluator, shared, pipelines)
+            budget = Budget(
+                evaluations=options.samples or level.evaluations(shared.num_units),
+                seconds=seconds,
+                effort_s=level.effort_s,
+                evaluator=share_evaluator,
+                monitor=SearchMonitor(
+                    lambda _, value: context.progress(
+                        f"partition: {self.text} found {seconds_text(value)}"
+                    )
+                ),
+                objective=objective,
+            )
+            proven = _FirstProof()
+
+            def within_limits(one: PartitionProblem, left: Budget) -> Partition:
+                # A generator each, so that no number of pipelines depends on those before it.
+                rng = context.rng("partition")
+                solver = solve if objective.aim == "period" else solve_for
+                found = solver(
+                    one,
+                    self.strategy,
+                    rng,
+                    left,
+                    strategy_text=self.text,
+                    cost_model=self.cost_model,
+                )
+                return proven.kept(found)
+
+            return solved(shared, within_limits, budget, persist=True, searches=not self.given)
+
+        obstacle = replica_obstacle(problem, options, context.target.name)
+        numbers = numbers_of_pipelines(problem, options.replicas, obstacle)
+        found = solve_objective(problem, goal, numbers, solve_one)
+        return _with_latency(found)
+
+
+class _FirstProof:
+    """What was proven under the package's own limits of memory; smaller ones prove nothing."""
+
+    def __init__(self) -> None:
+        self._first: ShareBound | None = None
+
+    def kept(self, found: Partition) -> Partition:
+        """The partition with what was proven first."""
+        if found.figures is None:
+            return found
+        self._first = self._first or found.figures.proven[0]
+        bound = min(self._first.value, found.figures.value)
+        figures = replace(found.figures, bound=bound, proven=(replace(self._first, value=bound),))
+        return replace(found, figures=figures)
+
+
+def _with_latency(found: Pipelines) -> Pipelines:
+    """The pipelines with the latency of one of them, where their family tells latencies."""
+    mapping, figures = mapping_of(found.problem), found.partition.figures
+    if figures is None or figures.latency_s is not None or not isinstance(mapping, KnowsObjectives):
+        return found
+    latency_s = mapping.latency_s(found.problem, found.partition.chip_of)
+    figures = replace(figures, latency_s=latency_s)
+    return replace(found, partition=replace(found.partition, figures=figures))

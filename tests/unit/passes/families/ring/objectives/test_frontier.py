@@ -1,0 +1,74 @@
+"""The strategy for throughput against latency, against trying every placement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.contracts.partition import Budget
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.objectives.frontier import Frontier
+from mcm_passes.families.ring.objectives.values import objective_values
+from tests.generators.branching_problems import branching_problem
+from tests.generators.objective_problems import objective_problem
+from tests.oracles.objective_equality import differences
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_answers_are_those_of_trying_everything(seed):
+    # tools/objective_oracle.py does it for 300 of them.
+    assert differences(objective_problem(seed, most_units=5)) == []
+
+
+def solved(problem, objective, strategy=None):
+    values = objective_values(problem, objective)
+    budget = Budget(objective=objective)
+    found = (strategy or Frontier()).solve(problem, values, np.random.default_rng(0), budget)
+    return found, values
+
+
+def test_branches_answer_sooner_side_by_side():
+    problem = branching_problem(chains=2, length=3, chips=3)
+    found, values = solved(problem, Objective("latency"))
+    work_s = float(problem.compute_s.sum())
+    assert values(found.chip_of) < work_s
+    assert found.bound.seconds == pytest.approx(values(found.chip_of))
+
+
+def test_a_tighter_limit_costs_throughput():
+    problem = branching_problem(chains=2, length=3, chips=3)
+    least, latency = solved(problem, Objective("latency"))
+    limits = [latency(least.chip_of) * share for share in (1.0, 1.05, 1.3, 3.0)]
+    periods = []
+    for limit_s in limits:
+        found, values = solved(problem, Objective(max_latency_s=limit_s))
+        assert latency(found.chip_of) <= limit_s * (1.0 + 1e-9)
+        assert found.bound.seconds == pytest.approx(values(found.chip_of))
+        periods.append(evaluate(problem, found.chip_of).period_s)
+    assert periods == sorted(periods, reverse=True)
+    assert periods[0] > periods[-1]
+
+
+def test_nothing_in_time_is_proven():
+    problem = branching_problem(chains=2, length=3, chips=3)
+    found, _ = solved(problem, Objective(max_latency_s=1e-6))
+    assert found.chip_of is None
+    assert found.infeasible
+    assert "answers within" in found.reason
+
+
+def test_what_is_too_large_is_told_without_proof():
+    problem = branching_problem(chains=2, length=3, chips=3)
+    exact, values = solved(problem, Objective("latency"))
+    few, _ = solved(problem, Objective("latency"), Frontier(labels=2, beam=1))
+    assert few.bound.seconds < values(exact.chip_of) <= values(few.chip_of)
+    none, _ = solved(problem, Objective("latency"), Frontier(ideals=1))
+    assert none.bound.seconds < values(exact.chip_of) <= values(none.chip_of)
+
+
+def test_the_strict_rule_is_kept():
+    problem = branching_problem(routing="strict", chains=2, length=3, chips=3)
+    found, values = solved(problem, Objective("latency"))
+    assert values(found.chip_of) < float("inf")
+    assert found.bound.seconds <= values(found.chip_of)
