@@ -350,6 +350,11 @@ def register_gradient_rule(name: str) -> Callable[[T], T]:
     return _by_name(GRADIENT_RULES, name)
 
 
+def register_objective_proof(name: str) -> Callable[[T], T]:
+    """Registers an `ObjectiveChecker` by the name of its kind of proof; called with the checker."""
+    return _by_name(OBJECTIVE_PROOFS, name)
+
+
 def register_proof_checker(name: str) -> Callable[[T], T]:
     """Registers a `ProofChecker` by the name of its kind of proof; called with the checker."""
     return _by_name(PROOF_CHECKERS, name)

@@ -14,6 +14,7 @@ from mcm_compiler.text.units import count_text, percent_text, seconds_text
 OBJECTIVE_SECTION = "objective"
 """Its key in a report."""
 
+
 def objective_facts(
     figures: ObjectiveFigures | None,
     period_s: float | None,

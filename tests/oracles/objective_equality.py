@@ -62,7 +62,8 @@ def differences(problem: PartitionProblem) -> list[str]:
     periods = sorted({one.period_s for one in known})
     cases = [(Objective("latency"), least_latency(problem))]
     counts = list(numbers(problem))
-    for limit_s in (latencies[0], latencies[len(latencies) // 2], 0.9 * latencies[0]) if known else ():
+    limits = [latencies[0], latencies[len(latencies) // 2], 0.9 * latencies[0]] if known else []
+    for limit_s in limits:
         wanted = least_period_within(problem, limit_s, counts)
         cases.append((Objective(max_latency_s=limit_s), wanted))
     every = list(range(1, problem.num_chips + 1)) if len(counts) > 1 else counts

@@ -180,9 +180,7 @@ class PlainPlacement:
             self.size[t] * (len(way.entered) + (way.exit >= 0)) for t, way in enumerate(self.ways)
         )
         streamed = sum(self.streamed(c) or 0 for c in range(self.used))
-        return PlainFigures(
-            self._period(), self._latency(), link_bytes, host, streamed, self.used
-        )
+        return PlainFigures(self._period(), self._latency(), link_bytes, host, streamed, self.used)
 
     def _period(self) -> float:
         p, limits = self.p, self.limits

@@ -22,6 +22,7 @@ from mcm_compiler.registry import (
     MAPPERS,
     MAPPING_MODELS,
     MAPPINGS,
+    OBJECTIVE_PROOFS,
     PASSES,
     PLACEMENT_COSTS,
     PLACER_LEVELS,
@@ -211,6 +212,7 @@ BY_THEIR_NAMES = {
 BY_GIVEN_NAMES = {
     "register_gradient_rule": GRADIENT_RULES,
     "register_problem_model": PROBLEM_MODELS,
+    "register_objective_proof": OBJECTIVE_PROOFS,
     "register_proof_checker": PROOF_CHECKERS,
     "register_sharding_rule": SHARDING_RULES,
     "register_step_bound": STEP_BOUNDS,
