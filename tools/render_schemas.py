@@ -25,7 +25,15 @@ import msgspec
 from mcm_compiler.certificate.files import CertificateHead
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
-from mcm_compiler.report.records import activity, fabrics, host, report, states, verification
+from mcm_compiler.report.records import (
+    activity,
+    fabrics,
+    host,
+    objective,
+    report,
+    states,
+    verification,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
 
@@ -42,7 +50,7 @@ RECORDS: dict[str, tuple[str, type]] = {
 
 TABLES = {
     name: value
-    for module in (activity, fabrics, host, report, states, verification)
+    for module in (activity, fabrics, host, objective, report, states, verification)
     for name, value in vars(module).items()
     if is_typeddict(value)
 }
