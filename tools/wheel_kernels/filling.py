@@ -14,6 +14,7 @@ STRATEGIES = (
     "greedy",
     "dp",
     "ideals",
+    "frontier",
     "cpsat",
     "local_search",
     "multilevel",
@@ -46,6 +47,7 @@ def commands() -> list[tuple[str, ...]]:
     # Where many partitions are compared at once.
     judged = ("--replicas", "1", "--partitioner", "judge_search", "--samples", "1000")
     found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *compiled))
+    found.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *compiled))
     found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
     found.append(("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"))
     return found
