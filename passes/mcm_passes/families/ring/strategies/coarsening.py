@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.resident_sizes import aliases_among
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
+from mcm_passes.mapping.problem.regrouping import regrouped, with_regrouped
 from mcm_passes.mapping.problem.topological_orders import topological_orders
-
-Pairs = npt.NDArray[np.int64]
 
 ORDERS = 3
 """Topological orders that merging takes in turn."""
@@ -139,70 +135,33 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
     first[unit_of[clonable]] = clonable
     pinned = np.full(count, -1, np.int32)
     np.maximum.at(pinned, unit_of, problem.pinned_chip)
-    tensors = _crossing(problem, unit_of, count)
-    weights = _distinct(
-        problem.weight_ptr, unit_of[problem.weight_users], problem.weight_touched, count
+    made = problem.tensor_producer
+    producer = np.where(made >= 0, unit_of[made], -1)
+    readers = unit_of[problem.tensor_consumers]
+    # Tensors that leave a merged unit, or come from the host or go there.
+    outside = readers != np.repeat(producer, np.diff(problem.tensor_ptr))
+    tensors = regrouped(
+        problem.tensor_ptr,
+        readers,
+        problem.tensor_touched,
+        outside,
+        problem.tensor_to_host,
+        count,
+    )
+    users = unit_of[problem.weight_users]
+    everywhere = np.ones(users.size, np.bool_)
+    all_weights = np.ones(problem.weight_bytes.size, np.bool_)
+    weights = regrouped(
+        problem.weight_ptr, users, problem.weight_touched, everywhere, all_weights, count
     )
     coarse = dataclasses.replace(
-        problem,
+        with_regrouped(problem, tensors, producer[tensors.kept], weights),
         names=tuple(map(problem.names.__getitem__, first.tolist())),
         members=tuple(map(problem.members.__getitem__, first.tolist())),
         compute_s=np.bincount(unit_of, problem.compute_s, minlength=count),
         clonable=np.arange(count) < clonable.size,
         pinned_chip=pinned,
-        weight_ptr=weights.ptr,
-        weight_users=weights.units,
-        weight_touched=weights.touched,
-        tensor_names=tuple(map(problem.tensor_names.__getitem__, tensors.kept.tolist())),
-        tensor_bytes=problem.tensor_bytes[tensors.kept],
-        tensor_producer=tensors.producer,
-        tensor_ptr=tensors.readers.ptr,
-        tensor_consumers=tensors.readers.units,
-        tensor_touched=tensors.readers.touched,
-        tensor_to_host=problem.tensor_to_host[tensors.kept],
-        tensor_alias=aliases_among(problem, tensors.kept),
         # What merged units hold at once is not known.
         one_kernel=problem.one_kernel[first] & (np.bincount(unit_of, minlength=count) == 1),
-        relay_s=problem.relay_s[tensors.kept],
     )
     return Coarsening(coarse, unit_of)
-
-
-class _Users(NamedTuple):
-    """CSR of merged units, and whether one of the units in each touches the memory."""
-
-    ptr: Longs
-    units: Ints
-    touched: Bools
-
-
-class _Tensors(NamedTuple):
-    kept: Longs
-    producer: Ints
-    readers: _Users
-
-
-def _crossing(problem: PartitionProblem, unit_of: Ints, count: int) -> _Tensors:
-    """The tensors that leave a merged unit, or come from the host or go there."""
-    made = problem.tensor_producer
-    producer = np.where(made >= 0, unit_of[np.maximum(made, 0)], -1).astype(np.int32)
-    rows = np.repeat(np.arange(made.size), np.diff(problem.tensor_ptr))
-    readers = unit_of[problem.tensor_consumers]
-    outside = readers != producer[rows]
-    lengths = np.bincount(rows[outside], minlength=made.size)
-    kept = np.flatnonzero((lengths > 0) | problem.tensor_to_host)
-    ptr = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
-    users = _distinct(ptr, readers[outside], problem.tensor_touched[outside], count)
-    return _Tensors(kept.astype(np.int64), producer[kept], users)
-
-
-def _distinct(ptr: Longs, units: Ints, touched: Bools, count: int) -> _Users:
-    """Rows in CSR form with each unit once, ascending."""
-    rows = np.repeat(np.arange(ptr.size - 1, dtype=np.int64), np.diff(ptr))
-    every: Pairs = rows * max(count, 1) + units
-    pairs, place = np.unique(every, return_inverse=True)
-    lengths = np.bincount(pairs // max(count, 1), minlength=ptr.size - 1)
-    sums = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    touches = np.zeros(pairs.size, np.bool_)
-    np.logical_or.at(touches, place, touched)
-    return _Users(sums, (pairs % max(count, 1)).astype(np.int32), touches)
