@@ -53,9 +53,8 @@ def breaks_rule(
         if chip_of[edge_source[edge]] > chip_of[edge_target[edge]]:
             return True
     # Copies need no look: each is on a chip with a unit that needs it.
-    for chip in range(highest):
-        if not used[chip]:
-            return True
+    if not used[:highest].all():
+        return True
     if not strict:
         return False
     direct = np.zeros((highest + 1, highest + 1), np.bool_)
@@ -79,10 +78,9 @@ def has_detours(direct: Bools | Longs, num_chips: int, longer: Bools) -> bool:
     for a in range(num_chips - 1, -1, -1):
         for b in range(a + 1, num_chips):
             if direct[a, b] > 0:
+                # All chips between have been looked at, so that longer paths to this one are known.
+                if longer[a, b]:
+                    return True
                 for c in range(b + 1, num_chips):
-                    if direct[b, c] > 0 or longer[b, c]:
-                        longer[a, c] = True
-        for c in range(a + 1, num_chips):
-            if longer[a, c] and direct[a, c] > 0:
-                return True
+                    longer[a, c] |= direct[b, c] > 0 or longer[b, c]
     return False

@@ -53,10 +53,9 @@ def find_violations(
         routing: the rule for long dependencies.
         names: `[N]`, for the messages; indices where None.
     """
-    found = out_of_range(chip_of, num_chips, names)
-    if found:
+    if found := out_of_range(chip_of, num_chips, names):
         return found
-    found += _backward_edges(chip_of, edge_source, edge_target, names)
+    found = _backward_edges(chip_of, edge_source, edge_target, names)
     found += _skipped_chips(chip_of, names)
     if routing == "strict" and not found:
         found += _triangles(chip_of, edge_source, edge_target, names)
@@ -84,11 +83,9 @@ def find_partition_violations(
         chip_of: `[N]`; entries of clonable units hold the first chip with a copy.
         demand_bytes: `[C]`, memory that each chip needs, or None.
     """
-    source, target = dependency_edges(problem)
     found = find_violations(
         chip_of,
-        source,
-        target,
+        *dependency_edges(problem),
         num_chips=problem.num_chips,
         routing=problem.routing,
         names=problem.names,
@@ -117,21 +114,23 @@ def find_overflows(
 
 def misplaced_pins(problem: PartitionProblem, chip_of: Ints) -> list[Violation]:
     """Units that are elsewhere than where the user wants them."""
-    found: list[Violation] = []
-    moved = np.flatnonzero((problem.pinned_chip >= 0) & (problem.pinned_chip != chip_of))
-    for u in moved[:MAX_REPORTED].tolist():
-        want, is_on = int(problem.pinned_chip[u]), int(chip_of[u])
-        message = f"{_name(u, problem.names)} is pinned to chip {want} but is on chip {is_on}"
-        found.append(Violation("pin", message, (u,), (want, is_on)))
-    return found
+    pinned = problem.pinned_chip
+    moved = np.flatnonzero((pinned >= 0) & (pinned != chip_of))[:MAX_REPORTED]
+    return [
+        Violation(
+            "pin",
+            f"{_name(u, problem.names)} is pinned to chip {want} but is on chip {is_on}",
+            (u,),
+            (want, is_on),
+        )
+        for u, want, is_on in np.stack([moved, pinned[moved], chip_of[moved]], axis=1).tolist()
+    ]
 
 
 def _unit_weight_bytes(problem: PartitionProblem) -> Longs:
     """`[N]`, bytes of the weights that each unit uses; one that several use counts for each."""
     shares = np.repeat(problem.weight_bytes, np.diff(problem.weight_ptr))
-    used = np.zeros(problem.num_units, np.int64)
-    np.add.at(used, problem.weight_users, shares)
-    return used
+    return np.bincount(problem.weight_users, shares, problem.num_units).astype(np.int64)
 
 
 def _name(node: int, names: Sequence[str] | None) -> str:
@@ -156,18 +155,18 @@ def _backward_edges(
     chip_of: Ints, source: Ints, target: Ints, names: Sequence[str] | None
 ) -> list[Violation]:
     """Dependencies against the ring (MCM, Eq. 2)."""
-    backward = np.flatnonzero(chip_of[source] > chip_of[target])
-    found: list[Violation] = []
-    for e in backward[:MAX_REPORTED].tolist():
-        u, v = int(source[e]), int(target[e])
-        a, b = int(chip_of[u]), int(chip_of[v])
-        reads, made = _name(v, names), _name(u, names)
-        message = (
-            f"{reads} on chip {b} reads {made} on chip {a}, against the direction of the ring: "
-            f"f({made}) = {a} > f({reads}) = {b}"
+    backward = np.flatnonzero(chip_of[source] > chip_of[target])[:MAX_REPORTED]
+    ends = np.stack([source[backward], target[backward]], axis=1)
+    return [
+        Violation(
+            "acyclic",
+            f"{_name(v, names)} on chip {b} reads {_name(u, names)} on chip {a}, against the "
+            f"direction of the ring: f({_name(u, names)}) = {a} > f({_name(v, names)}) = {b}",
+            (u, v),
+            (a, b),
         )
-        found.append(Violation("acyclic", message, (u, v), (a, b)))
-    return found
+        for (u, v), (a, b) in zip(ends.tolist(), chip_of[ends].tolist(), strict=True)
+    ]
 
 
 def _skipped_chips(chip_of: Ints, names: Sequence[str] | None) -> list[Violation]:
@@ -250,8 +249,7 @@ def _triangles(
     for c, s in np.argwhere((direct & longer)[::-1])[:MAX_REPORTED].tolist():
         chips = _longer_path(size - 1 - c, s, direct, longer)
         steps = [(int(source[e]), int(target[e])) for e in edge_of[chips[:-1], chips[1:]]]
-        e = edge_of[chips[0], s]
-        edge = (int(source[e]), int(target[e]))
+        edge = int(source[edge_of[chips[0], s]]), int(target[edge_of[chips[0], s]])
         message = _triangle_message(edge, steps, chips, names)
         found.append(Violation("triangle", message, edge, tuple(chips), tuple(steps)))
     return found
@@ -271,14 +269,16 @@ def _triangle_message(
     chips: Sequence[int],
     names: Sequence[str] | None,
 ) -> str:
-    steps = [f"{_name(v, names)} reads {_name(u, names)}" for u, v in path]
-    if len(steps) > MAX_STEPS:
-        steps = [*steps[: MAX_STEPS - 1], f"{len(steps) - MAX_STEPS} more", steps[-1]]
-    shown = [str(chip) for chip in chips]
-    if len(shown) > MAX_STEPS + 1:
-        shown = [*shown[:MAX_STEPS], "...", shown[-1]]
+    all_steps = [f"{_name(v, names)} reads {_name(u, names)}" for u, v in path]
+    steps = _shortened(all_steps, MAX_STEPS, f"{len(path) - MAX_STEPS} more")
+    shown = _shortened([str(chip) for chip in chips], MAX_STEPS + 1, "...")
     u, v = direct
     return (
         f"{_name(v, names)} on chip {chips[-1]} reads {_name(u, names)} on chip {chips[0]} "
         f"directly, and a longer path leads there, chips {' -> '.join(shown)}: {', '.join(steps)}"
     )
+
+
+def _shortened(parts: Sequence[str], most: int, gap: str) -> Sequence[str]:
+    """At most so many parts, the last one among them, and `gap` in place of the others."""
+    return parts if len(parts) <= most else [*parts[: most - 1], gap, parts[-1]]

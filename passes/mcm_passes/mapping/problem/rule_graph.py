@@ -46,6 +46,11 @@ class RuleGraph:
         """Count of nodes, n."""
         return int(self.units.size)
 
+    @property
+    def sources(self) -> Longs:
+        """As long as `next_nodes`, the node that each is a successor of."""
+        return np.repeat(np.arange(self.num_nodes), np.diff(self.next_ptr))
+
 
 def rule_graph(problem: PartitionProblem) -> RuleGraph:
     """The rule graph of a problem.

@@ -28,13 +28,16 @@ def count_edges(
         counts: likewise.
     """
     for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
-        other = chip[g.next_units[e]]
-        pairs[at, other] += sign
-        counts[LONG] += sign * int(other > at + 1)
+        _count_edge(at, int(chip[g.next_units[e]]), sign, pairs, counts)
     for e in range(g.before_ptr[u], g.before_ptr[u + 1] if both else 0):
-        other = chip[g.before_units[e]]
-        pairs[other, at] += sign
-        counts[LONG] += sign * int(at > other + 1)
+        _count_edge(int(chip[g.before_units[e]]), at, sign, pairs, counts)
+
+
+@inlined_njit
+def _count_edge(source: int, target: int, sign: int, pairs: Longs, counts: Longs) -> None:
+    """Counts an edge between two chips, or takes it off."""
+    pairs[source, target] += sign
+    counts[LONG] += sign * int(target > source + 1)
 
 
 @inlined_njit

@@ -20,11 +20,7 @@ def constrain_triangles(
         Whether the model asks for the whole rule; if not, what it proves of the period holds all
         the same, but its solutions may break the rule.
     """
-    edges = [
-        (u, v)
-        for u in range(graph.num_nodes)
-        for v in graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]].tolist()
-    ]
+    edges = list(zip(graph.sources.tolist(), graph.next_nodes.tolist(), strict=True))
     _forbid_detours_along_paths(order, graph, edges)
     spans = sum(
         (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges
@@ -79,10 +75,9 @@ def _forbid_longer_paths(order: OrderLiterals, edges: list[tuple[int, int]]) -> 
                 continue
             # Over at least one chip between; forbidden beside a direct dependency.
             reach[a, b] = order.model.new_bool_var(f"reach {a} {b}")
-            if (a, b) in direct:
-                order.clause(negated(direct[a, b]), reach[a, b])
+            beside = [negated(direct[a, b])] if (a, b) in direct else []
+            for literal in beside:
+                order.clause(literal, reach[a, b])
             for m in steps:
-                detour = (negated(direct[a, m]), negated(reach[m, b]))
-                order.clause(*detour, reach[a, b])
-                if (a, b) in direct:
-                    order.clause(*detour, negated(direct[a, b]))
+                for literal in (reach[a, b], *beside):
+                    order.clause(negated(direct[a, m]), negated(reach[m, b]), literal)

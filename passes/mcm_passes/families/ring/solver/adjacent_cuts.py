@@ -14,8 +14,9 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.solver.monotone_paths import log_sum, pick
+from mcm_passes.families.ring.solver.monotone_paths import log_sum, log_total, pick
 from mcm_passes.families.ring.solver.random_stream import uniform
+from mcm_passes.mapping.problem.cut_reach import far_of_cuts
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 Words = npt.NDArray[np.uint64]
@@ -34,12 +35,7 @@ def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     """
     position = np.empty(order.size, np.int64)
     position[order] = np.arange(order.size)
-    last = np.arange(1, order.size + 1)
-    sources = np.repeat(np.arange(order.size), np.diff(graph.next_ptr))
-    np.maximum.at(last, position[sources], position[graph.next_nodes] + 1)
-    reach = np.arange(order.size + 1)
-    reach[1:] = np.maximum(reach[1:], np.maximum.accumulate(last))
-    return reach
+    return far_of_cuts(position[graph.sources], position[graph.next_nodes], order.size)
 
 
 @njit(cache=True, nogil=True)
@@ -84,20 +80,15 @@ def _sums(log_p: Floats) -> Floats:
     """`[C, n + 1]`, sums of the first nodes on each chip."""
     sums = np.zeros((log_p.shape[1], log_p.shape[0] + 1))
     for i in range(log_p.shape[0]):
-        for k in range(log_p.shape[1]):
-            sums[k, i + 1] = sums[k, i] + log_p[i, k]
+        sums[:, i + 1] = sums[:, i] + log_p[i]
     return sums
 
 
 @njit(cache=True, nogil=True)
 def _latest(reach: Longs) -> Longs:
     """`[n + 1]`, the last cut that may come right before each cut; 0 where none but the first."""
-    latest = np.zeros(reach.size, np.int64)
-    for j in range(1, reach.size):
-        latest[j] = latest[j - 1]
-        while latest[j] + 1 < j and reach[latest[j] + 1] <= j:
-            latest[j] += 1
-    return latest
+    cuts = np.arange(reach.size)
+    return np.maximum(np.minimum(np.searchsorted(reach, cuts, side="right"), cuts) - 1, 0)
 
 
 @njit(cache=True, nogil=True)
@@ -149,11 +140,7 @@ def _marginals(sums: Floats, ends: Floats, reach: Longs) -> Floats:
             suffix[j] = log_sum(suffix[j + 1], rest[k + 1, j] + sums[k + 1, j])
         for j in range(1, n):
             rest[k, j] = suffix[max(reach[j], j + 1)] - sums[k + 1, j]
-    high = ends[:, n].max()
-    total = 0.0
-    for k in range(chips):
-        total += np.exp(ends[k, n] - high)
-    total = high + np.log(total)
+    total = log_total(ends[:, n])
     marginals = np.full((n, chips), _NEVER)
     for k in range(chips):
         on = 1.0 if k == 0 else 0.0

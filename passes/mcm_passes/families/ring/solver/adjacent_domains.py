@@ -78,8 +78,7 @@ def edges_of(graph: RuleGraph) -> Edges:
 def near_graph(graph: RuleGraph) -> Edges:
     """The neighbours in a rule graph, whose parts are tied together in the order of their roots."""
     n = graph.num_nodes
-    source = np.repeat(np.arange(n), np.diff(graph.next_ptr))
-    target = graph.next_nodes.astype(np.int64)
+    source, target = graph.sources, graph.next_nodes.astype(np.int64)
     roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
     ties = np.concatenate([roots[:-1], roots[1:]]), np.concatenate([roots[1:], roots[:-1]])
     a, b = np.concatenate([source, ties[0]]), np.concatenate([target, ties[1]])

@@ -78,17 +78,13 @@ def monotone_path_marginals(log_p: Floats) -> Floats:
                 if c + 1 < chips:
                     step = log_p[i + 1, c + 1] + backward[c + 1]
                 backward[c] = log_sum(stay, step)
-        most = _NEVER
         for c in range(chips):
             joint[i, c] += backward[c]
-            most = max(most, joint[i, c])
-        if most == _NEVER:
+        total = log_total(joint[i])
+        if total == _NEVER:
             continue
-        total = 0.0
         for c in range(chips):
-            total += np.exp(joint[i, c] - most)
-        for c in range(chips):
-            joint[i, c] -= most + np.log(total)
+            joint[i, c] -= total
     return joint
 
 
@@ -97,6 +93,20 @@ def log_sum(first: float, second: float) -> float:
     """The logarithm of the sum of two numbers given by theirs."""
     high, low = max(first, second), min(first, second)
     return high if low == _NEVER else high + np.log1p(np.exp(low - high))
+
+
+@njit(cache=True, nogil=True)
+def log_total(row: Floats) -> float:
+    """The logarithm of the sum of numbers given by theirs."""
+    high = _NEVER
+    for k in range(row.size):
+        high = max(high, row[k])
+    if high == _NEVER:
+        return _NEVER
+    total = 0.0
+    for k in range(row.size):
+        total += np.exp(row[k] - high)
+    return high + np.log(total)
 
 
 @njit(cache=True, nogil=True)
