@@ -26,17 +26,16 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
         "_Window",
         "StrictWindows.__init__",
+        "StrictWindows._costs",
         "StrictWindows._grown",
-        "StrictWindows._live",
+        "_beginnings",
+        "_costs_from",
     ),
     f"{PASSES}/mapping/solving/legalization.py": (
         "_Legalizer.__init__",
         "_Legalizer._plan_relays",
         "_Legalizer._relay",
     ),
-    f"{PASSES}/families/ring/order_encoding/chip_demands.py": ("",),
-    f"{PASSES}/families/ring/exact/ideal_windows.py": ("",),
-    f"{PASSES}/families/ring/exact/ideal_cuts.py": ("",),
     f"{PASSES}/families/ring/order_encoding/trigger_literals.py": ("",),
     f"{PASSES}/families/ring/order_encoding/chip_constraints.py": ("constrain_time",),
     f"{PASSES}/families/ring/order_encoding/memory_constraints.py": ("",),
@@ -45,14 +44,12 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/families/ring/moves/placement_state.py": ("",),
     f"{PASSES}/families/ring/moves/placement_loads.py": (
         "_streamed",
-        "load_of_chip",
-        "load_of_root",
         "held_on_chip",
         "find_peaks",
         "weigh_memory",
     ),
-    f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window",),
-    f"{BATCH}/legalised_partition.py": ("place", "_copies", "_route"),
+    f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window", "_with_loads"),
+    f"{BATCH}/legalised_partition.py": ("place", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""
 
@@ -73,6 +70,13 @@ PLACE: tuple[str, ...] = (
     f"{PASSES}/families/ring/loads/ring_kernels.py",
     f"{PASSES}/families/ring/loads/shared_items.py",
     f"{PASSES}/families/ring/loads/chip_memory.py",
+    f"{PASSES}/families/ring/loads/ring_seconds.py",
+    f"{PASSES}/families/ring/loads/chip_demands.py",
+    f"{PASSES}/families/ring/loads/crossings.py",
+    f"{PASSES}/families/ring/loads/window_costs.py",
+    f"{PASSES}/mapping/loads/live_peaks.py",
+    f"{PASSES}/mapping/problem/cut_reach.py",
+    "mcm_compiler/placements/compiled_routes.py",
     "mcm_compiler/arrays/clone_closure.py",
 )
 

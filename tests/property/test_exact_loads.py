@@ -10,20 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
-from mcm_passes.families.ring.exact.ideal_windows import (
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.crossings import cuts_of
+from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
     Window,
     window_cost,
     window_scratch,
 )
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, RECEIVED, SENT
-from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 from tests.oracles.reference_loads import reference_loads
@@ -57,16 +56,14 @@ def least(order, total):
 def test_windows_cost_what_their_chips_load(drawn):
     problem, chips = drawn
     graph = rule_graph(problem)
-    demands, loads = chip_demands(problem, graph), expected_loads(problem, graph, chips)
+    demands, loads = chip_demands(problem, graph.units), expected_loads(problem, graph, chips)
     block = problem.limits.buffer_alignment_bytes
     # The ideals at which the chips of the placement hand over; fewer than 64 nodes take one word.
     members = np.array(
         [[sum(1 << v for v, c in enumerate(chips) if c < k)] for k in range(chips.max() + 2)],
         np.uint64,
     )
-    none = np.zeros(0, np.int32)
-    ideals = OrderIdeals(members, np.zeros(len(members) + 1, np.int64), none, none)
-    cuts, scratch = cuts_of(ideals, demands), window_scratch(demands)
+    cuts, scratch = cuts_of(members, demands.tensors), window_scratch(demands)
     for c in range(chips.max() + 1):
         window = Window(c, c + 1, members[c + 1] & ~members[c])
         cost = window_cost(demands, cuts, window, scratch, c + 1, PackingRatio(5, 4))
@@ -79,7 +76,7 @@ def test_windows_cost_what_their_chips_load(drawn):
         if problem.limits.host_io == "any":
             assert cost.in_bytes == loads[Resource.HOST_IN, c]
             assert cost.out_bytes == loads[Resource.HOST_OUT, c]
-    assert not scratch.dying.any()
+    assert not scratch.peaks.ends_at.any()
 
 
 @given(placements())
@@ -87,7 +84,7 @@ def test_windows_cost_what_their_chips_load(drawn):
 def test_literals_of_triggers_hold_where_demands_count(drawn):
     problem, chips = drawn
     graph = rule_graph(problem)
-    demands, loads = chip_demands(problem, graph), expected_loads(problem, graph, chips)
+    demands, loads = chip_demands(problem, graph.units), expected_loads(problem, graph, chips)
     block = problem.limits.buffer_alignment_bytes
     nodes, items, tensors = demands.nodes, demands.items, demands.tensors
     fixed = chips.astype(np.int32)
@@ -106,7 +103,7 @@ def test_literals_of_triggers_hold_where_demands_count(drawn):
         literals.add_all(
             c,
             (busy, Trigger.READ, clones),
-            (held, Trigger.READ, (items.room - items.weight).tolist()),
+            (held, Trigger.READ, items.held.tolist()),
             (weights, Trigger.READ, items.weight.tolist()),
         )
         literals.add_all(

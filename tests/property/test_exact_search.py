@@ -15,7 +15,7 @@ from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
@@ -146,7 +146,12 @@ def test_bounds_hold_and_their_certificates_are_checked(problem):
         bounds.lower_bound(problem),
         dataclasses.replace(copied_weights(problem, known), proof="copied_weights"),
         flow_bound(
-            problem, graph, work_around(problem, graph), chip_demands(problem, graph), known, 1.0
+            problem,
+            graph,
+            work_around(problem, graph),
+            chip_demands(problem, graph.units),
+            known,
+            1.0,
         ),
     ]
     outcome, _ = solved(Ideals(), problem)

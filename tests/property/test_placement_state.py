@@ -12,12 +12,11 @@ from numba import njit
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.loads.ring_kernels import Loads
+from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
 from mcm_passes.families.ring.moves.chip_window import chip_window
 from mcm_passes.families.ring.moves.placed_problem import placed_problem
 from mcm_passes.families.ring.moves.placement_loads import (
-    load_of_chip,
-    load_of_root,
-    scratch,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, breaks_triangle_rule
@@ -27,6 +26,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     fill_state,
     place_unit,
 )
+from mcm_passes.mapping.loads.live_peaks import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 
@@ -34,15 +34,15 @@ from tests.generators.partition_problems import connected_problems
 @njit
 def busiest(placed, state, room, peak, needed):
     streamed = np.zeros(peak.size, np.int64)
-    load_s = 0.0
+    load_s, loads = 0.0, Loads(state.busy_s, state.totals)
     for c in range(peak.size):
         streamed[c] = weigh_memory(placed, state, room, c, True, peak, needed)
         if streamed[c] < 0:
             return np.inf
         for k in range(5):
-            load_s = max(load_s, load_of_chip(placed, state, k, c, streamed[c]))
+            load_s = max(load_s, load_of_chip(placed.ring.rate, loads, k, c, streamed[c]))
     for k in range(3):
-        load_s = max(load_s, load_of_root(placed, state, k, streamed))
+        load_s = max(load_s, load_of_root(placed.ring.root_rate, state.totals, k, streamed))
     return load_s
 
 
@@ -59,7 +59,7 @@ def period_of(placed, state):
         return np.inf
     if placed.ring.strict and detours(state, np.zeros((chips, chips), np.bool_)):
         return np.inf
-    room, needed = scratch(state.chip.size, chips), np.zeros(chips, np.int64)
+    room, needed = live_peaks(state.chip.size, chips), np.zeros(chips, np.int64)
     peak = np.full(chips, 1 << 40)
     return busiest(placed, state, room, peak, needed)
 

@@ -10,7 +10,9 @@ from numba import njit
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.compiled_routes import copies_of
 from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
+from mcm_passes.mapping.loads.live_peaks import end_unit, hold, live_peaks
 from mcm_passes.mapping.loads.tensor_columns import LIVE, MADE, TensorColumns, tensor_columns
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes
 
@@ -73,13 +75,14 @@ class OwnLoads(NamedTuple):
 @njit(cache=True)
 def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
     """Loads that follow from where units are; entries of `chip_of[N]` are in range."""
+    users, num_chips = p.clone_users, p.num_chips
     own = OwnLoads(
-        np.zeros((p.num_clonable, p.num_chips), np.bool_),
-        np.zeros(p.num_chips),
-        np.zeros(p.num_chips, np.int64),
-        np.zeros(p.num_chips, np.int64),
+        copies_of(p.clone_row, users.ptr, users.entries, chip_of, num_chips),
+        np.zeros(num_chips),
+        np.zeros(num_chips, np.int64),
+        np.zeros(num_chips, np.int64),
     )
-    stamp = np.full(p.num_chips, -1, np.int64)
+    stamp = np.full(num_chips, -1, np.int64)
     _count_units(p, chip_of, own)
     _count_weights(p, chip_of, stamp, own)
     return own
@@ -88,17 +91,13 @@ def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
 @lean_njit
 def _count_units(p: ProblemArrays, chip_of: Ints, own: OwnLoads) -> None:
     """Counts each unit on its chip, or on each chip with a copy."""
-    users = p.clone_users
     for u in range(p.compute_s.size):
         row = p.clone_row[u]
         if row < 0:
             own.busy_s[chip_of[u]] += p.compute_s[u]
             continue
-        for e in range(users.ptr[u], users.ptr[u + 1]):
-            c = chip_of[users.entries[e]]
-            if not own.copies[row, c]:
-                own.copies[row, c] = True
-                own.busy_s[c] += p.compute_s[u]
+        for c in range(p.num_chips):
+            own.busy_s[c] += own.copies[row, c] * p.compute_s[u]
 
 
 @lean_njit
@@ -138,32 +137,17 @@ def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 @njit(cache=True)
 def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, peak of activations that are made and read on one chip, in unit order."""
-    num_units = p.compute_s.size
-    live = np.zeros(p.num_chips, dtype=np.int64)
-    peak = np.zeros(p.num_chips, dtype=np.int64)
-    first_dying = np.full(num_units, -1, dtype=np.int64)
-    next_dying = np.full(p.live.size, -1, dtype=np.int64)
-    made, readers = p.unit_tensors, p.readers
-    for u in range(num_units):
+    peaks = live_peaks(p.compute_s.size, p.num_chips)
+    made = p.unit_tensors
+    for u in range(p.compute_s.size):
         if p.clone_row[u] >= 0:
             continue
-        c = chip_of[u]
         for k in range(made.ptr[u], made.ptr[u + 1]):
             t = made.entries[k]
-            if leaves[t]:
-                continue
-            live[c] += p.live[t]
-            last = u
-            if readers.ptr[t] < readers.ptr[t + 1]:
-                last = readers.entries[readers.ptr[t + 1] - 1]
-            next_dying[t] = first_dying[last]
-            first_dying[last] = t
-        peak[c] = max(peak[c], live[c])
-        t = first_dying[u]
-        while t >= 0:
-            live[c] -= p.live[t]
-            t = next_dying[t]
-    return peak
+            if not leaves[t]:
+                hold(peaks, chip_of[u], u, p.readers, t, int(p.live[t]))
+        end_unit(peaks, chip_of[u], u)
+    return peaks.most
 
 
 @njit(cache=True)

@@ -9,6 +9,7 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
+from mcm_compiler.placements.compiled_routes import copies_of, last_reader, last_used
 from mcm_compiler.placements.ring_routes import (
     CLONED,
     COLLECTED,
@@ -56,10 +57,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
         chip_of: `[N]`, breaking no rule; entries of clonable units are not looked at.
     """
     units, values = tables.units, tables.values
-    num_used = np.int64(0)
-    for unit in range(len(chip_of)):
-        if units.clone_row[unit] < 0:
-            num_used = max(num_used, np.int64(chip_of[unit]) + 1)
+    num_used = last_used(units.clone_row, chip_of) + 1
     home = np.full(len(values.unit), NOWHERE)
     for value in range(len(home)):
         unit = values.unit[value]
@@ -67,8 +65,8 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
             home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
     sent = np.zeros(len(home), np.bool_)
     relays = np.zeros((len(home), 2), np.int64)
-    _route(tables, chip_of, int(num_used), home, sent, relays)
-    item_ptr, items = _items(tables, chip_of, int(num_used), relays)
+    _route(tables, chip_of, num_used, home, sent, relays)
+    item_ptr, items = _items(tables, chip_of, num_used, relays)
     return LegalisedPartition(item_ptr, items, home, sent, relays)
 
 
@@ -87,30 +85,13 @@ def _route(
         kind, value = tensors.kind[tensor], tensors.value[tensor]
         if kind & CLONED:
             continue
-        last = -1
-        for at in range(tensors.reader_ptr[tensor], tensors.reader_ptr[tensor + 1]):
-            last = max(last, int(chip_of[tensors.readers[at]]))
+        last = last_reader(tensors.reader_ptr, tensors.readers, tensor, chip_of)
         if kind & COLLECTED:
             last = num_used - 1
         source = 0 if kind & FROM_HOST else int(home[value])
         sent[value] = not kind & FROM_HOST and (kind & TO_HOST > 0 or last > source)
         if kind & FORWARDED and last > source:
             relays[value, 0], relays[value, 1] = _passing_span(kind, source, last)
-
-
-@njit(nogil=True, cache=True)
-def _copies(units: UnitTables, chip_of: Ints, num_used: int) -> Bools:
-    """`[K, P]`, the used chips with a copy of each clonable unit."""
-    num_clonable = np.int64(0)
-    for unit in range(len(chip_of)):
-        num_clonable += units.clone_row[unit] >= 0
-    copies = np.zeros((num_clonable, num_used), np.bool_)
-    for unit in range(len(chip_of) if num_clonable > 0 else 0):
-        row = units.clone_row[unit]
-        if row >= 0:
-            for at in range(units.user_ptr[unit], units.user_ptr[unit + 1]):
-                copies[row, chip_of[units.users[at]]] = True
-    return copies
 
 
 @inlined_njit
@@ -141,7 +122,7 @@ def _items(
 ) -> tuple[Longs, Longs]:
     """Lists what each chip runs: constant ops, relays, and the units in their order."""
     units, kernels, tensors = tables.units, tables.kernels, tables.tensors
-    copies = _copies(units, chip_of, num_used)
+    copies = copies_of(units.clone_row, units.user_ptr, units.users, chip_of, num_used)
     chips = np.empty(num_used, np.int64)
     item_ptr = np.zeros(num_used + 1, np.int64)
     for unit in range(len(chip_of)):

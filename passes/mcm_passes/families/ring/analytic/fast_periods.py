@@ -11,6 +11,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.period_kernels import RuleArrays, periods_between
+from mcm_passes.families.ring.loads.ring_seconds import chip_rates, root_rates
 
 CHUNK = 64
 """Partitions below which a second thread does not pay."""
@@ -45,12 +46,8 @@ class FastPeriods:
             edge_target=np.ascontiguousarray(target, np.int32),
             pinned_chip=problem.pinned_chip,
             sram_bytes=np.array(limits.sram_bytes, np.int64),
-            speed=problem.chip_speed,
-            link_bytes_per_s=limits.link_bytes_per_s,
-            host_bytes_per_s=limits.host_bytes_per_s,
-            stream_bytes_per_s=limits.stream_bytes_per_s or np.inf,
-            host_root_bytes_per_s=limits.host_root_bytes_per_s,
-            stream_root_bytes_per_s=limits.stream_root_bytes_per_s,
+            rate=chip_rates(problem),
+            root_rate=root_rates(problem),
             streams=problem.streams,
             strict=problem.routing == "strict",
             alignment=limits.buffer_alignment_bytes,

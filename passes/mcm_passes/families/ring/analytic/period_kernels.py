@@ -16,7 +16,8 @@ from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_passes.families.ring.analytic.fast_kernels import measure
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.families.ring.loads.ring_kernels import HELD, Loads
+from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 
 
@@ -28,12 +29,8 @@ class RuleArrays(NamedTuple):
         edge_target: `[E]`.
         pinned_chip: `[N]`, or -1.
         sram_bytes: `[C]`.
-        speed: `[C]`.
-        link_bytes_per_s: of each link.
-        host_bytes_per_s: of each host channel.
-        stream_bytes_per_s: infinite where nothing can be streamed.
-        host_root_bytes_per_s: of what all host channels share, each way; infinite where nothing is.
-        stream_root_bytes_per_s: likewise of all streams.
+        rate: `[5, C]`, see `chip_rates`.
+        root_rate: `[3]`, see `root_rates`.
         streams: whether weights that do not fit may be streamed.
         strict: whether the triangle rule holds.
         alignment: bytes to which sizes are rounded up.
@@ -45,12 +42,8 @@ class RuleArrays(NamedTuple):
     edge_target: Ints
     pinned_chip: Ints
     sram_bytes: Longs
-    speed: Floats
-    link_bytes_per_s: float
-    host_bytes_per_s: float
-    stream_bytes_per_s: float
-    host_root_bytes_per_s: float
-    stream_root_bytes_per_s: float
+    rate: Floats
+    root_rate: Floats
     streams: bool
     strict: bool
     alignment: int
@@ -79,8 +72,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         row = p.clone_row[u]
         if row >= 0 and r.pinned_chip[u] >= 0 and r.pinned_chip[u] != np.argmax(copies[row]):
             return np.inf
-    period = 0.0
-    all_in, all_out, all_streamed = 0, 0, 0
+    period, all_streamed = 0.0, np.zeros(num_chips, np.int64)
     for c in range(num_chips):
         live = int(np.ceil(peak[c] * r.packing))
         memory = weights[c] + totals[HELD, c] + -(-live // r.alignment) * r.alignment
@@ -89,18 +81,13 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         )
         if streamed < 0:
             return np.inf
-        loads[0, c] = busy[c] / r.speed[c]
-        loads[1, c] = totals[LINK, c] / r.link_bytes_per_s if c < num_chips - 1 else 0.0
-        loads[2, c] = totals[HOST_IN, c] / r.host_bytes_per_s
-        loads[3, c] = totals[HOST_OUT, c] / r.host_bytes_per_s
-        loads[4, c] = streamed / r.stream_bytes_per_s
+        all_streamed[c] = streamed
         for k in range(5):
+            loads[k, c] = load_of_chip(r.rate, Loads(busy, totals), k, c, streamed)
             period = max(period, loads[k, c])
-        all_in += totals[HOST_IN, c]
-        all_out += totals[HOST_OUT, c]
-        all_streamed += streamed
-    period = max(period, max(all_in, all_out) / r.host_root_bytes_per_s)
-    return max(period, all_streamed / r.stream_root_bytes_per_s)
+    for k in range(3):
+        period = max(period, load_of_root(r.root_rate, totals, k, all_streamed))
+    return period
 
 
 @njit(cache=True, nogil=True)

@@ -12,21 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.rows import distinct_rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import CLONED, COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.loads.shared_items import shared_items
-from mcm_passes.mapping.loads.demand_table import DemandTable, demand_table, least_at_root
-from mcm_passes.mapping.loads.tensor_columns import (
-    CROSSED,
-    ENTERED,
-    EXITED,
-    LIVE,
-    PASSED,
-    RECEIVED,
-    SENT,
-    tensor_columns,
-)
+from mcm_compiler.placements.ring_routes import COLLECTED
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
+from mcm_passes.mapping.loads.tensor_columns import CROSSED, LIVE, PASSED, RECEIVED, SENT
+from mcm_passes.mapping.problem.cut_reach import far_of_cuts
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 
 
@@ -162,40 +152,6 @@ class Windows(NamedTuple):
     chips: Chips
 
 
-class TensorsAlong(NamedTuple):
-    """The tensors of a problem along an order of its units.
-
-    Attributes:
-        kind: `[T]`, as in `TensorColumns`, like the next two; each tensor has buffers of its own.
-        amount: `[T, 8]`, bytes.
-        passed_s: `[T]`.
-        position: `[N]`, place of each unit in the order, -1 for clonable ones.
-        made: `[T]`, position of its maker, -1 for the host, -2 for clones.
-        last: `[T]`, last position that reads it itself or for a copy; -1 where nothing does, and
-            for what clones make.
-    """
-
-    kind: Longs
-    amount: Longs
-    passed_s: Floats
-    position: Longs
-    made: Longs
-    last: Longs
-
-
-def tensors_along(problem: PartitionProblem, order: Ints, table: DemandTable) -> TensorsAlong:
-    """Where tensors are made and read along `order[n]`, the units that are not clonable."""
-    columns = tensor_columns(table)
-    position = np.full(problem.num_units, -1, np.int64)
-    position[order] = np.arange(order.size)
-    made = np.where(columns.kind & FROM_HOST, -1, position[problem.tensor_producer])
-    readers, last = problem.placed_readers, np.full(made.size, -1, np.int64)
-    np.maximum.at(last, readers.owners, position[readers.entries])
-    cloned = columns.kind & CLONED > 0
-    made[cloned], last[cloned] = -2, -1
-    return TensorsAlong(*columns, position, made, last)
-
-
 def windows_along(
     problem: PartitionProblem,
     order: Ints,
@@ -218,23 +174,23 @@ def windows_along(
         stream_most: bytes of the largest weight that may be streamed, or None for any.
     """
     n, limits = order.size, problem.limits
-    table = demand_table(problem, own_buffers=True)
-    along = tensors_along(problem, order, table)
-    last = np.where(along.kind & COLLECTED > 0, n, along.last)
+    block = limits.buffer_alignment_bytes
+    d = chip_demands(problem, order, own_buffers=True)
+    tensors = d.tensors
     # What travels between chips, from the position that makes it, or the host, to the last one.
-    moving = np.flatnonzero((along.kind & (CLONED | EVERYWHERE) == 0) & (last >= 0))
-    first, final = along.made[moving], last[moving]
-    live = np.where(first >= 0, along.amount[moving, LIVE], 0)
-    passed_s = along.passed_s[moving]
+    final = np.where(tensors.kind & COLLECTED > 0, n, tensors.last)
+    moving = np.flatnonzero(final >= 0)
+    first, final = tensors.producer[moving].astype(np.int64), final[moving]
+    passed_s = tensors.passed_s[moving]
+    live = np.where(first >= 0, block * tensors.amount[moving, LIVE], 0)
     by_made, by_last = np.argsort(first, kind="stable"), np.argsort(final, kind="stable")
     by_last = by_last[final[by_last] < n]
-    ring = _at_host(problem, table, along)
     return Windows(
-        work_s=problem.compute_s[order],
-        pinned=problem.pinned_chip[order],
+        work_s=d.nodes.work_s,
+        pinned=d.nodes.pinned,
         live_bytes=_sum_between(live, first, final, n)[:n],
-        items=_shared_demands(problem, along.position, n),
-        outputs=ring.outputs,
+        items=_shared_demands(d, limits.host_bytes_per_s, block),
+        outputs=Outputs(d.nodes.out_bytes / limits.host_bytes_per_s, block * d.nodes.out_room),
         made=Ends(
             ptr=np.searchsorted(first[by_made], np.arange(-1, n + 1)),
             other=final[by_made],
@@ -247,84 +203,46 @@ def windows_along(
             relay_s=passed_s[by_last],
             live=live[by_last],
         ),
-        cuts=_cuts(problem, along, moving, final, ring),
+        cuts=_cuts(d, moving, final, limits.link_bytes_per_s, block),
         streaming=Streaming(
             bytes_per_s=limits.stream_bytes_per_s,
             limit_bytes=stream_share * max(limits.sram_bytes),
             buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
-            stiff=_stiff_positions(problem, along.position, n, stream_most),
+            stiff=_stiff_positions(d, block, stream_most),
         ),
         chips=Chips(
             sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
             speed=problem.chip_speed,
             packing=limits.activation_packing if count_live else 0.0,
-            alignment=limits.buffer_alignment_bytes,
-            host_s=ring.least_s,
+            alignment=block,
+            host_s=d.host_s,
             strict=problem.routing == "strict",
         ),
     )
 
 
-class _AtHost(NamedTuple):
-    outputs: Outputs
-    entering: int
-    """Memory of the first chip for what enters the ring there."""
-    exiting: int
-    """Memory of the last chip for what leaves the ring there."""
-    least_s: float
-    """See `Chips.host_s`."""
-
-
-def _at_host(problem: PartitionProblem, table: DemandTable, along: TensorsAlong) -> _AtHost:
-    """What graph inputs and outputs take of the host's channels, and of chips beside their way."""
-    limits, n = problem.limits, int(along.position.max(initial=-1)) + 1
-    out = np.flatnonzero(along.kind & TO_HOST)
-    entered_s = along.amount[:, ENTERED] / limits.host_bytes_per_s
-    exited_s = along.amount[:, EXITED] / limits.host_bytes_per_s
-    root_s = least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s
-    outputs = Outputs(np.zeros(n), np.zeros(n, np.int64))
-    if limits.host_io != "ends":
-        np.add.at(outputs.host_s, along.made[out], exited_s[out])
-        np.add.at(outputs.held, along.made[out], along.amount[out, SENT])
-        return _AtHost(outputs, 0, 0, max(0.0, root_s))
-    arrives = np.flatnonzero((along.kind & FROM_HOST > 0) & (along.last >= 0))
-    return _AtHost(
-        outputs,
-        entering=int(along.amount[arrives, RECEIVED].sum()),
-        exiting=int(along.amount[out, SENT].sum()),
-        least_s=max(float(entered_s[arrives].sum()), float(exited_s[out].sum()), root_s),
-    )
-
-
-def _cuts(
-    problem: PartitionProblem, along: TensorsAlong, moving: Longs, final: Longs, host: _AtHost
-) -> Cuts:
+def _cuts(d: ChipDemands, moving: Longs, final: Longs, link_bytes_per_s: float, block: int) -> Cuts:
     """What crosses cuts.
 
     Args:
-        problem: the problem.
-        along: its tensors.
-        moving: those that may cross.
+        d: the demands, with positions for nodes.
+        moving: the tensors that may cross.
         final: the last position that each of these must reach.
-        host: what enters and leaves the ring.
+        link_bytes_per_s: of each link.
+        block: bytes of memory in a block.
     """
-    amount, n = along.amount, host.outputs.held.size
-    first = along.made[moving] + 1
+    amount, n = d.tensors.amount[moving], d.nodes.work_s.size
+    made, last = d.tensors.producer[moving].astype(np.int64), d.tensors.last[moving]
     # The chip before a cut made the tensor or passes it on; what the host sends it only passes on.
-    leaves = np.where(
-        along.kind & FROM_HOST > 0,
-        amount[:, PASSED],
-        np.maximum(amount[:, SENT], amount[:, PASSED]),
+    leaves = np.where(made < 0, amount[:, PASSED], np.maximum(amount[:, SENT], amount[:, PASSED]))
+    crossed = _sum_between(amount[:, CROSSED], made + 1, final, n)
+    arriving = block * _sum_between(amount[:, RECEIVED], made + 1, final, n)
+    leaving = block * _sum_between(leaves, made + 1, final, n)
+    arriving[0], leaving[n] = block * d.entry_room, block * d.exit_room
+    between = (made >= 0) & (last >= 0)
+    return Cuts(
+        crossed / link_bytes_per_s, arriving, leaving, far_of_cuts(made[between], last[between], n)
     )
-    crossed = _sum_between(amount[moving, CROSSED], first, final, n)
-    arriving = _sum_between(amount[moving, RECEIVED], first, final, n)
-    leaving = _sum_between(leaves[moving], first, final, n)
-    arriving[0], leaving[n] = host.entering, host.exiting
-    far = np.arange(n + 1, dtype=np.int64)
-    between = np.flatnonzero((along.made >= 0) & (along.last >= 0))
-    np.maximum.at(far, along.made[between] + 1, along.last[between] + 1)
-    link_s = crossed / problem.limits.link_bytes_per_s
-    return Cuts(link_s, arriving, leaving, np.maximum.accumulate(far))
 
 
 def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
@@ -332,11 +250,11 @@ def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
     return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
 
 
-def _stiff_positions(problem: PartitionProblem, position: Longs, n: int, most: int | None) -> Longs:
-    counts = np.zeros(n + 1, dtype=np.int64)
+def _stiff_positions(d: ChipDemands, block: int, most: int | None) -> Longs:
+    counts = np.zeros(d.nodes.work_s.size + 1, dtype=np.int64)
     if most is not None:
-        stiff = np.flatnonzero(weight_sizes(problem) > most)
-        np.add.at(counts, position[problem.placed_weight_users.chosen(stiff).entries] + 1, 1)
+        stiff = np.flatnonzero(block * d.items.weight > most)
+        np.add.at(counts, d.items.users.chosen(stiff).entries + 1, 1)
     return np.cumsum(counts)
 
 
@@ -348,22 +266,20 @@ def _sum_between(values: Longs, first: Longs, final: Longs, n: int) -> Longs:
     return np.cumsum(steps)[: n + 1]
 
 
-def _shared_demands(problem: PartitionProblem, position: Longs, n: int) -> SharedDemands:
+def _shared_demands(d: ChipDemands, host_bytes_per_s: float, block: int) -> SharedDemands:
     """The occurrences of items, sorted by position and then by item."""
-    found = shared_items(problem, demand_table(problem))
-    rows = distinct_rows(found.users.owners, position[found.users.entries], found.users.size)
-    item, where = rows.owners, rows.entries
+    item, where = d.items.users.owners, d.items.users.entries
     # Whether each occurrence is the last of its item.
     ends = np.append(item[1:] != item[:-1], True)[: item.size]
-    following = np.where(ends, n, np.roll(where, -1))
+    following = np.where(ends, d.nodes.work_s.size, np.roll(where, -1))
     previous = np.where(np.roll(ends, 1), -1, np.roll(where, 1))
     by_position = np.argsort(where, kind="stable")
     item = item[by_position]
     return SharedDemands(
-        ptr=np.searchsorted(where[by_position], np.arange(n + 1)),
+        ptr=d.nodes.items.ptr,
         following=following[by_position],
         previous=previous[by_position],
-        busy_s=found.busy_s[item],
-        held=(found.held + found.weight)[item],
-        host_in_s=found.host_in[item] / problem.limits.host_bytes_per_s,
+        busy_s=d.items.busy_s[item],
+        held=block * (d.items.held + d.items.weight)[item],
+        host_in_s=d.items.in_bytes[item] / host_bytes_per_s,
     )

@@ -10,37 +10,29 @@ tensors lie that are still to be read, and which of those chips lead to which.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.contiguous.contiguous_windows import tensors_along, windows_along
-from mcm_passes.mapping.loads.demand_table import demand_table
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, SENT
+from mcm_compiler.arrays.rows import distinct_rows
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, cuts_of
+from mcm_passes.families.ring.loads.window_costs import (
+    PackingRatio,
+    Window,
+    WindowScratch,
+    window_cost,
+    window_scratch,
+)
+from mcm_passes.mapping.problem.rule_graph import Words
 
 MOST_STATES = 8
 """States that are kept of each cut: those that took the fewest chips."""
-
-
-class _Tensor(NamedTuple):
-    made: int
-    """Position of its producer."""
-    last: int
-    """Position of its last reader, or of its producer where nothing reads it."""
-    received: int
-    """Memory where it arrives."""
-    sent: int
-    """Memory on its producer's chip where it leaves it."""
-    live: int
-    """Memory where it stays."""
-    local: bool
-    """Whether it takes no send buffer where all its readers are in the producer's window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,71 +70,54 @@ class _State:
 
 
 class _Position(NamedTuple):
-    work_s: float
     pinned: int
-    out_s: float
-    """Host channel seconds of what it sends to the host."""
-    out_held: int
-    """Memory of the send buffers for that."""
-    items: list[tuple[int, float, int, float]]
-    """As in `SharedDemands`: the position before with the same item, chip seconds, memory, and host
-    channel seconds."""
     made: list[int]
     """Tensors that it makes."""
-    reads: list[tuple[int, int]]
-    """Tensors that it reads, with the reader before it or else the producer."""
+    reads: list[int]
+    """Tensors that it reads."""
+
+
+class _Costs(NamedTuple):
+    """What the windows from one cut come to, each one position longer than the one before.
+
+    As in `WindowCost`.
+    """
+
+    seconds: list[float]
+    host_bytes: list[int]
+    """Of the busier host channel."""
+    lasting: list[int]
+    lying: list[int]
+    """`room` without `live`."""
+    room: list[int]
 
 
 class _Window:
-    """What a window comes to that grows by one position after the other.
+    """What a window reads from that grows by one position after the other.
 
     Attributes:
-        busy_s: seconds of units and clones.
-        in_s: seconds of the host channel in.
-        out_s: seconds of the host channel out.
-        held: memory that only grows with the window.
-        leaving: memory of the send buffers for tensors that leave it.
         sources: bits of the chips that it reads from.
         before: bits of the chips that lead to one of these.
     """
 
-    def __init__(self, state: _State, start: int, tensors: dict[int, _Tensor]) -> None:
-        self._state, self._start, self._tensors = state, start, tensors
-        self.busy_s, self.in_s, self.out_s = 0.0, 0.0, 0.0
-        self.held, self.leaving = 0, 0
+    def __init__(self, state: _State, start: int, made: list[int], last: list[int]) -> None:
+        self._state, self._start, self._made, self._last = state, start, made, last
         self.sources, self.before = 0, 0
 
-    def take(self, p: int, position: _Position) -> None:
-        """Takes in position p, the next one."""
-        start, tensors = self._start, self._tensors
-        self.busy_s += position.work_s
-        self.out_s += position.out_s
-        self.held += position.out_held
-        for previous, busy_s, held, in_s in position.items:
-            if previous < start:
-                self.busy_s += busy_s
-                self.held += held
-                self.in_s += in_s
-        for t, previous in position.reads:
-            tensor = tensors[t]
-            if tensor.made < start:
+    def take(self, position: _Position) -> None:
+        """Takes in the next position."""
+        for t in position.reads:
+            if self._made[t] < self._start:
                 source = self._state.lies_on[t]
                 self.sources |= 1 << source
                 self.before |= self._state.before[source]
-                if previous < start:
-                    self.held += tensor.received
-            elif tensor.last == p:
-                self.leaving -= tensor.sent
-        for t in position.made:
-            if tensors[t].last > p:
-                self.leaving += tensors[t].sent
 
     def state_at(self, end: int, positions: Sequence[_Position]) -> _State:
         """What follows where the window ends at a cut."""
-        chip, tensors = self._state.chips, self._tensors
-        lies_on = {t: c for t, c in self._state.lies_on.items() if tensors[t].last >= end}
+        chip, last = self._state.chips, self._last
+        lies_on = {t: c for t, c in self._state.lies_on.items() if last[t] >= end}
         for position in positions[self._start : end]:
-            lies_on.update((t, chip) for t in position.made if tensors[t].last >= end)
+            lies_on.update((t, chip) for t in position.made if last[t] >= end)
         before = (*self._state.before, self.before | self.sources)
         return _State(chip + 1, before, lies_on, self._start, self._state)
 
@@ -160,39 +135,28 @@ class StrictWindows:
 
     def __init__(self, problem: PartitionProblem, order: Ints) -> None:
         self.steps = 0
-        windows = windows_along(problem, order)
-        self._num_chips = problem.num_chips
-        self._packing, self._alignment = windows.chips.packing, windows.chips.alignment
-        self._stream_bytes_per_s = windows.streaming.bytes_per_s
+        self._problem = problem
+        self._demands = d = chip_demands(problem, order, own_buffers=True)
+        self._cuts = cuts_of(_beginnings(order.size), d.tensors)
+        self._scratch, self._windows = window_scratch(d), 0
+        packing = Fraction(problem.limits.activation_packing)
+        self._packing = PackingRatio(packing.numerator, packing.denominator)
         # Plain lists: single numbers are read from them much faster.
-        self._sram: list[int] = windows.chips.sram_bytes.tolist()
-        self._speed: list[float] = windows.chips.speed.tolist()
-        self._link_s: list[float] = windows.cuts.link_s.tolist()
-        items = windows.items
-        columns = (items.previous, items.busy_s, items.held, items.host_in_s)
-        costs = list(zip(*(column.tolist() for column in columns), strict=True))
-        columns = (windows.work_s, windows.pinned, windows.outputs.host_s, windows.outputs.held)
-        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        self._speed: list[float] = problem.chip_speed.tolist()
+        link_s = self._cuts.crossing_bytes / problem.limits.link_bytes_per_s
+        self._link_s: list[float] = link_s.tolist()
+        self._ends: tuple[list[int], list[int]] = (
+            d.tensors.producer.tolist(),
+            d.tensors.last.tolist(),
+        )
+        readers = d.tensors.readers
+        read = distinct_rows(readers.entries, readers.owners, order.size)
         self._positions = [
-            _Position(work_s, pinned, out_s, out_held, costs[a:b], [], [])
-            for (work_s, pinned, out_s, out_held), (a, b) in zip(
-                numbers, pairwise(items.ptr.tolist()), strict=True
-            )
+            _Position(pinned, d.nodes.made.row(p).tolist(), read.row(p).tolist())
+            for p, pinned in enumerate(d.nodes.pinned.tolist())
         ]
-        pinned = any(position.pinned >= 0 for position in self._positions)
-        self._alike = len(set(self._sram)) == 1 and len(set(self._speed)) == 1 and not pinned
-        self._tensors: dict[int, _Tensor] = {}
-        along = tensors_along(problem, order, demand_table(problem, own_buffers=True))
-        memory = along.amount[:, [RECEIVED, SENT, LIVE]].tolist()
-        local = (along.kind & TO_HOST == 0).tolist()
-        for t in np.flatnonzero(along.kind & (FROM_HOST | CLONED) == 0).tolist():
-            readers = along.position[problem.placed_readers.row(t)]
-            places = [int(along.made[t]), *np.sort(readers).tolist()]
-            received, sent, live = memory[t]
-            self._tensors[t] = _Tensor(places[0], places[-1], received, sent, live, local[t])
-            self._positions[places[0]].made.append(t)
-            for before, at in pairwise(places):
-                self._positions[at].reads.append((t, before))
+        alike = len(set(problem.limits.sram_bytes)) == 1 and len(set(self._speed)) == 1
+        self._alike = alike and not (d.nodes.pinned >= 0).any()
 
     def cuts_within(self, period_s: float, most_steps: int) -> Longs:
         """The cuts of a partition whose windows are within a period, with few chips.
@@ -213,10 +177,10 @@ class StrictWindows:
         for j in range(n):
             kept = sorted(states[j].values(), key=lambda state: state.chips)[:MOST_STATES]
             states[j] = {}
+            kept = [state for state in kept if state.chips < self._problem.num_chips]
+            costs = self._costs(j, period_s) if kept else _Costs([], [], [], [], [])
             for state in kept:
-                if state.chips == self._num_chips:
-                    continue
-                for grown, i in self._grown(state, j, period_s, last_step):
+                for grown, i in self._grown(state, j, costs, period_s, last_step):
                     key = grown.signature() if self._alike else (grown.chips, grown.signature())
                     rival = states[i].get(key)
                     if rival is None or grown.chips < rival.chips:
@@ -228,50 +192,111 @@ class StrictWindows:
         best = min(states[n].values(), key=lambda state: state.chips)
         return np.array(best.cuts(n), np.int64)
 
+    def _room(self, chip: int, period_s: float) -> int:
+        """Blocks that a chip has, with what it may stream."""
+        limits = self._problem.limits
+        streamed = int(limits.stream_bytes_per_s * period_s)
+        return (limits.sram_bytes[chip] + streamed) // limits.buffer_alignment_bytes
+
+    def _costs(self, j: int, period_s: float) -> _Costs:
+        """Of all windows from cut j that some chip may have, and one more at most."""
+        chips, n = range(self._problem.num_chips), len(self._positions)
+        seconds, amounts = _costs_from(
+            self._demands,
+            self._cuts,
+            self._scratch,
+            (j, self._windows),
+            self._packing,
+            period_s * max(self._speed),
+            max(self._room(chip, period_s) for chip in chips),
+            period_s * self._problem.limits.host_bytes_per_s,
+        )
+        self._windows += n
+        return _Costs(seconds.tolist(), *amounts.tolist())
+
     def _grown(
-        self, state: _State, j: int, period_s: float, last_step: int
+        self, state: _State, j: int, costs: _Costs, period_s: float, last_step: int
     ) -> list[tuple[_State, int]]:
         """The states that one more window from cut j leads to, with their cuts."""
         n, chip = len(self._positions), state.chips
         most_s = period_s * self._speed[chip]
-        sram = self._sram[chip] + int(self._stream_bytes_per_s * period_s)
+        most_bytes = period_s * self._problem.limits.host_bytes_per_s
+        room = self._room(chip, period_s)
         pins = (-1, chip)
-        window = _Window(state, j, self._tensors)
+        window = _Window(state, j, *self._ends)
         found: list[tuple[_State, int]] = []
-        for i in range(j + 1, n + 1):
+        for k, i in enumerate(range(j + 1, n + 1)):
             position = self._positions[i - 1]
             self.steps += 1
-            window.take(i - 1, position)
+            window.take(position)
             # All of these only grow with the window.
             if (
                 window.before & window.sources
-                or window.busy_s > most_s
-                or window.held > sram
-                or max(window.in_s, window.out_s) > period_s
+                or costs.seconds[k] > most_s
+                or costs.lasting[k] > room
+                or costs.host_bytes[k] > most_bytes
                 or position.pinned not in pins
             ):
                 break
-            room = sram - window.held - window.leaving
-            if (i < n and self._link_s[i] > period_s) or room < 0:
+            if (i < n and self._link_s[i] > period_s) or costs.lying[k] > room:
                 continue
             # What follows walks the window twice, and its state compares chips with each other.
             self.steps += 2 * (i - j) + len(state.lies_on) + chip * chip // 4
             if self.steps > last_step:
                 break
-            if self._live(j, i) <= room:
+            if costs.room[k] <= room:
                 found.append((window.state_at(i, self._positions), i))
         return found
 
-    def _live(self, j: int, i: int) -> int:
-        """Memory for the activations that are made and read within a window."""
-        live, peak = 0, 0
-        dying: dict[int, int] = {}
-        for q in range(j, i):
-            for t in self._positions[q].made:
-                tensor = self._tensors[t]
-                if tensor.last < i and tensor.local:
-                    live += tensor.live
-                    dying[tensor.last] = dying.get(tensor.last, 0) + tensor.live
-            peak = max(peak, live)
-            live -= dying.pop(q, 0)
-        return math.ceil(peak * self._packing / self._alignment) * self._alignment
+
+def _beginnings(n: int) -> Words:
+    """`[n + 1, words]`, bitsets of the first positions."""
+    bits = np.tri(n + 1, 64 * max(-(-n // 64), 1), -1, np.uint8)
+    return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+@njit(cache=True)
+def _costs_from(
+    d: ChipDemands,
+    cuts: IdealCrossings,
+    scratch: WindowScratch,
+    begins: tuple[int, int],
+    packing: PackingRatio,
+    most_s: float,
+    most_room: int,
+    most_bytes: float,
+) -> tuple[Floats, Longs]:
+    """The columns of `_Costs` for the windows from a cut, up to the first that is too large.
+
+    Args:
+        d: the demands, with positions for nodes.
+        cuts: what crosses all cuts.
+        scratch: for these demands.
+        begins: the cut, and how many windows were weighed before.
+        packing: memory for activations per peak of live bytes.
+        most_s: seconds at speed 1 that a window may take.
+        most_room: blocks that a window may take.
+        most_bytes: that it may exchange with the host, each way.
+    """
+    j, mark = begins
+    n = d.nodes.work_s.size
+    seconds, amounts = np.empty(n - j), np.empty((4, n - j), np.int64)
+    inside = np.zeros(cuts.members.shape[1], np.uint64)
+    count = 0
+    while j + count < n:
+        p = j + count
+        inside[p >> 6] |= np.uint64(1) << np.uint64(p & 63)
+        cost = window_cost(d, cuts, Window(j, p + 1, inside), scratch, mark + count + 1, packing)
+        seconds[count] = cost.seconds
+        amounts[0, count] = max(cost.in_bytes, cost.out_bytes)
+        amounts[1, count] = cost.lasting
+        amounts[2, count] = cost.room - cost.live
+        amounts[3, count] = cost.room
+        count += 1
+        if (
+            seconds[count - 1] > most_s
+            or amounts[0, count - 1] > most_bytes
+            or amounts[1, count - 1] > most_room
+        ):
+            break
+    return seconds[:count], amounts[:, :count]

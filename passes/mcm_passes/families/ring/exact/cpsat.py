@@ -14,7 +14,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate as evaluate_pa
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, chip_windows
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -183,7 +183,7 @@ class _Rounds:
     def _count_memory_as(self, problem: PartitionProblem) -> None:
         """From here on memory is counted as `problem` has it."""
         self._problem = problem
-        self._demands = chip_demands(problem, self._graph)
+        self._demands = chip_demands(problem, self._graph.units)
         self._around = work_around(problem, self._graph)
 
     def _keep_room(self) -> None:

@@ -10,7 +10,7 @@ from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import bytes_text, seconds_text
 from mcm_passes.families.ring.exact.link_cuts import fewest_crossing_bytes
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.mapping.bounds.work_around import WorkAround
 from mcm_passes.mapping.loads.tensor_columns import CROSSED

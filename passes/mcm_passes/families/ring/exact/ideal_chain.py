@@ -9,17 +9,17 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings
-from mcm_passes.families.ring.exact.ideal_windows import (
+from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_memory import streamed_weights
+from mcm_passes.families.ring.loads.crossings import IdealCrossings
+from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
     Window,
     WindowCost,
     window_cost,
     window_scratch,
 )
-from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
 
 SLACK = 1e-9
 """Relative room for sums that the fast model adds in another order."""

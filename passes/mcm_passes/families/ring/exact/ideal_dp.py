@@ -10,10 +10,10 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_chain import ChipLimits, Covers, best_chain
-from mcm_passes.families.ring.exact.ideal_cuts import cuts_of
-from mcm_passes.families.ring.exact.ideal_windows import PackingRatio
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.crossings import cuts_of
+from mcm_passes.families.ring.loads.window_costs import PackingRatio
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import closure, rule_graph
@@ -43,8 +43,8 @@ class IdealLattice:
         self._problem = problem
         self._graph = rule_graph(problem)
         self._ideals = ideals
-        self._demands = chip_demands(problem, self._graph)
-        self._cuts = cuts_of(ideals, self._demands)
+        self._demands = chip_demands(problem, self._graph.units)
+        self._cuts = cuts_of(ideals.members, self._demands.tensors)
         self._covers = Covers(ideals.cover_ptr, ideals.covers, ideals.cover_node)
         self._closure = closure(self._graph)
         self._pinned = self._pinned_sets()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
 from mcm_passes.mapping.problem.rule_graph import RuleGraph

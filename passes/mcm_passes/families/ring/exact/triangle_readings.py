@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from mcm_compiler.arrays.lean_kernels import lean_njit
-from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds, read_beyond
-from mcm_passes.families.ring.exact.ideal_windows import Window
-from mcm_passes.families.ring.order_encoding.chip_demands import TensorDemands
+from mcm_passes.families.ring.loads.chip_demands import TensorDemands
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
+from mcm_passes.families.ring.loads.window_costs import Window
 from mcm_passes.mapping.problem.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]
@@ -38,37 +38,29 @@ def keeps_rule(
     tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
 ) -> bool:
     """Whether a window is allowed by the reading of the triangle rule."""
-    if triangles.adjacent and not _arrivals_end(tensors, cuts, window):
-        return False
-    return not triangles.between or _beside_no_dependency(tensors, cuts, triangles, window)
-
-
-@lean_njit
-def _arrivals_end(tensors: TensorDemands, cuts: IdealCrossings, window: Window) -> bool:
-    """The reading `adjacent`."""
+    if not (triangles.adjacent or triangles.between):
+        return True
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
-        if tensors.producer[t] >= 0 and read_beyond(cuts.members, window.end, cuts.read_by, t):
+        if tensors.producer[t] < 0 or not read_beyond(cuts.members, window.end, tensors.readers, t):
+            continue
+        # It passes the window.
+        if triangles.adjacent or _lies_beside(tensors, cuts, triangles, window, t):
             return False
     return True
 
 
 @lean_njit
-def _beside_no_dependency(
-    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
+def _lies_beside(
+    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window, t: int
 ) -> bool:
-    """The reading `between`."""
-    inside = window.inside
-    for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
-        t = cuts.crossing[e]
-        u = tensors.producer[t]
-        if u < 0:
+    """Whether a unit of the window lies on a path beside a tensor's way to units beyond."""
+    inside, u = window.inside, tensors.producer[t]
+    for r in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+        v = tensors.readers.entries[r]
+        if holds(cuts.members, window.end, v):
             continue
-        for r in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
-            v = tensors.readers.entries[r]
-            if holds(cuts.members, window.end, v):
-                continue
-            for k in range(inside.size):
-                if inside[k] & triangles.descendants[u, k] & triangles.ancestors[v, k]:
-                    return False
-    return True
+        for k in range(inside.size):
+            if inside[k] & triangles.descendants[u, k] & triangles.ancestors[v, k]:
+                return True
+    return False

@@ -1,10 +1,10 @@
 """What tensors load on their way along the ring, as compiled code: the table in flat arrays.
 
 A search counts a tensor millions of times, here or there, once on and once off. The functions below
-are all that it takes: `count_way` between chips, or `count_tensor` where readers are at hand, and
-`count_host` at the host's channels. A channel that all chips share is no row of `totals`: its load
-is the sum over a row of the chips' own. Property tests hold them against a plain reading of the
-table, `tests/oracles/reference_loads.py`.
+are all that it takes: `count_tensor`, or `count_way` alone between chips, and `count_received`
+where a tensor is not forwarded. A channel that all chips share is no row of `totals`: its load is
+the sum over a row of the chips' own. Property tests hold them against a plain reading of the table,
+`tests/oracles/reference_loads.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mcm_compiler.placements.ring_routes import (
     COLLECTED,
     FORWARDED,
     FROM_HOST,
+    HOST,
     SENT_ONCE,
     TO_HOST,
     passing_span,
@@ -29,7 +30,7 @@ from mcm_passes.mapping.loads.tensor_columns import (
     PASSED,
     RECEIVED,
     SENT,
-    TensorColumns,
+    TensorLoads,
 )
 
 LINK, HOST_OUT, HOST_IN, HELD = range(4)
@@ -48,23 +49,37 @@ class Loads(NamedTuple):
     totals: Longs
 
 
-class Placed(NamedTuple):
-    """Where units are.
+class Way(NamedTuple):
+    """Where a tensor comes from and gets to.
 
     Attributes:
-        chip_of: `[N]`.
+        source: the chip that its way begins on; the first one for the host's.
+        last: the last chip that reads it, or -1.
         last_used: the last chip with a unit.
     """
 
-    chip_of: Ints
+    source: int
+    last: int
     last_used: int
+
+
+class Marks(NamedTuple):
+    """What tells whether a chip has been charged.
+
+    Attributes:
+        stamp: `[C]`, does not hold `mark` yet; changed in place.
+        mark: another one for each tensor.
+    """
+
+    stamp: Longs
+    mark: int
 
 
 _passing_span = inlined_njit(passing_span)
 
 
 def _count_way(
-    columns: TensorColumns, t: int, source: int, last: int, sign: int, loads: Loads
+    columns: TensorLoads, t: int, source: int, last: int, sign: int, loads: Loads
 ) -> bool:
     """Counts a tensor on the links and chips from `source` to `last`.
 
@@ -106,44 +121,8 @@ _inlined_way = inlined_njit(_count_way)
 
 
 @inlined_njit
-def count_tensor(
-    columns: TensorColumns,
-    t: int,
-    readers: Rows,
-    placed: Placed,
-    source: int,
-    loads: Loads,
-    stamp: Longs,
-) -> bool:
-    """Counts a tensor on all links and chips, where its readers are known one by one.
-
-    Args:
-        columns: as for `count_way`.
-        t: likewise.
-        readers: `[T]` rows of the units that read each tensor.
-        placed: where units are.
-        source: the chip that its way begins on.
-        loads: changed in place.
-        stamp: `[C]`, does not hold `t` yet; changed in place.
-
-    Returns:
-        Whether it gets to another chip.
-    """
-    last = placed.last_used if columns.kind[t] & COLLECTED else -1
-    for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        last = max(last, int(placed.chip_of[readers.entries[e]]))
-    if _inlined_way(columns, t, source, last, 1, loads):
-        for e in range(readers.ptr[t], readers.ptr[t + 1]):
-            c = int(placed.chip_of[readers.entries[e]])
-            if c > source and stamp[c] != t:
-                stamp[c] = t
-                loads.totals[HELD, c] += columns.amount[t, RECEIVED]
-    return last > source
-
-
-@inlined_njit
-def count_host(
-    columns: TensorColumns, t: int, source: int, last_used: int, sign: int, totals: Longs
+def _count_host(
+    columns: TensorLoads, t: int, source: int, last_used: int, sign: int, totals: Longs
 ) -> None:
     """Counts a tensor where it enters the ring at its first chip, and where the host gets it.
 
@@ -163,3 +142,63 @@ def count_host(
         exit_chip = last_used if kind & COLLECTED else source
         totals[HOST_OUT, exit_chip] += sign * amount[t, EXITED]
         totals[HELD, exit_chip] += sign * amount[t, SENT if exit_chip == source else PASSED]
+
+
+def _count_tensor(columns: TensorLoads, t: int, way: Way, sign: int, loads: Loads) -> bool:
+    """Counts a tensor at the host's channels, and on the links and chips of its way.
+
+    Args:
+        columns: the demands of tensors.
+        t: the tensor; none that reaches chips directly from the host, or that clones make.
+        way: of the tensor.
+        sign: 1 to count it, -1 to take it off.
+        loads: changed in place.
+
+    Returns:
+        Whether the chips that read it are to be charged with what they receive.
+    """
+    last = way.last
+    if columns.kind[t] & (FROM_HOST | TO_HOST):
+        _count_host(columns, t, way.source, way.last_used, sign, loads.totals)
+        if columns.kind[t] & COLLECTED:
+            last = max(last, way.last_used)
+    return _inlined_way(columns, t, way.source, last, sign, loads)
+
+
+count_tensor = inlined_njit(_count_tensor)
+"""`_count_tensor`, where it is called at one place."""
+
+count_tensor_apart = lean_njit(_count_tensor)
+"""`_count_tensor`, where it is called at many places."""
+
+
+@inlined_njit
+def count_received(
+    columns: TensorLoads,
+    t: int,
+    readers: Rows,
+    chip_of: Ints,
+    source: int,
+    sign: int,
+    totals: Longs,
+    marks: Marks,
+) -> None:
+    """Counts what each chip beyond its maker's receives that reads a tensor.
+
+    Args:
+        columns: as for `count_tensor`.
+        t: likewise, or one that the host sends to every chip that reads it.
+        readers: `[T]` rows of the units that read each tensor.
+        chip_of: `[N]`.
+        source: the chip that its way begins on, or `HOST`.
+        sign: 1 to count it, -1 to take it off.
+        totals: as in `Loads`.
+        marks: for the tensor.
+    """
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(chip_of[readers.entries[e]])
+        if c > source and marks.stamp[c] != marks.mark:
+            marks.stamp[c] = marks.mark
+            totals[HELD, c] += sign * columns.amount[t, RECEIVED]
+            if source == HOST:
+                totals[HOST_IN, c] += sign * columns.amount[t, ENTERED]

@@ -2,84 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.placements.ring_routes import TO_HOST
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.families.ring.loads.ring_kernels import HELD
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.families.ring.moves.placement_state import LOCAL, WEIGHT, PlacementState
+from mcm_passes.mapping.loads.live_peaks import LivePeaks, end_unit, hold
 from mcm_passes.mapping.loads.tensor_columns import LIVE
-
-STREAM = 4
-"""The last row of `Ring.rate`."""
-
-
-class Scratch(NamedTuple):
-    """Room for what is only needed while something is counted.
-
-    Attributes:
-        ends_at: `[N]`, 0 between calls.
-        live: `[C]`.
-        most: `[C]`.
-    """
-
-    ends_at: Longs
-    live: Longs
-    most: Longs
-
-
-def scratch(num_units: int, num_chips: int) -> Scratch:
-    """Room for a problem of that size."""
-    return Scratch(
-        np.zeros(num_units, np.int64),
-        np.zeros(num_chips, np.int64),
-        np.zeros(num_chips, np.int64),
-    )
-
-
-@inlined_njit
-def load_of_chip(p: PlacedProblem, s: PlacementState, k: int, c: int, streamed: int) -> float:
-    """Seconds that a resource of a chip is busy, by its row of `Ring.rate`.
-
-    Args:
-        p: the problem.
-        s: the state.
-        k: the row.
-        c: the chip.
-        streamed: blocks of weights that it streams.
-    """
-    if k == 0:
-        return s.busy_s[c] / p.ring.rate[0, c]
-    if k == STREAM:
-        return streamed / p.ring.rate[STREAM, c]
-    row = LINK if k == 1 else HOST_IN if k == 2 else HOST_OUT
-    return s.totals[row, c] / p.ring.rate[k, c]
-
-
-@inlined_njit
-def load_of_root(p: PlacedProblem, s: PlacementState, k: int, streamed: Longs) -> float:
-    """Seconds that a channel is busy which all chips share, by its place in `Ring.root_rate`.
-
-    Args:
-        p: the problem.
-        s: the state.
-        k: the place.
-        streamed: `[C]`, blocks of weights that each chip streams.
-    """
-    amount = 0
-    for c in range(streamed.size):
-        if k == 0:
-            amount += s.totals[HOST_IN, c]
-        elif k == 1:
-            amount += s.totals[HOST_OUT, c]
-        else:
-            amount += streamed[c]
-    return amount / p.ring.root_rate[k]
 
 
 @inlined_njit
@@ -90,7 +23,7 @@ def held_on_chip(s: PlacementState, c: int) -> int:
 
 @lean_njit
 def find_peaks(
-    p: PlacedProblem, s: PlacementState, room: Scratch, first: int, last: int, peak: Longs
+    p: PlacedProblem, s: PlacementState, room: LivePeaks, first: int, last: int, peak: Longs
 ) -> None:
     """Sets `peak[C]` to the blocks of what comes and goes on chips at its most, with its gaps.
 
@@ -98,23 +31,16 @@ def find_peaks(
     """
     room.live[:] = 0
     room.most[:] = 0
-    columns, made, readers = p.tensors.columns, p.tensors.made, p.tensors.readers
+    made, tensors = p.demands.nodes.made, p.demands.tensors
     for u in range(s.chip.size):
         c = s.chip[u]
         if c < first or c > last:
             continue
         for e in range(made.ptr[u], made.ptr[u + 1]):
             t = made.entries[e]
-            if columns.kind[t] & TO_HOST or s.last[t] > c:
-                continue
-            end = u
-            for k in range(readers.ptr[t], readers.ptr[t + 1]):
-                end = max(end, readers.entries[k])
-            room.live[c] += columns.amount[t, LIVE]
-            room.ends_at[end] += columns.amount[t, LIVE]
-        room.most[c] = max(room.most[c], room.live[c])
-        room.live[c] -= room.ends_at[u]
-        room.ends_at[u] = 0
+            if not tensors.kind[t] & TO_HOST and s.last[t] <= c:
+                hold(room, c, u, tensors.readers, t, tensors.amount[t, LIVE])
+        end_unit(room, c, u)
     for c in range(first, last + 1):
         peak[c] = int(np.ceil(room.most[c] * p.ring.packing))
 
@@ -123,7 +49,7 @@ def find_peaks(
 def weigh_memory(
     p: PlacedProblem,
     s: PlacementState,
-    room: Scratch,
+    room: LivePeaks,
     c: int,
     looks: bool,
     peak: Longs,
@@ -159,10 +85,10 @@ def weigh_memory(
 @inlined_njit
 def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
     """As `streamed_weights`, for a chip that needs so many blocks."""
-    largest, items = 0, p.items.of_unit
+    largest, items = 0, p.demands.nodes.items
     for k in range(s.size[c] if p.ring.streams else 0):
         u = s.members[c, k]
         for e in range(items.ptr[u], items.ptr[u + 1]):
-            largest = max(largest, int(p.items.weight[items.entries[e]]))
+            largest = max(largest, int(p.demands.items.weight[items.entries[e]]))
     weights, ring = int(s.totals[WEIGHT, c]), p.ring
     return streamed_weights(needed, weights, largest, ring.room[c], ring.streams, ring.stream_slots)

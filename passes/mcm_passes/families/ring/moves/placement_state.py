@@ -14,18 +14,19 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FORWARDED,
-    FROM_HOST,
-    TO_HOST,
+from mcm_compiler.placements.ring_routes import FORWARDED, FROM_HOST, TO_HOST
+from mcm_passes.families.ring.loads.ring_kernels import (
+    HELD,
+    HOST_IN,
+    Loads,
+    Marks,
+    Way,
+    count_received,
+    count_tensor_apart,
 )
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, Loads, count_host, count_way
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, MARK, count_edges
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
+from mcm_passes.mapping.loads.tensor_columns import LIVE
 
 WEIGHT, LOCAL, ARRIVED = 4, 5, 6
 """Rows of `PlacementState.totals` behind those of `ring_kernels`."""
@@ -67,8 +68,8 @@ class PlacementState(NamedTuple):
 
 def empty_state(p: PlacedProblem) -> PlacementState:
     """Room for the state of a partition; `fill_state` gives it one."""
-    n, chips = p.work_s.size, p.ring.room.size
-    items, tensors = p.items.busy_s.size, p.tensors.producer.size
+    n, chips = p.fixed.size, p.ring.room.size
+    items, tensors = p.demands.items.busy_s.size, p.demands.tensors.producer.size
     return PlacementState(
         chip=np.zeros(n, np.int32),
         members=np.zeros((chips, n), np.int32),
@@ -102,17 +103,16 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
             s.counts[LAST_USED] = max(s.counts[LAST_USED], s.chip[u])
     for u in range(chip_of.size if p.ring.strict else 0):
         count_edges(p.graph, s.chip, u, s.chip[u], 1, False, s.pairs, s.counts)
-    for t in range(p.tensors.producer.size):
+    for t in range(p.demands.tensors.producer.size):
         _find_last(p, s, t)
-        if not p.tensors.columns.kind[t] & (CLONED | EVERYWHERE):
-            _count_tensor(p, s, t, _source(p, s, t), 1)
+        _count_tensor(p, s, t, _source(p, s, t), 1)
 
 
 @inlined_njit
 def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
     """Moves a unit with a place to a chip in range, whether or not the rules allow it."""
     old = int(s.chip[u])
-    made = p.tensors.made
+    made = p.demands.nodes.made
     for e in range(made.ptr[u], made.ptr[u + 1]):
         for sign in (-1, 1):
             _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
@@ -134,11 +134,10 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
 @inlined_njit
 def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
     """Counts anew what a unit reads that goes from one chip to another."""
-    tensors = p.tensors
-    for e in range(tensors.read.ptr[u], tensors.read.ptr[u + 1]):
-        t = tensors.read.entries[e]
+    for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
+        t = p.read.entries[e]
         last = s.last[t]
-        forwarded = tensors.columns.kind[t] & FORWARDED != 0
+        forwarded = p.demands.tensors.kind[t] & FORWARDED != 0
         if forwarded and to <= last and (old < last or s.at_last[t] > 1):
             # The way is the same.
             s.at_last[t] += int(to == last) - int(old == last)
@@ -154,8 +153,8 @@ def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int
 def _collect_from(p: PlacedProblem, s: PlacementState, last_used: int) -> None:
     """Sets the last used chip, to which graph outputs travel where only the ends reach the host."""
     before = int(s.counts[LAST_USED])
-    for k in range(p.tensors.collected.size):
-        t = p.tensors.collected[k]
+    for k in range(p.collected.size):
+        t = p.collected[k]
         for sign in (-1, 1):
             s.counts[LAST_USED] = before if sign < 0 else last_used
             _count_tensor(p, s, t, _source(p, s, t), sign)
@@ -165,7 +164,7 @@ def _collect_from(p: PlacedProblem, s: PlacementState, last_used: int) -> None:
 @inlined_njit
 def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
     """Counts a unit and its items on its chip, or takes them off."""
-    c, items = s.chip[u], p.items
+    c, nodes, items = s.chip[u], p.demands.nodes, p.demands.items
     if sign > 0:
         s.place[u] = s.size[c]
         s.members[c, s.size[c]] = u
@@ -174,13 +173,13 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
         other = s.members[c, s.size[c]]
         s.members[c, s.place[u]] = other
         s.place[other] = s.place[u]
-    s.busy_s[c] += sign * p.work_s[u]
-    for e in range(items.of_unit.ptr[u], items.of_unit.ptr[u + 1]):
-        i = items.of_unit.entries[e]
+    s.busy_s[c] += sign * nodes.work_s[u]
+    for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
+        i = nodes.items.entries[e]
         s.copies[i, c] += sign
         if s.copies[i, c] == max(sign, 0):
             s.busy_s[c] += sign * items.busy_s[i]
-            s.totals[HOST_IN, c] += sign * items.host_in[i]
+            s.totals[HOST_IN, c] += sign * items.in_bytes[i]
             s.totals[HELD, c] += sign * items.held[i]
             s.totals[WEIGHT, c] += sign * items.weight[i]
 
@@ -188,13 +187,14 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
 @inlined_njit
 def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
     """The chip that a tensor's way begins on."""
-    return 0 if p.tensors.producer[t] < 0 else int(s.chip[p.tensors.producer[t]])
+    producer = p.demands.tensors.producer[t]
+    return 0 if producer < 0 else int(s.chip[producer])
 
 
 @inlined_njit
 def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
     last, count = -1, 0
-    readers = p.tensors.readers
+    readers = p.demands.tensors.readers
     for e in range(readers.ptr[t], readers.ptr[t + 1]):
         c = int(s.chip[readers.entries[e]])
         if c > last:
@@ -207,22 +207,13 @@ def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
 @inlined_njit
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
     """Counts what a tensor takes on its way from a chip to its last reader, or takes it off."""
-    columns, readers, last = p.tensors.columns, p.tensors.readers, int(s.last[t])
-    kind = columns.kind[t]
-    if kind & (FROM_HOST | TO_HOST):
-        last_used = s.counts[LAST_USED]
-        count_host(columns, t, source, last_used, sign, s.totals)
-        if kind & COLLECTED:
-            last = max(last, last_used)
-    elif last <= source:
-        s.totals[LOCAL, source] += sign * columns.amount[t, LIVE]
-        s.totals[ARRIVED, source] += max(sign, 0) * columns.amount[t, LIVE]
+    tensors, last = p.demands.tensors, int(s.last[t])
+    if last <= source and not tensors.kind[t] & (FROM_HOST | TO_HOST):
+        s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
+        s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
         return
-    if not count_way(columns, t, source, last, sign, Loads(s.busy_s, s.totals)):
-        return
-    s.counts[MARK] += 1
-    for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(s.chip[readers.entries[e]])
-        if c > source and s.stamp[c] != s.counts[MARK]:
-            s.stamp[c] = s.counts[MARK]
-            s.totals[HELD, c] += sign * columns.amount[t, RECEIVED]
+    way = Way(source, last, int(s.counts[LAST_USED]))
+    if count_tensor_apart(tensors, t, way, sign, Loads(s.busy_s, s.totals)):
+        s.counts[MARK] += 1
+        marks = Marks(s.stamp, s.counts[MARK])
+        count_received(tensors, t, tensors.readers, s.chip, source, sign, s.totals, marks)

@@ -66,7 +66,7 @@ def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     found = np.empty(chip.size, np.int32)
     count = 0
     for u in range(chip.size):
-        if not p.fixed[u] or p.pinned[u] >= 0:
+        if not p.fixed[u] or p.demands.nodes.pinned[u] >= 0:
             continue
         first, last = g.next_ptr[u], g.next_ptr[u + 1]
         begin, end = g.before_ptr[u], g.before_ptr[u + 1]
@@ -282,7 +282,7 @@ def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: 
 @inlined_njit
 def _take(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: int) -> int:
     """Adds a unit to a proposal; the new count, or the negative of the old one."""
-    if p.pinned[u] >= 0:
+    if p.demands.nodes.pinned[u] >= 0:
         return -count
     if not room.known[u]:
         if count == room.units.size:

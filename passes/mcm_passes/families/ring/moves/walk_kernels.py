@@ -10,14 +10,12 @@ from numba import njit
 
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_passes.families.ring.loads.ring_kernels import Loads
+from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.families.ring.moves.placement_loads import (
-    Scratch,
     find_peaks,
     held_on_chip,
-    load_of_chip,
-    load_of_root,
-    scratch,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.placement_rules import LAST_USED, breaks_triangle_rule
@@ -34,6 +32,7 @@ from mcm_passes.families.ring.moves.proposals import (
     units_at_borders,
 )
 from mcm_passes.families.ring.solver.random_stream import uniform
+from mcm_passes.mapping.loads.live_peaks import LivePeaks, live_peaks
 
 Words = npt.NDArray[np.uint64]
 
@@ -95,7 +94,7 @@ class Walk(NamedTuple):
     loads: ChipLoads
     before: ChipLoads
     room: Proposal
-    scratch: Scratch
+    scratch: LivePeaks
     reaches: Bools
     best: Ints
     best_s: Floats
@@ -137,7 +136,7 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
         loads=_empty_loads(chips),
         before=_empty_loads(chips),
         room=empty_proposal(n),
-        scratch=scratch(n, chips),
+        scratch=live_peaks(n, chips),
         reaches=np.zeros((chips, chips), np.bool_),
         best=np.zeros(n, np.int32),
         best_s=np.zeros(1),
@@ -325,7 +324,7 @@ def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
         walk.looks[0] -= s.chip.size
     busiest_s, score = 0.0, 0.0
     for k in range(p.ring.rate.shape[0]):
-        load_s = load_of_chip(p, s, k, c, max(streamed, 0))
+        load_s = load_of_chip(p.ring.rate, Loads(s.busy_s, s.totals), k, c, max(streamed, 0))
         busiest_s = max(busiest_s, load_s)
         score += _score(load_s, reference_s)
     loads.score[c] = score
@@ -339,7 +338,7 @@ def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
     loads = walk.loads
     loads.root[0], loads.root[1] = 0.0, 0.0
     for k in range(p.ring.root_rate.size if p.ring.shared else 0):
-        load_s = load_of_root(p, walk.state, k, loads.streamed)
+        load_s = load_of_root(p.ring.root_rate, walk.state.totals, k, loads.streamed)
         loads.root[0] = max(loads.root[0], load_s)
         loads.root[1] += _score(load_s, reference_s)
 

@@ -11,8 +11,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_constraints import constrain_skips, constrain_time
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals

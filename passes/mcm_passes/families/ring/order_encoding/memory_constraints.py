@@ -140,7 +140,7 @@ class MemoryConstraints:
         literals.add_all(chip, (held, Trigger.MADE, d.nodes.out_room.tolist()))
         literals.add_all(
             chip,
-            (held, Trigger.READ, (d.items.room - d.items.weight).tolist()),
+            (held, Trigger.READ, d.items.held.tolist()),
             (weights, Trigger.READ, d.items.weight.tolist()),
         )
         if d.exit_room:
@@ -192,7 +192,9 @@ class MemoryConstraints:
         on_chip = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
         items = sorted({i for v in on_chip for i in d.nodes.items.row(v).tolist()})
         total = d.entry_room + d.exit_room
-        total += int(d.nodes.out_room[on_chip].sum()) + int(d.items.room[items].sum())
+        total += int(d.nodes.out_room[on_chip].sum()) + int(
+            (d.items.held + d.items.weight)[items].sum()
+        )
         rooms = np.ceil(d.tensors.room * self._limits.activation_packing).tolist()
         links = [link for link in (chip - 1, chip) if 0 <= link < order.num_chips - 1]
         for t, maker in enumerate(d.tensors.producer.tolist()):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from ortools.sat.python import cp_model
 
 from mcm_compiler.placements.ring_routes import COLLECTED
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 

@@ -10,7 +10,7 @@ from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED, FORWARDED, FROM_HOST
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
     OrderLiterals,

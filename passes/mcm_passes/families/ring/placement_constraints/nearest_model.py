@@ -7,7 +7,7 @@ import numpy as np
 from mcm_compiler.contracts.mapping import Nearest
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.memory_constraints import MemoryConstraints
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
@@ -56,7 +56,7 @@ def nearest_partition(
         return Nearest(None, True)
     if windows.total_width > MOST_LITERALS:
         return Nearest(known, False)
-    demands = chip_demands(problem, graph)
+    demands = chip_demands(problem, graph.units)
     best = known
     for memory in (False, True):
         order = OrderLiterals(graph, demands, windows)

@@ -10,8 +10,8 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import above, at_least, between, checked
 from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.moves.chip_window import ChipWindow, chip_window
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.strategies.start import named_start
 from mcm_passes.mapping.problem.rule_graph import rule_graph
@@ -125,7 +125,7 @@ class Lns:
         model = CpSatModel(
             part.problem,
             graph,
-            chip_demands(part.problem, graph),
+            chip_demands(part.problem, graph.units),
             ChipWindows(low, high),
             0.0,
             search.best_period_s * (1.0 - self.step),

@@ -12,7 +12,7 @@ from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.order_encoding.chip_demands import chip_demands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
@@ -107,7 +107,7 @@ def test_a_link_that_must_carry_too_much_bounds_the_period():
     # Work forces a cut in the middle of the chain, and every tensor takes 20 us on a link.
     problem = make_problem([9, 9, 9, 9], CHAIN, chips=2, tensor_bytes=20_000)
     graph = rule_graph(problem)
-    around, demands = work_around(problem, graph), chip_demands(problem, graph)
+    around, demands = work_around(problem, graph), chip_demands(problem, graph.units)
     bound = flow_bound(problem, graph, around, demands, 9e-6, 1e-3)
     assert bound.proof == OF_LINKS
     assert bound.seconds == pytest.approx(20e-6, rel=1e-6)

@@ -1,10 +1,11 @@
-"""What units demand of the chip that they are on, as arrays for exact search.
+"""What units demand of the chip that they are on, as arrays for search.
 
-Nodes are the units with a place of their own, `0 .. n - 1` in topological order. What a chip needs
-once however many of its units want it (a weight, a clone, a graph input that the host sends to
-every chip) is an *item*. What travels from a unit to units on later chips is a *tensor*; where only
-the ends of the ring reach the host, graph inputs are tensors without a producer. All numbers are
-those of the fast model, so that a partition costs here exactly what it costs there.
+Nodes are the units with a place of their own in an order that the caller gives, `0 .. n - 1`. What
+a chip needs once however many of its units want it (a weight, a clone, a graph input that the host
+sends to every chip) is an *item*. What travels from a unit to units on later chips is a *tensor*;
+where only the ends of the ring reach the host, graph inputs are tensors without a producer. All
+numbers are those of the table of demands, so that a partition costs here exactly what it costs in
+the fast model. Windows along an order and between ideals, moves and CP-SAT all begin with these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import (
     CLONED,
@@ -33,7 +34,6 @@ from mcm_passes.mapping.loads.tensor_columns import (
     tensor_columns,
 )
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes
-from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
 class NodeDemands(NamedTuple):
@@ -62,20 +62,20 @@ class ItemDemands(NamedTuple):
     Attributes:
         users: `[I]` rows of the nodes that need it, ascending.
         busy_s: `[I]`, seconds at speed 1.
-        room: `[I]`, memory in blocks, weights included.
-        weight: `[I]`, blocks of it that are a weight.
+        held: `[I]`, blocks of buffers.
+        weight: `[I]`, blocks of weights.
         in_bytes: `[I]`, host channel bytes.
     """
 
     users: Rows
     busy_s: Floats
-    room: Longs
+    held: Longs
     weight: Longs
     in_bytes: Longs
 
 
 class TensorDemands(NamedTuple):
-    """What each of T tensors demands along its way.
+    """What each of T tensors demands along its way; `TensorColumns` with its ends.
 
     Attributes:
         producer: `[T]`, node that makes the tensor, or -1 for the host.
@@ -93,6 +93,13 @@ class TensorDemands(NamedTuple):
     amount: Longs
     passed_s: Floats
     room: Longs
+
+    @property
+    def last(self) -> Longs:
+        """`[T]`, the last node that reads each tensor, or -1."""
+        ends = self.readers.ptr[1:]
+        padded = np.append(self.readers.entries, -1)
+        return np.where(ends > self.readers.ptr[:-1], padded[ends - 1], -1)
 
 
 class HeldTensors(NamedTuple):
@@ -143,67 +150,80 @@ class ChipDemands(NamedTuple):
         return list(range(maker, max([maker, *self.tensors.readers.row(tensor).tolist()]) + 1))
 
 
-def chip_demands(problem: PartitionProblem, graph: RuleGraph) -> ChipDemands:
-    """The demands of the nodes of `graph`, which is the rule graph of `problem`."""
-    n, limits = graph.num_nodes, problem.limits
-    table = demand_table(problem)
+def chip_demands(
+    problem: PartitionProblem,
+    units: Ints,
+    *,
+    own_buffers: bool = False,
+    clone_outputs: bool = False,
+) -> ChipDemands:
+    """The demands of the units of a problem.
+
+    Args:
+        problem: the problem.
+        units: `[n]`, the units that are not clonable, such as those of the rule graph or of a
+            topological order; node v is `units[v]`. Clonable ones among them count for nothing.
+        own_buffers: at need, count tensors that travel as in an estimate, see `demand_table`.
+        clone_outputs: at need, count what clones make as in an estimate.
+    """
+    n, limits = units.size, problem.limits
+    table = demand_table(problem, own_buffers=own_buffers)
     columns = tensor_columns(table, block := limits.buffer_alignment_bytes)
-    # Nodes have the order of their units, so that rows stay ascending.
     node_of = np.full(problem.num_units, -1, np.int64)
-    node_of[graph.units] = np.arange(n)
-    read_by = _nodes(problem.placed_readers, node_of)
-    wanted = (np.diff(read_by.ptr) > 0) | (table.kinds & FROM_HOST == 0)
+    node_of[units] = np.arange(n)
+    wanted = (np.diff(problem.placed_readers.ptr) > 0) | (table.kinds & FROM_HOST == 0)
     chosen = np.flatnonzero(wanted & (table.kinds & (CLONED | EVERYWHERE) == 0))
     kind, amount = table.kinds[chosen], columns.amount[chosen]
     producer = problem.tensor_producer[chosen]
     made_by = np.where(producer >= 0, node_of[producer], -1).astype(np.int32)
-    made = made_by >= 0
-    makers = Rows(starts(made.astype(np.int64)), made_by[made].astype(np.int64))
+    made = np.flatnonzero(made_by >= 0)
     entering, at_exit = kind & FROM_HOST > 0, kind & COLLECTED > 0
     at_its_chip = (kind & TO_HOST > 0) & ~at_exit
     # What units read as well, and has its buffers once, counts where it crosses.
     sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
-    shared = shared_items(problem, table)
+    shared = shared_items(problem, demand_table(problem, own_buffers=clone_outputs))
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
     users = _nodes(shared.users.chosen(used), node_of)
     host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
     return ChipDemands(
         nodes=NodeDemands(
-            work_s=problem.compute_s[graph.units],
-            pinned=problem.pinned_chip[graph.units],
+            work_s=np.where(problem.clonable[units], 0.0, problem.compute_s[units]),
+            pinned=problem.pinned_chip[units],
             out_bytes=_per_node(made_by[at_its_chip], amount[at_its_chip, EXITED], n),
             out_room=_per_node(made_by[sent_here], amount[sent_here, SENT], n),
-            items=_by_node(users, n),
-            made=_by_node(makers, n),
+            items=distinct_rows(users.entries, users.owners, n),
+            made=distinct_rows(made_by[made], made, n),
         ),
         items=ItemDemands(
             users=users,
             busy_s=shared.busy_s[used],
-            room=(shared.held + shared.weight)[used] // block,
+            held=shared.held[used] // block,
             weight=shared.weight[used] // block,
             in_bytes=shared.host_in[used],
         ),
         tensors=TensorDemands(
             producer=made_by,
-            readers=read_by.chosen(chosen),
+            readers=_nodes(problem.placed_readers.chosen(chosen), node_of),
             kind=kind & ~SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
             room=tensor_sizes(problem)[chosen] // block,
         ),
-        held=_held(problem, node_of, chosen),
+        held=_held(problem, node_of, chosen, own_buffers),
         entry_room=int(amount[entering, RECEIVED].sum()),
         exit_room=int(amount[at_exit, SENT].sum()),
         host_s=max(
             host_bytes / limits.host_bytes_per_s,
-            least_at_root(table, read_by) / limits.host_root_bytes_per_s,
+            least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s,
         ),
     )
 
 
-def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> HeldTensors:
+def _held(
+    problem: PartitionProblem, node_of: Longs, chosen: Longs, own_buffers: bool
+) -> HeldTensors:
     """Who holds the chosen tensors."""
-    if problem.memory == "estimate":
+    if own_buffers or problem.memory == "estimate":
         nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
         return HeldTensors(False, nobody, nobody)
     needed = needed_sizes(problem)
@@ -213,8 +233,8 @@ def _held(problem: PartitionProblem, node_of: Longs, chosen: Longs) -> HeldTenso
 
 
 def _nodes(users: Rows, node_of: Longs) -> Rows:
-    """The same rows with units as nodes."""
-    return Rows(users.ptr, node_of[users.entries])
+    """The same rows with units as nodes, ascending."""
+    return distinct_rows(users.owners, node_of[users.entries], users.size)
 
 
 def _per_node(node: Ints, amount: Longs, num_nodes: int) -> Longs:
@@ -222,10 +242,3 @@ def _per_node(node: Ints, amount: Longs, num_nodes: int) -> Longs:
     total = np.zeros(num_nodes, np.int64)
     np.add.at(total, node, amount)
     return total
-
-
-def _by_node(users: Rows, num_nodes: int) -> Rows:
-    """`[n]` rows of the rows that each node is in."""
-    order = np.argsort(users.entries, kind="stable")
-    ptr = np.searchsorted(users.entries[order], np.arange(num_nodes + 1)).astype(np.int64)
-    return Rows(ptr, users.owners[order])

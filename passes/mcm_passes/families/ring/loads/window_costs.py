@@ -1,4 +1,7 @@
-"""What a window costs: a chip takes over at one order ideal and hands over at a larger one."""
+"""What a window costs: a chip takes over at one order ideal and hands over at a larger one.
+
+For windows between any two ideals, and for those along an order, whose ideals are its beginnings.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from numba import njit
 from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED, TO_HOST
-from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds, read_beyond
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED, TensorColumns
+from mcm_passes.mapping.loads.live_peaks import LivePeaks, end_unit, hold, live_peaks
+from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
 from mcm_passes.mapping.problem.rule_graph import Words
 
 BEFORE, HERE, BEYOND = range(3)
@@ -51,6 +55,9 @@ class WindowCost(NamedTuple):
         out_bytes: host channel bytes that leave.
         link_bytes: on the link to the next chip.
         room: blocks of memory, activations at their peak and weights included.
+        live: the part of it that activations take.
+        lasting: the part of it that items, outputs and what arrives take; larger windows need no
+            less where nothing is forwarded.
         weight_room: the part of it that weights take; larger windows need no less.
         largest_weight: blocks of the largest weight.
     """
@@ -61,6 +68,8 @@ class WindowCost(NamedTuple):
     out_bytes: int
     link_bytes: int
     room: int
+    live: int
+    lasting: int
     weight_room: int
     largest_weight: int
 
@@ -71,14 +80,14 @@ class WindowScratch(NamedTuple):
     Attributes:
         nodes: `[n]`, its nodes, in its first entries.
         stamp: `[I]`, the last window that counted each item; below 1 at first.
-        dying: `[n]`, 0 between windows: what dies after a node, or at need what it holds.
+        peaks: of one chip; at need `ends_at` is what each node holds.
         busy: `[3]`, seconds of relays before, here and beyond.
         totals: `[4, 3]`, as of `ring_kernels`, likewise.
     """
 
     nodes: Ints
     stamp: Longs
-    dying: Longs
+    peaks: LivePeaks
     busy: Floats
     totals: Longs
 
@@ -90,7 +99,7 @@ def window_scratch(d: ChipDemands) -> WindowScratch:
     return WindowScratch(
         nodes=np.empty(n, np.int32),
         stamp=np.full(items, -1, np.int64),
-        dying=np.zeros(n, np.int64),
+        peaks=live_peaks(n, 1),
         busy=np.empty(3),
         totals=np.empty((4, 3), np.int64),
     )
@@ -114,29 +123,22 @@ def _list_nodes(inside: Words, nodes: Ints) -> int:
 
 @inlined_njit
 def _live_peak(
-    d: ChipDemands, cuts: IdealCrossings, window: Window, nodes: Ints, dying: Longs
+    d: ChipDemands, cuts: IdealCrossings, window: Window, nodes: Ints, peaks: LivePeaks
 ) -> int:
     """The most blocks that are live at once of what is made and read in the window.
 
     Nodes run in their order; a tensor is live from its maker to its last reader.
     """
     tensors = d.tensors
-    live, peak = 0, 0
+    peaks.most[0] = 0
     for v in nodes:
         for e in range(d.nodes.made.ptr[v], d.nodes.made.ptr[v + 1]):
             t = d.nodes.made.entries[e]
-            leaves = read_beyond(cuts.members, window.end, cuts.read_by, t)
-            if leaves or tensors.kind[t] & TO_HOST:
-                continue
-            last = v
-            if tensors.readers.ptr[t] < tensors.readers.ptr[t + 1]:
-                last = tensors.readers.entries[tensors.readers.ptr[t + 1] - 1]
-            live += tensors.amount[t, LIVE]
-            dying[last] += tensors.amount[t, LIVE]
-        peak = max(peak, live)
-        live -= dying[v]
-        dying[v] = 0
-    return peak
+            leaves = read_beyond(cuts.members, window.end, tensors.readers, t)
+            if not (leaves or tensors.kind[t] & TO_HOST):
+                hold(peaks, 0, v, tensors.readers, t, tensors.amount[t, LIVE])
+        end_unit(peaks, 0, v)
+    return int(peaks.most[0])
 
 
 @inlined_njit
@@ -169,32 +171,44 @@ def _stays(d: ChipDemands, cuts: IdealCrossings, window: Window, tensor: int) ->
 
 
 @inlined_njit
+def _is_read(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: int) -> bool:
+    """Whether a node of the window reads a tensor."""
+    for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+        node = int(tensors.readers.entries[e])
+        if holds(cuts.members, window.end, node) and not holds(cuts.members, window.start, node):
+            return True
+    return False
+
+
+@inlined_njit
 def _count_ways(
     d: ChipDemands, cuts: IdealCrossings, window: Window, scratch: WindowScratch
-) -> None:
-    """Counts the tensors that arrive at the window or leave it, on their way past three chips."""
-    columns = TensorColumns(d.tensors.kind, d.tensors.amount, d.tensors.passed_s)
+) -> int:
+    """Counts the tensors that arrive at the window or leave it, on their way past three chips.
+
+    Returns:
+        Blocks of what arrives.
+    """
+    tensors = d.tensors
     loads = Loads(scratch.busy, scratch.totals)
     loads.busy_s[:] = 0.0
     loads.totals[:] = 0
-    inside = window.inside
     is_last = window.end == cuts.members.shape[0] - 1
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
-        collected = columns.kind[t] & COLLECTED and not is_last
-        goes_on = collected or read_beyond(cuts.members, window.end, cuts.read_by, t)
+        collected = tensors.kind[t] & COLLECTED and not is_last
+        goes_on = collected or read_beyond(cuts.members, window.end, tensors.readers, t)
         last = BEYOND if goes_on else HERE
-        if count_way(columns, t, BEFORE, last, 1, loads):
-            for k in range(inside.size):
-                if cuts.read_by[t, k] & inside[k]:
-                    loads.totals[HELD, HERE] += columns.amount[t, RECEIVED]
-                    break
+        if count_way(tensors, t, BEFORE, last, 1, loads) and _is_read(tensors, cuts, window, t):
+            loads.totals[HELD, HERE] += tensors.amount[t, RECEIVED]
+    arrived = int(loads.totals[HELD, HERE])
     for e in range(cuts.crossing_ptr[window.end], cuts.crossing_ptr[window.end + 1]):
         t = cuts.crossing[e]
-        maker = int(d.tensors.producer[t])
+        maker = int(tensors.producer[t])
         # What the host sends starts at the first chip; all else from before is counted already.
         if window.start == 0 or (maker >= 0 and not holds(cuts.members, window.start, maker)):
-            count_way(columns, t, HERE, BEYOND, 1, loads)
+            count_way(tensors, t, HERE, BEYOND, 1, loads)
+    return arrived
 
 
 @lean_njit
@@ -230,20 +244,20 @@ def window_cost(
                 scratch.stamp[item] = mark
                 seconds += d.items.busy_s[item]
                 in_bytes += d.items.in_bytes[item]
-                room += d.items.room[item]
+                room += d.items.held[item] + d.items.weight[item]
                 weight_room += d.items.weight[item]
                 largest = max(largest, d.items.weight[item])
     # Tensors that stay.
     if d.held.need:
-        peak = _held_peak(d, cuts, window, nodes, scratch.dying)
+        peak = _held_peak(d, cuts, window, nodes, scratch.peaks.ends_at)
     else:
-        peak = _live_peak(d, cuts, window, nodes, scratch.dying)
-    room += -(-peak * packing.numerator // packing.denominator)
+        peak = _live_peak(d, cuts, window, nodes, scratch.peaks)
+    live = -(-peak * packing.numerator // packing.denominator)
     # Tensors that arrive or leave.
-    _count_ways(d, cuts, window, scratch)
-    room += scratch.totals[HELD, HERE]
     if window.start == 0:
         room += d.entry_room
+    lasting = room + _count_ways(d, cuts, window, scratch)
+    room += live + scratch.totals[HELD, HERE]
     if window.end == cuts.members.shape[0] - 1:
         room += d.exit_room
     # The casts are for the type checker; compiled code has them as they are.
@@ -254,6 +268,8 @@ def window_cost(
         out_bytes=int(out_bytes),
         link_bytes=int(scratch.totals[LINK, HERE]),
         room=int(room),
+        live=int(live),
+        lasting=int(lasting),
         weight_room=int(weight_room),
         largest_weight=int(largest),
     )

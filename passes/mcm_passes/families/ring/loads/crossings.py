@@ -1,4 +1,8 @@
-"""What crosses order ideals: the tensors that one chip hands over to the next."""
+"""What crosses order ideals: the tensors that one chip hands over to the next.
+
+An ideal is a set of nodes that holds with each all that it depends on, such as the nodes before a
+cut of an order.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,8 @@ from mcm_compiler.arrays.lean_kernels import inlined_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands, TensorDemands
+from mcm_passes.families.ring.loads.chip_demands import TensorDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
-from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import Words
 
 
@@ -22,36 +25,28 @@ class IdealCrossings(NamedTuple):
 
     Attributes:
         members: `[I, words]`, bitset of each ideal.
-        read_by: `[T, words]`, bitset of the readers of each tensor.
         crossing_ptr: `[I + 1]`, CSR of the tensors that cross: made within, needed beyond.
         crossing: those tensors.
         crossing_bytes: `[I]`.
     """
 
     members: Words
-    read_by: Words
     crossing_ptr: Longs
     crossing: Ints
     crossing_bytes: Longs
 
 
-def cuts_of(ideals: OrderIdeals, demands: ChipDemands) -> IdealCrossings:
-    """What crosses each ideal."""
-    tensors = demands.tensors
-    read_by = np.zeros((tensors.producer.size, ideals.members.shape[1]), np.uint64)
-    readers = tensors.readers.entries
-    bits = np.uint64(1) << (readers & 63).astype(np.uint64)
-    np.bitwise_or.at(read_by, (tensors.readers.owners, readers >> 6), bits)
-    crossing = Rows(*_crossing(ideals.members, read_by, tensors))
-    crossing_bytes = np.zeros(ideals.count, np.int64)
+def cuts_of(members: Words, tensors: TensorDemands) -> IdealCrossings:
+    """What crosses each ideal, from the empty one to that of all nodes.
+
+    Args:
+        members: `[I, words]`, bitsets of their nodes.
+        tensors: of these nodes.
+    """
+    crossing = Rows(*_crossing(members, tensors))
+    crossing_bytes = np.zeros(len(members), np.int64)
     np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])
-    return IdealCrossings(
-        members=ideals.members,
-        read_by=read_by,
-        crossing_ptr=crossing.ptr,
-        crossing=crossing.entries.astype(np.int32),
-        crossing_bytes=crossing_bytes,
-    )
+    return IdealCrossings(members, crossing.ptr, crossing.entries.astype(np.int32), crossing_bytes)
 
 
 @inlined_njit
@@ -61,16 +56,16 @@ def holds(members: Words, ideal: int, node: int) -> bool:
 
 
 @inlined_njit
-def read_beyond(members: Words, ideal: int, read_by: Words, tensor: int) -> bool:
+def read_beyond(members: Words, ideal: int, readers: Rows, tensor: int) -> bool:
     """Whether a tensor has a reader that an ideal lacks."""
-    beyond = np.uint64(0)
-    for k in range(members.shape[1]):
-        beyond |= read_by[tensor, k] & ~members[ideal, k]
-    return beyond != 0
+    for e in range(readers.ptr[tensor], readers.ptr[tensor + 1]):
+        if not holds(members, ideal, readers.entries[e]):
+            return True
+    return False
 
 
 @njit(cache=True)
-def _crossing(members: Words, read_by: Words, d: TensorDemands) -> tuple[Longs, Longs]:
+def _crossing(members: Words, d: TensorDemands) -> tuple[Longs, Longs]:
     """CSR of the tensors that cross each ideal."""
     count = members.shape[0]
     ptr = np.zeros(count + 1, np.int64)
@@ -81,7 +76,7 @@ def _crossing(members: Words, read_by: Words, d: TensorDemands) -> tuple[Longs, 
         ptr[i] = found
         for t in range(d.producer.size):
             made = d.producer[t] < 0 or holds(members, i, d.producer[t])
-            if made and (d.kind[t] & COLLECTED or read_beyond(members, i, read_by, t)):
+            if made and (d.kind[t] & COLLECTED or read_beyond(members, i, d.readers, t)):
                 if found == tensors.size:
                     # In a loop, as slices of arrays take seconds to compile.
                     grown = np.empty(2 * found, np.int64)
