@@ -25,7 +25,7 @@ from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import FORWARDED
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED
 
 

@@ -19,15 +19,15 @@ from mcm_compiler.arrays.lean_kernels import lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
-from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings
-from mcm_passes.families.ring.exact.ideal_windows import (
+from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
+from mcm_passes.families.ring.loads.chip_memory import streamed_weights
+from mcm_passes.families.ring.loads.crossings import IdealCrossings
+from mcm_passes.families.ring.loads.window_costs import (
     Window,
     WindowCost,
     window_cost,
     window_scratch,
 )
-from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.objectives.chip_play import (
     Handover,
     PlayScratch,

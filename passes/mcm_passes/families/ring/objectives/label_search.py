@@ -10,13 +10,13 @@ from numba import njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED
-from mcm_passes.families.ring.exact.ideal_cuts import IdealCrossings, holds
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import play_scratch
 from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
 from mcm_passes.families.ring.objectives.latency import PlayedProblem
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.tensor_columns import EXITED
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 

@@ -10,6 +10,7 @@ from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Ints, PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED, FROM_HOST
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.objectives.chip_play import (
     Handover,
     PlayRates,
@@ -17,7 +18,6 @@ from mcm_passes.families.ring.objectives.chip_play import (
     play_chip,
     play_scratch,
 )
-from mcm_passes.families.ring.order_encoding.chip_demands import ChipDemands, chip_demands
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 NOTHING = np.empty(0, np.int32)
@@ -41,7 +41,7 @@ class PlayedProblem(NamedTuple):
     @classmethod
     def of(cls, problem: PartitionProblem, graph: RuleGraph) -> PlayedProblem:
         """The problem whose rule graph is `graph`."""
-        demands = chip_demands(problem, graph)
+        demands = chip_demands(problem, graph.units)
         tensors, limits = demands.tensors, problem.limits
         reads = distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes)
         rates = PlayRates(
