@@ -4,8 +4,8 @@ Blocks are of the four families and bound by at most 2,000 cycles; measurements 
 processor time. `disagreements` counts random problems whose period or latency differs from a plain
 simulator's; `standstills` random legal mappings in which nothing moves any more, of 10,000;
 `accepted_illegal` illegal ones that are not refused. `cut_off_error` is how far a measurement that
-was cut off after a tenth of its samples lies from the whole one, at the 95th percentile of those
-whose state does not come back by then.
+was given up with an error bound lies from one of ten times as many samples or more, at the 95th
+percentile of those.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
 
 def _rate(problems: Sequence[MappingProblem], settings: Settings) -> Bar:
     from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
-    from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+    from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
-    fabric, judge = fabric_12(), FlitJudge()
+    fabric, judge = fabric_12(), FlitJudge(enough=ENOUGH)
     rng = np.random.default_rng(0)
     cases = [(problem, legal_mappings(problem, fabric, MAPPINGS, rng)) for problem in problems]
     judge.measure(cases[0][0], fabric, cases[0][1])
@@ -153,14 +153,14 @@ def _accepted(count: int) -> int:
 
 def _cut_off(problems: Sequence[MappingProblem]) -> float:
     from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
-    from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+    from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
     fabric, rng = fabric_12(), np.random.default_rng(4)
     away: list[float] = []
     for problem in problems:
         mappings = legal_mappings(problem, fabric, MAPPINGS, rng)
-        short = FlitJudge(most_samples=200).measure(problem, fabric, mappings)
+        short = FlitJudge(enough=ENOUGH).measure(problem, fabric, mappings)
         late = np.flatnonzero(short.error > 0)
         for k in late:
             whole = FlitJudge(most_samples=2000).measure(problem, fabric, mappings[int(k)])

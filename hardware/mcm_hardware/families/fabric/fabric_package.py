@@ -87,9 +87,9 @@ class FabricPackage(DescribedTarget):
 
     def mapping_judge(self) -> MappingJudge:
         """Measures mappings by playing every flit."""
-        from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+        from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 
-        return FlitJudge()
+        return FlitJudge(enough=ENOUGH)
 
     def lower_mapped(
         self, chips: Sequence[ChipModel], wires: Sequence[Wire], mapped: Sequence[MappedChip]

@@ -12,11 +12,20 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_hardware.families.fabric.measuring.laid_out import bound_cycles, mesh_arrays, unit_arrays
+from mcm_hardware.families.fabric.measuring.periods import cut_off_period
 from mcm_hardware.families.fabric.measuring.player import play_mapping
 
 PHYSICS = "2bcaac19b6eb09b1d1eac52dba59b42ffa4b81ef727a7f7269ee15a68d6c3c12"
 """SHA-256 of the answers to recorded cases, as the tests work it out: whatever answers otherwise
 has to have another name. It is not one of the source, which may be written better."""
+
+ENOUGH = 0.02
+"""Error bound with which targets give plays up whose state has not repeated yet. Such plays take
+most of the time; the bound is reached after some hundred samples, and is several times as wide as
+what periods are off by."""
+
+FEWEST_ENDS = 5
+"""Samples that a period without a repeat is read off."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +36,13 @@ class FlitJudge:
         most_work: cycles in which anything happens that are played for one mapping; where no state
             repeats by then, the period has an error bound.
         most_samples: samples that are played.
+        enough: error bound with which a play is given up whose state has not repeated yet; 0 to go
+            on to the end.
     """
 
     most_work: int = 4_000_000
     most_samples: int = 2_000
+    enough: float = 0.0
 
     @property
     def name(self) -> str:
@@ -48,15 +60,21 @@ class FlitJudge:
         if faults:
             raise ValueError("; ".join(faults))
         arrays, mesh = unit_arrays(problem), mesh_arrays(fabric)
+        bound = bound_cycles(problem, fabric)
+        # One kind of array, whatever mappers make: each kind is a compilation of the whole play.
+        sites = np.array(mappings.site, np.int32, order="C")
+        turns = np.array(mappings.turn, np.int32, order="C")
         period, latency, error = np.empty((3, len(mappings)))
         for k in range(len(mappings)):
-            played = play_mapping(
-                arrays, mesh, mappings.site[k], mappings.turn[k], self.most_work, self.most_samples
-            )
+            limits = (self.most_work, self.most_samples, float(self.enough))
+            played = play_mapping(arrays, mesh, sites[k], turns[k], limits)
             if played.first < 0:
                 raise AssertionError(f"mapping {k} of {problem.name} stands still")
             latency[k] = played.ends[0] + 1 if len(played.ends) else np.inf
             period[k], error[k] = period_of(played.ends, played.first)
+            if error[k] > 0:
+                # A guess may lie below what no mapping reaches; an exact period never does.
+                period[k] = max(period[k], bound)
         return Measurements(period, latency, error)
 
 
@@ -64,9 +82,7 @@ def period_of(ends: Longs, first: int) -> tuple[float, float]:
     """Cycles per sample, and by which share they may be wrong.
 
     Where no state came back, the second half of the samples is taken for the state that the fabric
-    comes to. Samples end there at `c + period k` and up to s cycles away from that. If they always
-    do, and the pattern that will come back ends with a sample more or less, a longer play changes
-    the period by at most `2 s`, and a sample, over the samples of that half.
+    comes to; see `periods.cut_off_period`.
 
     Args:
         ends: `[n]`, cycle in which each sample ended.
@@ -75,10 +91,6 @@ def period_of(ends: Longs, first: int) -> tuple[float, float]:
     n = len(ends)
     if first > 0:
         return float(ends[n - 1] - ends[first - 1]) / (n - first), 0.0
-    half = ends[n // 2 :].astype(np.float64)
-    if len(half) < 3:  # too few to tell
+    if n < FEWEST_ENDS:  # too few to tell
         return (float(ends[-1] + 1) / n if n else np.inf), 1.0
-    count = len(half) - 1
-    period = (half[-1] - half[0]) / count
-    away = half - half[0] - period * np.arange(count + 1)
-    return period, min(2 * float(np.ptp(away)) / (period * count) + 1 / count, 1.0)
+    return cut_off_period(ends, n)

@@ -23,6 +23,7 @@ from mcm_hardware.families.fabric.measuring.mesh_kernels import (
     fresh_mesh,
     switch,
 )
+from mcm_hardware.families.fabric.measuring.periods import is_known
 from mcm_hardware.families.fabric.measuring.play_state import (
     ACTORS,
     NEXT_END,
@@ -53,7 +54,11 @@ class Played(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def play_mapping(
-    arrays: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints, most_work: int, most_samples: int
+    arrays: UnitArrays,
+    mesh: MeshArrays,
+    site: Ints,
+    turn: Ints,
+    limits: tuple[int, int, float],
 ) -> Played:
     """Plays one mapping.
 
@@ -62,23 +67,26 @@ def play_mapping(
         mesh: the fabric.
         site: `[U]`.
         turn: `[E]`.
-        most_work: cycles in which anything happens that it may play.
-        most_samples: samples that may end.
+        limits: cycles in which anything happens that it may play; samples that may end; and the
+            share by which the period may be wrong where it is given up without a repeat, 0 for no
+            such end.
     """
+    _, most_samples, _ = limits
     trees = lay_trees(arrays, mesh, site, turn)
     play = fresh_play(arrays, mesh, trees, site)
     switches = fresh_mesh(play, turn, fresh_queues(mesh))
     ends = np.zeros(most_samples, np.int64)
     seen = np.zeros((most_samples, 2), np.int64)
-    done, first, work = _play(play, switches, most_work, ends, seen)
+    done, first, work = _play(play, switches, limits, ends, seen)
     return Played(ends[:done], first, work)
 
 
 @borrowing
 def _play(
-    play: Play, switches: Mesh, most_work: int, ends: Longs, seen: Longs
+    play: Play, switches: Mesh, limits: tuple[int, int, float], ends: Longs, seen: Longs
 ) -> tuple[int, int, int]:
     """Samples that ended, and `first` and `work` of `Played`."""
+    most_work, _, enough = limits
     now = done = work = 0
     while work < most_work and done < len(ends):
         arrive(play, now)
@@ -92,7 +100,7 @@ def _play(
             ends[before:done] = now
             if done > before:
                 first = _seen_before(play, switches, now, done, seen)
-                if first > 0:
+                if first > 0 or is_known(ends, done, enough):
                     return done, first, work
         if moved or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
             now += 1

@@ -12,7 +12,7 @@ import pytest
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
-from mcm_hardware.families.fabric.measuring.judge import PHYSICS, FlitJudge, period_of
+from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge, period_of
 from tests.generators.random_fabric import random_fabric, random_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
 from tests.oracles.plain_fabric import play
@@ -131,6 +131,26 @@ def test_a_play_that_is_cut_off_says_how_wrong_it_may_be(most_samples: int) -> N
             within.append(abs(short.period_cycles[0] / exact - 1) <= short.error[0])
     assert len(within) >= 10
     assert np.mean(within) >= 0.95
+
+
+def test_a_play_is_given_up_when_its_period_is_known_well_enough() -> None:
+    """Where the exact judge goes on to a late repeat; others are measured as ever."""
+    given_up = 0
+    for seed in range(100):
+        rng = np.random.default_rng([7, seed])
+        fabric = random_fabric(rng)
+        problem = random_problem(rng, fabric)
+        mappings = legal_mappings(problem, fabric, 4, rng)
+        exact = JUDGE.measure(problem, fabric, mappings)
+        found = FlitJudge(enough=ENOUGH).measure(problem, fabric, mappings)
+        away = np.abs(found.period_cycles / exact.period_cycles - 1)
+        given_up += int(np.sum(found.error > 0))
+        assert np.all(found.error <= ENOUGH)
+        assert np.all(away <= found.error)
+        assert np.all(away <= 0.005)
+        assert np.all(found.period_cycles >= JUDGE.bound_cycles(problem, fabric))
+        assert np.array_equal(found.latency_cycles, exact.latency_cycles)
+    assert given_up >= 3
 
 
 def test_a_play_without_work_knows_nothing() -> None:
