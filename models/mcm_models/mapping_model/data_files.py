@@ -62,21 +62,7 @@ class _Card(Struct, frozen=True):
 
 def save_data(path: Path, data: MappingData) -> None:
     """Writes a data set at once; equal data make equal files."""
-    arrays = _arrays_of(data)
-    numbers = {
-        field.name: getattr(data.fabric, field.name)
-        for field in dataclasses.fields(data.fabric)
-        if field.name not in _FABRIC
-    }
-    card: dict[str, Any] = {
-        "format": FORMAT,
-        "learned": dataclasses.asdict(data.learned),
-        "fabric": numbers,
-        "names": [graph.problem.name for graph in data.graphs],
-        "families": [graph.family for graph in data.graphs],
-        "stages": [list(graph.problem.stages) for graph in data.graphs],
-        "seed": data.seed,
-    }
+    arrays, card = _arrays_of(data), _card_of(data)
     card["digest"] = _digest(arrays, card)
     text = json.dumps(card, sort_keys=True).encode()
     arrays["card"] = np.frombuffer(text, np.uint8)
@@ -89,6 +75,11 @@ def save_data(path: Path, data: MappingData) -> None:
             with archive.open(entry, "w") as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
     write_whole(path, stream.getvalue())
+
+
+def data_digest(data: MappingData) -> str:
+    """The hash of a data set, which stands in its file and in cards of what learned from it."""
+    return _digest(_arrays_of(data), _card_of(data))
 
 
 def load_data(path: Path) -> MappingData:
@@ -162,6 +153,24 @@ def _read_array(file: BinaryIO, size: int) -> np.ndarray:
     if len(found) != wanted or file.read(1):
         raise ValueError("an array is cut off, or goes on beyond its end")
     return np.frombuffer(found, kind)
+
+
+def _card_of(data: MappingData) -> dict[str, Any]:
+    """All of the card but its digest."""
+    numbers = {
+        field.name: getattr(data.fabric, field.name)
+        for field in dataclasses.fields(data.fabric)
+        if field.name not in _FABRIC
+    }
+    return {
+        "format": FORMAT,
+        "learned": dataclasses.asdict(data.learned),
+        "fabric": numbers,
+        "names": [graph.problem.name for graph in data.graphs],
+        "families": [graph.family for graph in data.graphs],
+        "stages": [list(graph.problem.stages) for graph in data.graphs],
+        "seed": data.seed,
+    }
 
 
 def _arrays_of(data: MappingData) -> Arrays:

@@ -17,6 +17,10 @@ FEWEST = 4
 """Mappings that an order is told of."""
 
 
+APART = 0.01
+"""Periods that differ by a smaller share are as good as each other."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """Of guesses for mappings of graphs that a model has not learned from; shares, not percent.
@@ -26,7 +30,10 @@ class Figures:
         spearman: rank correlation of normalised throughputs over all mappings.
         within: mean of the rank correlations of single graphs.
         better_half: likewise, among the better half of the mappings of each graph.
-        regret: mean by which the mapping that is guessed to be best is slower than the best.
+        regret: mean by which the mapping that is guessed to be best is slower than the best; where
+            several are, by which they are on average.
+        pairs: share of the pairs of mappings of a graph in the right order, of those whose periods
+            differ by more than `APART`; pairs with equal guesses count half.
     """
 
     error: float
@@ -34,6 +41,7 @@ class Figures:
     within: float
     better_half: float
     regret: float
+    pairs: float
 
 
 def figures_of(
@@ -51,9 +59,10 @@ def figures_of(
         np.concatenate([bound / p for bound, p in zip(bounds, periods, strict=True)])
         for periods in (guessed, measured)
     ]
-    within, half, regret = [], [], []
+    within, half, regret, pairs = [], [], [], []
     for g, m in zip(guessed, measured, strict=True):
-        regret.append(float(m[np.argmin(g)] / m.min() - 1))
+        regret.append(float(m[g == g.min()].mean() / m.min() - 1))
+        pairs.append(_ordered_pairs(g, m))
         if len(m) < FEWEST or m.max() <= m.min() * (1 + 1e-9):
             continue
         within.append(spearman(g, m))
@@ -66,7 +75,14 @@ def figures_of(
         float(np.mean(within)) if within else 0.0,
         float(np.mean(half)) if half else 0.0,
         float(np.mean(regret)),
+        float(np.mean(np.concatenate(pairs))) if sum(map(len, pairs)) else 0.5,
     )
+
+
+def _ordered_pairs(guessed: Floats, measured: Floats) -> Floats:
+    """`[P]`, of each pair that is apart 1 where its order is right, 0 where wrong, 1/2 if equal."""
+    faster, slower = np.nonzero(measured[:, None] * (1 + APART) < measured[None, :])
+    return 0.5 + 0.5 * np.sign(guessed[slower] - guessed[faster])
 
 
 def spearman(left: Floats, right: Floats) -> float:

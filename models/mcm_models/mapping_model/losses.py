@@ -24,6 +24,9 @@ MARGIN = 0.01
 """Answers for mappings that reach the bound should be below it by so much: cut off, they are the
 same, and noise makes no order among them."""
 
+TIED = 0.005
+"""Logarithms of periods that differ by no more are the same, as far as labels can tell."""
+
 FAR = 0.1
 """Pairs that differ by more than this count fully."""
 
@@ -57,7 +60,9 @@ def latency_loss(answers: Array, labels: Labels) -> Array:
 def ranking_loss(answers: Array, labels: Labels, mappings: int) -> Array:
     """Mean over pairs of mappings of a graph: which of two is faster (RankNet, Burges 2005).
 
-    Pairs count by how much they differ.
+    Pairs count by how much they differ. Beside that the mean distance of the answers, cut off at
+    the bound, for pairs that are the same: where one unit decides there is no order, and any
+    correction that depends on where things lie would make one of noise.
     """
     guess = answers[:, 0].reshape(-1, mappings)
     period = jnp.asarray(labels.period).reshape(-1, mappings)
@@ -67,11 +72,24 @@ def ranking_loss(answers: Array, labels: Labels, mappings: int) -> Array:
     counts = jnp.minimum(jnp.maximum(differ, 0.0) / FAR, 1.0)
     counts *= weight[:, :, None] * weight[:, None, :]
     wrong = jax.nn.softplus(-guessed / CLOSE) * CLOSE
-    return _mean(wrong, counts)
+    return _mean(wrong, counts) + _mean(_between(guess), _tied(period, weight))
 
 
-def _size(away: Array) -> Array:
-    return jnp.sqrt(away * away + SHARP * SHARP) - SHARP
+def _between(guess: Array) -> Array:
+    """`[G, M, M]`, distances of answers that are cut off at the bound."""
+    shown = jnp.maximum(guess, 0.0)
+    return _size(shown[:, :, None] - shown[:, None, :], TIED)
+
+
+def _tied(period: Array, weight: Array) -> Array:
+    """`[G, M, M]`, 1 for pairs of which labels tell no difference, each once."""
+    same = jnp.abs(period[:, :, None] - period[:, None, :]) <= TIED
+    above = jnp.triu(jnp.ones(same.shape[1:]), 1)
+    return same * above * weight[:, :, None] * weight[:, None, :]
+
+
+def _size(away: Array, sharp: float = SHARP) -> Array:
+    return jnp.sqrt(away * away + sharp * sharp) - sharp
 
 
 def _mean(values: Array, weight: Array | Singles) -> Array:

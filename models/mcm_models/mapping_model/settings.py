@@ -32,8 +32,8 @@ class LearningSettings:
         buckets: shapes that graphs are padded to, at most.
     """
 
-    epochs: int = 40
-    learning_rate: float = 2e-3
+    epochs: int = 25
+    learning_rate: float = 3e-3
     ranking: float = 0.2
     latency: float = 0.2
     decay: float = 1.0

@@ -13,7 +13,7 @@ import pytest
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.mapping_model import data_files
-from mcm_models.mapping_model.data_files import load_data, save_data
+from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
 from tests.generators.mapping_examples import measured_data, measured_graph
 
 
@@ -52,6 +52,7 @@ def test_what_was_saved_is_read_back(tmp_path: Path) -> None:
     found = load_data(tmp_path / "d.npz")
     assert found.learned == data.learned
     assert found.seed == data.seed
+    assert data_digest(found) == data_digest(data) != data_digest(measured_data(2))
     assert found.measurements == data.measurements == 12
     for name in ("kind", "switch", "channel"):
         assert np.array_equal(getattr(found.fabric, name), getattr(data.fabric, name))

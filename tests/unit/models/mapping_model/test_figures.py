@@ -20,7 +20,7 @@ def test_ranks_that_are_equal_share_their_mean() -> None:
 def test_a_model_that_knows_everything() -> None:
     measured = [np.array([10.0, 12.0, 15.0, 11.0]), np.array([100.0, 90.0, 130.0, 95.0])]
     found = figures_of(measured, measured, [10.0, 80.0])
-    assert (found.error, found.regret) == (0, 0)
+    assert (found.error, found.regret, found.pairs) == (0, 0, 1)
     assert (found.spearman, found.within, found.better_half) == pytest.approx((1, 1, 1))
 
 
@@ -30,8 +30,9 @@ def test_a_model_that_knows_the_graph_alone_has_no_order_within_it() -> None:
     found = figures_of(guessed, measured, [10.0, 10.0])
     assert found.spearman > 0.8
     assert (found.within, found.better_half) == (0, 0)
-    # It takes the first: the best of one graph, and 25 % beyond the best of the other.
-    assert found.regret == pytest.approx(0.125)
+    # All are guessed to be best: 30 % and 25 % beyond the best on average.
+    assert found.regret == pytest.approx(0.275)
+    assert found.pairs == 0.5
     errors = [3 / 10, 1 / 12, 1 / 14, 3 / 16, 0, 1 / 9, 3 / 13, 1 / 4]
     assert found.error == pytest.approx(np.mean(errors))
 
@@ -43,6 +44,13 @@ def test_the_better_half_is_told_apart_from_the_rest() -> None:
     assert found.better_half == pytest.approx(-1)
     assert found.within > 0.7
     assert found.regret == pytest.approx(2)
+
+
+def test_pairs_count_where_they_are_apart() -> None:
+    measured = [np.array([1.0, 1.005, 1.2, 1.3])]
+    found = figures_of([np.array([2.0, 1.0, 3.0, 3.0])], measured, [1.0])
+    # Of five pairs that are apart four are right, and one has equal guesses.
+    assert found.pairs == pytest.approx(0.9)
 
 
 def test_folds_share_nothing_and_leave_nothing_out() -> None:

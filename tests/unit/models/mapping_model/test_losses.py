@@ -49,3 +49,13 @@ def test_order_is_asked_for_within_a_graph_alone() -> None:
     assert wrong == pytest.approx(0.4, abs=0.01)
     together = ranking_loss(_answers([0.6, 0.2, 2.6, 2.2]), labels, 4)
     assert together != pytest.approx(float(wrong), abs=0.01)
+
+
+def test_mappings_that_are_the_same_should_have_the_same_answers() -> None:
+    labels = _labels([0.3, 0.302, 0.3, 0.6])
+    same = ranking_loss(_answers([0.3, 0.3, 0.3, 0.9]), labels, 4)
+    apart = ranking_loss(_answers([0.25, 0.3, 0.35, 0.9]), labels, 4)
+    assert apart > same + 0.05
+    reached = _labels([0.0, 0.0])
+    assert ranking_loss(_answers([-0.5, -0.1]), reached, 2) == 0
+    assert ranking_loss(_answers([-0.5, 0.1]), reached, 2) > 0.05

@@ -82,7 +82,7 @@ class CollectionSize:
     drawn: int = 6
     searched: int = 9
     units: int = 48
-    longest: int = 5000
+    longest: int = 1000
     contrast: float = 1.15
 
 

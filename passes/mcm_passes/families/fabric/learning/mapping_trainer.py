@@ -21,7 +21,7 @@ from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
-from mcm_models.mapping_model.data_files import load_data, save_data
+from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
@@ -104,14 +104,14 @@ class MappingTrainer:
     drawn: int = 6
     searched: int = 8
     units: int = 48
-    longest: int = 5000
+    longest: int = 1000
     contrast: float = 1.15
-    epochs: int = 40
-    later_epochs: int = 15
-    learning_rate: float = 2e-3
+    epochs: int = 25
+    later_epochs: int = 10
+    learning_rate: float = 3e-3
     ranking: float = 0.2
-    rounds: int = 2
-    optima: int = 3
+    rounds: int = 1
+    optima: int = 1
     evaluations: int = 1500
     width: int = 16
     messages: int = 2
@@ -177,7 +177,8 @@ class _Training:
         scores = dataclasses.asdict(found)
         scores["own_optimum"] = optimism(self.target, (self._layout, weights), optima)
         measurements = sum(len(graph) for graph in known)
-        card = MappingCard(self._layout, self.learned, self._trained_on(measurements, scores))
+        trained_on = self._trained_on(measurements, scores) | {"data": data_digest(data)}
+        card = MappingCard(self._layout, self.learned, trained_on)
         save_mapping_model(self.folder / MODEL_NAME, weights, card)
         write_whole(self.folder / CARD_NAME, card.to_json().encode())
         return TrainingResult(

@@ -376,7 +376,10 @@ class Evaluation(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) -> None:
-    """Fills `answers[B, 3]`: both logarithms, and the mean load of links over the bound."""
+    """Fills `answers[B, 4]`: both logarithms, mean load of links, logarithm of the formula.
+
+    All are over the bound.
+    """
     state, seen = evaluation.state, evaluation.seen
     terms = evaluation.room.terms
     for k in range(len(site)):
@@ -388,6 +391,7 @@ def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) 
         answers[k, 0] = evaluation.vectors.out[0]
         answers[k, 1] = evaluation.vectors.out[1]
         answers[k, 2] = terms[len(terms) - 1] / terms[0]
+        answers[k, 3] = seen.whole[0]
 
 
 @njit(cache=True, nogil=True)

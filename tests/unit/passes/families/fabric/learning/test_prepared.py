@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from mcm_models.mapping_model.graphs import GraphShape, padded
 from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.prepared import HasFormula
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.prepared import NOTED, PreparedGnn, prepared_gnn
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 
@@ -33,6 +35,7 @@ def test_answers_equal_those_of_flax(seed: int) -> None:
     from mcm_models.mapping_model.network import answers
 
     prepared, mappings = _case(seed, 6, 30.0)
+    prepared = replace(prepared, noted=0.0)
     graphs = prepared.graphs(mappings)
     weights = initial_weights(LAYOUT, seed)
     for name in ("head_last", "head_linear"):
@@ -43,6 +46,17 @@ def test_answers_equal_those_of_flax(seed: int) -> None:
     latency = bound * np.exp(np.clip(out[:, 1].astype(np.float64), -10, 10))
     assert prepared.period_cycles(mappings) == pytest.approx(period, rel=1e-5)
     assert prepared.latency_cycles(mappings) == pytest.approx(latency, rel=1e-5)
+
+
+def test_corrections_that_are_smaller_than_errors_keep_the_order_of_the_formula() -> None:
+    prepared, mappings = _case(1, 20, 3.0)
+    formula = RoundTrips().prepared(prepared.problem, FABRIC).period_cycles(mappings)
+    raw = replace(prepared, noted=0.0).period_cycles(mappings)
+    kept = np.abs(np.log(raw / formula)) < NOTED
+    found = prepared.period_cycles(mappings)
+    assert 0 < kept.sum() < 20
+    assert found[kept] == pytest.approx(formula[kept], rel=1e-5)
+    assert found[~kept].tolist() == raw[~kept].tolist()
 
 
 def test_no_period_is_below_the_bound_or_infinite() -> None:
