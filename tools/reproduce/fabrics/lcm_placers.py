@@ -1,39 +1,71 @@
-"""Flows without learning beside each other: measured periods of held-out blocks at equal CPU time.
+"""Flows beside each other: measured periods of held-out blocks at equal CPU time.
 
-    python tools/reproduce/fabrics/lcm_placers.py [--blocks 12] [--seeds 2] [--budget 1.0]
+    python tools/reproduce/fabrics/lcm_placers.py [--blocks 24] [--seeds 5] [--limit "1 s"]
+    python tools/reproduce/fabrics/lcm_placers.py --limit "20000 evaluations"
+    python tools/reproduce/fabrics/lcm_placers.py --table      prints the recorded tables
+    python tools/reproduce/fabrics/lcm_placers.py --write      sets `auto`, writes the page
 
 A flow is a mapping model in the same annealer; all of its CPU time counts, measurements among it.
 `random` asks `round-trips` about random mappings. The table has the geometric mean, over blocks and
-seeds, of the measured period over that of `heuristic` as published (with no term for wires), its
-95 % interval by bootstrap over blocks, and the same over the bound that no mapping can beat.
-Records go to `tools/reproduce/data/lcm_placers.json`.
+seeds, of the measured period over that of `heuristic` as published (with no term for wires, and
+nothing measured), and over that of the best flow without learning, with 95 % intervals by
+bootstrap over blocks, and the same over the bound that no mapping can beat.
+
+Each cell is added to `tools/reproduce/data/lcm_placers.jsonl` as soon as it is there, and is not
+run again: a stopped run goes on where it was. Cells of another lowering, judge or checkpoint are
+not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 import numpy as np
 from lcm_study.blocks import HELD_OUT, blocks
+from lcm_study.flow_table import compared, shared_cells, table, winners
 
+# What writes pages is shared by all studies.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hier_study.page import ROOT, write_section
+
+import mcm_passes.families.fabric.learning.auto as auto_module
+from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
+from mcm_compiler.contracts.fabrics.models import MappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
+from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
-from mcm_hardware.families.fabric.measuring.judge import FlitJudge
-from mcm_passes.families.fabric.annealing.annealing import Annealing
-from mcm_passes.families.fabric.annealing.random_mapper import RandomMapper
-from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
-from mcm_passes.families.fabric.formulas.ridge import Ridge
+from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL, make_of
+from mcm_passes.families.fabric.formulas.ridge import stored_ridge
 
-OUT = Path(__file__).parents[1] / "data" / "lcm_placers.json"
-JUDGE = FlitJudge(most_work=150_000, most_samples=200)
+OUT = Path(__file__).parents[1] / "data" / "lcm_placers.jsonl"
+BEFORE = OUT.with_name("lcm_before_its_round.safetensors")
+"""The shipped network before it learned from its own optima."""
+
+PAGE = ROOT / "docs" / "results" / "fabrics.md"
+JUDGE = FlitJudge(enough=ENOUGH)
+MOST_CYCLES = 1000
+"""Bound of the blocks, in cycles."""
+
+WARM_S = 0.2
+"""CPU time of a search that compiles what a flow needs before its first cell."""
+
+WINNERS_LIMIT = "1 s"
+"""By whose cells `auto` is set."""
 
 
 @dataclass(frozen=True)
@@ -42,117 +74,193 @@ class Flow:
 
     Attributes:
         name: in the table.
-        mapper: searches.
-        model: guesses.
+        model: text form of the mapping model.
         measurements: at most.
+        mapper: text form of the mapper.
+        learned: the checkpoint of its network, or None where nothing is learned.
     """
 
     name: str
-    mapper: Annealing | RandomMapper
-    model: WireLength | Heuristic | Busiest | RoundTrips | Ridge
+    model: str
     measurements: int = 6
+    mapper: str = "annealing"
+    learned: Path | None = None
 
 
+BASE = "heuristic as published, nothing measured"
 FLOWS = (
-    Flow("heuristic as published, nothing measured", Annealing(), Heuristic(wire=0.0), 0),
-    Flow("heuristic as published", Annealing(), Heuristic(wire=0.0)),
-    Flow("heuristic", Annealing(), Heuristic()),
-    Flow("wire-length", Annealing(), WireLength()),
-    Flow("busiest", Annealing(), Busiest()),
-    Flow("round-trips, nothing measured", Annealing(), RoundTrips(), 0),
-    Flow("round-trips", Annealing(), RoundTrips()),
-    Flow("ridge", Annealing(), Ridge()),
-    Flow("random", RandomMapper(), RoundTrips()),
+    Flow(BASE, "heuristic{wire=0}", 0),
+    Flow("heuristic as published", "heuristic{wire=0}"),
+    Flow("heuristic", "heuristic"),
+    Flow("wire-length", "wire-length"),
+    Flow("busiest", "busiest"),
+    Flow("round-trips, nothing measured", "round-trips", 0),
+    Flow("round-trips", "round-trips"),
+    Flow("ridge", "ridge"),
+    Flow("random", "round-trips", mapper="random"),
+    Flow("gnn, nothing measured", "gnn", 0, learned=SHIPPED_MAPPING_MODEL),
+    Flow("gnn before its round", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
+    Flow("gnn", "gnn", learned=SHIPPED_MAPPING_MODEL),
 )
 
 
-def main() -> int:
-    """Runs all cells, and prints and writes the table."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what is missing; prints or writes what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=12)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--budget", type=float, default=1.0)
-    args = parser.parse_args()
-    fabric = fabric_12()
-    rows: list[dict[str, Any]] = []
-    for problem in blocks(fabric, HELD_OUT, args.blocks, most_cycles=1500):
-        bound = JUDGE.bound_cycles(problem, fabric)
-        for flow in FLOWS:
-            prepared = flow.model.prepared(problem, fabric)
-            for seed in range(args.seeds):
-                request = MapperRequest(10**9, flow.measurements, seed, args.budget)
-                answer = flow.mapper.map(problem, fabric, prepared, JUDGE, request, lambda _: None)
-                measured = JUDGE.measure(problem, fabric, answer.mapping)
-                rows.append(
-                    {
-                        "block": problem.name,
-                        "flow": flow.name,
-                        "seed": seed,
-                        "over_bound": round(float(measured.period_cycles[0]) / bound, 4),
-                        "error": round(float(measured.error[0]), 4),
-                        "evaluations": answer.evaluations,
-                        "measurements": answer.measurements,
-                    }
-                )
-        print(problem.name, problem.num_units, file=sys.stderr, flush=True)
-        _write(rows, args, fabric.name)
-    print(table(rows))
+    parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--limit", default=WINNERS_LIMIT, help='"1 s" or "20000 evaluations"')
+    parser.add_argument("--flows", nargs="*", default=None, help="all if none is named")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args(argv)
+    use_one_thread()
+    if not (args.table or args.write):
+        run(args.blocks, args.seeds, args.limit, args.flows)
+    rows = recorded()
+    limits = sorted({row["limit"] for row in rows})
+    tables = "\n\n".join(f"{limit}, {limit_table(rows, limit)}" for limit in limits)
+    print(tables)
+    if args.write:
+        write_winner(rows)
+        write_section("flows", tables, PAGE)
     return 0
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """In Markdown, a flow a line."""
-    lines = [
-        "| flow | over the published heuristic | 95 % | over the bound | evaluations |",
-        "|---|---|---|---|---|",
-    ]
-    names = sorted({row["block"] for row in rows})
-    base = _logs(rows, FLOWS[1].name, names)
-    rng = np.random.default_rng(0)
-    picks = rng.integers(0, len(names), (2000, len(names)))
-    for flow in FLOWS:
-        logs = _logs(rows, flow.name, names)
-        over = logs - base
-        low, high = np.exp(np.quantile(over[picks].mean(axis=1), [0.025, 0.975]))
-        asked = np.median([row["evaluations"] for row in rows if row["flow"] == flow.name])
-        lines.append(
-            f"| {flow.name} | {np.exp(over.mean()):.3f} | {low:.3f} to {high:.3f} | "
-            f"{np.exp(logs.mean()):.3f} | {asked:.0f} |"
-        )
-    return "\n".join(lines)
+def run(count: int, seeds: int, limit: str, names: Sequence[str] | None) -> None:
+    """All cells that are not there, seed by seed, so that a part of them is a smaller table."""
+    fabric = fabric_12()
+    there = {(row["limit"], row["flow"], row["block"], row["seed"]) for row in recorded()}
+    problems = list(blocks(fabric, HELD_OUT, count, most_cycles=MOST_CYCLES))
+    warm: set[str] = set()
+    for seed in range(seeds):
+        for problem in problems:
+            for flow in FLOWS:
+                wanted = names is None or flow.name in names
+                if not wanted or (limit, flow.name, problem.name, seed) in there:
+                    continue
+                if flow.name not in warm:
+                    cell(flow, fabric, problem, seed, f"{WARM_S} s")
+                    warm.add(flow.name)
+                row = cell(flow, fabric, problem, seed, limit)
+                with OUT.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+        print(f"seed {seed} done", file=sys.stderr, flush=True)
 
 
-def _logs(rows: list[dict[str, Any]], flow: str, names: list[str]) -> np.ndarray:
-    """`[blocks]`, mean over seeds of the logarithm of the period over the bound."""
-    return np.array(
-        [
-            np.mean(
-                [
-                    np.log(row["over_bound"])
-                    for row in rows
-                    if row["flow"] == flow and row["block"] == name
-                ]
-            )
-            for name in names
-        ]
-    )
+def cell(
+    flow: Flow, fabric: Fabric, problem: MappingProblem, seed: int, limit: str
+) -> dict[str, Any]:
+    """A flow on a block, from a seed: what it found, measured once more."""
+    amount, unit = limit.split()
+    budget = float(amount) if unit == "s" else None
+    evaluations = 10**9 if budget else int(amount)
+    request = MapperRequest(evaluations, flow.measurements, seed, budget)
+    prepared = model_of(flow).prepared(problem, fabric)
+    spec = spec_text.parse_one(flow.mapper)
+    mapper = spec_text.instantiate(MAPPERS.get(spec.name), spec)
+    answer = mapper.map(problem, fabric, prepared, JUDGE, request, _silent)
+    measured = JUDGE.measure(problem, fabric, answer.mapping)
+    bound = JUDGE.bound_cycles(problem, fabric)
+    return {
+        "limit": limit,
+        "block": problem.name,
+        "flow": flow.name,
+        "seed": seed,
+        "over_bound": round(float(measured.period_cycles[0]) / bound, 4),
+        "error": round(float(measured.error[0]), 4),
+        "evaluations": answer.evaluations,
+        "measurements": answer.measurements,
+        "knows": knows(flow),
+    }
 
 
-def _write(rows: list[dict[str, Any]], args: argparse.Namespace, fabric: str) -> None:
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def model_of(flow: Flow) -> MappingModel:
+    """The mapping model of a flow."""
+    spec = spec_text.parse_one(flow.model)
+    return cast("MappingModel", spec_text.instantiate(MAPPING_MODELS.get(spec.name), spec))
+
+
+def knows(flow: Flow) -> str:
+    """A hash of what a cell depends on besides its names: lowering, judge and what was fitted."""
+    parts = [lowering_hash(), JUDGE.physics, str(ENOUGH), str(MOST_CYCLES)]
+    if flow.model == "ridge":
+        parts.append(json.dumps(stored_ridge(), sort_keys=True))
+    if flow.learned:
+        parts.append(hashlib.sha256(flow.learned.read_bytes()).hexdigest())
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
+def recorded() -> list[dict[str, Any]]:
+    """The cells that are there and count."""
+    if not OUT.exists():
+        return []
+    valid = {
+        flow.name: knows(flow) for flow in FLOWS if flow.learned is None or flow.learned.exists()
+    }
+    rows = [json.loads(line) for line in OUT.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if valid.get(row["flow"]) == row["knows"]]
+
+
+def of_limit(rows: Sequence[dict[str, Any]], limit: str) -> tuple[list[dict[str, Any]], list[Flow]]:
+    """Cells of a limit, and the flows that have any."""
+    there = [row for row in rows if row["limit"] == limit]
+    names = {row["flow"] for row in there}
+    return there, [flow for flow in FLOWS if flow.name in names]
+
+
+def limit_table(rows: Sequence[dict[str, Any]], limit: str) -> str:
+    """The table of a limit, with how many cells it stands on."""
+    there, flows = of_limit(rows, limit)
+    names = [flow.name for flow in flows]
+    _, plain = winners(there, dict(_may_win(flows)))
+    base = BASE if BASE in names else names[0]
+    shared = shared_cells(there, names)
+    told = f"{len(shared)} cells: {len({b for b, _ in shared})} blocks, up to "
+    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain)}"
+
+
+def _may_win(flows: Sequence[Flow]) -> Iterator[tuple[str, bool]]:
+    """Flows that `auto` can be set to: those of the annealer that measure at the end."""
+    for flow in flows:
+        if flow.measurements and flow.mapper == "annealing" and flow.learned != BEFORE:
+            yield flow.name, flow.learned is not None
+
+
+def write_winner(rows: Sequence[dict[str, Any]]) -> None:
+    """What `auto` reads."""
+    there, found = of_limit(rows, WINNERS_LIMIT)
+    flows = [flow for flow in found if flow.learned != BEFORE]
+    model = {flow.name: flow.model for flow in flows}
+    learned = {flow.name: flow.learned is not None for flow in flows}
+    may_win = dict(_may_win(flows))
+    winner, plain = winners(there, may_win)
     data = {
-        "command": f"python tools/reproduce/fabrics/lcm_placers.py --blocks {args.blocks} "
-        f"--seeds {args.seeds} --budget {args.budget}",
-        "fabric": fabric,
+        "make": make_of(fabric_12()),
         "lowering": lowering_hash(),
         "physics": JUDGE.physics,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
+        "winner": model[winner],
+        "without_learning": model[plain],
+        "figures": [
+            {"model": model[row.flow], "learned": learned[row.flow], "may_win": row.flow in may_win}
+            | {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(row).items()}
+            for row in compared(there, list(model), plain)
+        ],
+        "provenance": {
+            "command": "python tools/reproduce/fabrics/lcm_placers.py --write",
+            "limit": WINNERS_LIMIT,
+            "cells": len(there),
             "numba": numba.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
         },
-        "rows": rows,
     }
-    OUT.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    path = Path(auto_module.__file__).with_name("flows.json")
+    write_whole(path, (json.dumps(data, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

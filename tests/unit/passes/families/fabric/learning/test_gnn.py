@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +11,30 @@ import pytest
 
 from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
+from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.measuring.judge import FlitJudge
 from mcm_models.mapping_model.checkpoint import (
+    SHIPPED_MAPPING_MODEL,
     Learned,
     MappingCard,
+    load_mapping_model,
     make_of,
     save_mapping_model,
 )
+from mcm_models.mapping_model.data_files import data_digest, load_data
 from mcm_models.mapping_model.layout import MappingLayout, initial_weights
+from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.learning.gnn import Gnn
+from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
+from mcm_passes.families.fabric.learning.mapping_trainer import split
 from mcm_passes.families.fabric.learning.prepared import prepared_gnn
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 
 LAYOUT = MappingLayout(width=8, rounds=2, head=8)
 FABRIC = small_fabric(6, 8)
+DATA = Path(__file__).resolve().parents[6] / "tools" / "reproduce" / "data"
 
 
 def _saved(path: Path, seed: int) -> Gnn:
@@ -63,3 +74,30 @@ def test_a_missing_checkpoint_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         Gnn(str(tmp_path / "none")).prepared(drawn_problem(0), FABRIC)
     assert caught.value.diagnostics[0].code == "MCM-M050"
+
+
+def test_the_models_own_checkpoint_knows_the_target_and_the_published_data() -> None:
+    card = load_mapping_model()[1]
+    physics, lowering = FlitJudge().physics, lowering_hash()
+    Gnn().check_learned_of(fabric_12(), lowering, physics)
+    published = load_data(DATA / "fabric_measurements.npz")
+    assert card.trained_on["data"] == data_digest(published)
+    assert SHIPPED_MAPPING_MODEL.stat().st_size < 1 << 20
+    beside = json.loads(SHIPPED_MAPPING_MODEL.with_suffix(".json").read_text(encoding="utf-8"))
+    assert beside == json.loads(card.to_json())
+
+
+def test_the_models_own_checkpoint_is_nearer_to_measurements_than_the_formula() -> None:
+    """On the graphs that its training held out; the study has the whole table."""
+    data = load_data(DATA / "fabric_measurements.npz")
+    held, _ = split(data.graphs, data.seed)
+    found = {
+        model.name: judged(
+            guesses(lambda graph, model=model: model.prepared(graph.problem, data.fabric), held),
+            held,
+        )
+        for model in (Gnn(), RoundTrips())
+    }
+    assert found["gnn"].error < found["round-trips"].error
+    scores = load_mapping_model()[1].trained_on["scores"]
+    assert found["gnn"].error == pytest.approx(scores["error"], abs=2e-3)

@@ -1,0 +1,122 @@
+"""Tables of flows: who finds the shorter periods on the same blocks, from the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+DRAWS = 2000
+"""Samples of the bootstrap."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A flow beside another one; shares of periods.
+
+    Attributes:
+        flow: its name.
+        ratio: geometric mean of its periods over those of the other.
+        low: end of the 95 % interval of that, by bootstrap over blocks.
+        high: the other end.
+        over_bound: geometric mean of its periods over the bounds.
+        evaluations: in the median.
+    """
+
+    flow: str
+    ratio: float
+    low: float
+    high: float
+    over_bound: float
+    evaluations: int
+
+
+def shared_cells(rows: Sequence[Row], flows: Sequence[str]) -> set[tuple[str, int]]:
+    """Blocks and seeds that all of the flows have been run on."""
+    found = [{(r["block"], r["seed"]) for r in rows if r["flow"] == flow} for flow in flows]
+    return set.intersection(*found) if found else set()
+
+
+def compared(rows: Sequence[Row], flows: Sequence[str], base: str) -> list[Compared]:
+    """Each flow beside `base`, on the cells that all of them share.
+
+    Args:
+        rows: with `block`, `seed`, `flow`, `over_bound` and `evaluations`.
+        flows: in the order of the table; `base` is among them.
+        base: what ratios are over.
+
+    Raises:
+        ValueError: where they share nothing.
+    """
+    cells = shared_cells(rows, flows)
+    if not cells:
+        raise ValueError("no block and seed has been run by all flows")
+    blocks = sorted({block for block, _ in cells})
+    picks = np.random.default_rng(0).integers(0, len(blocks), (DRAWS, len(blocks)))
+    logs = {flow: _logs(rows, flow, blocks, cells) for flow in flows}
+    found: list[Compared] = []
+    for flow in flows:
+        over = logs[flow] - logs[base]
+        low, high = np.exp(np.quantile(over[picks].mean(axis=1), [0.025, 0.975]))
+        asked = [
+            r["evaluations"] for r in rows if r["flow"] == flow and (r["block"], r["seed"]) in cells
+        ]
+        found.append(
+            Compared(
+                flow,
+                float(np.exp(over.mean())),
+                float(low),
+                float(high),
+                float(np.exp(logs[flow].mean())),
+                int(np.median(asked)),
+            )
+        )
+    return found
+
+
+def winners(rows: Sequence[Row], learned: Mapping[str, bool]) -> tuple[str, str]:
+    """The flow that wins, and the best one in which nothing is learned.
+
+    A learned flow wins only where its interval over the other lies below 1.
+
+    Args:
+        rows: as for `compared`.
+        learned: of each flow that may win, whether a network is in it.
+    """
+    flows = list(learned)
+    over_bound = {row.flow: row.over_bound for row in compared(rows, flows, flows[0])}
+    plain = min((flow for flow in flows if not learned[flow]), key=lambda f: over_bound[f])
+    better = [row for row in compared(rows, flows, plain) if learned[row.flow] and row.high < 1]
+    return min(better, key=lambda row: row.ratio).flow if better else plain, plain
+
+
+def table(rows: Sequence[Row], flows: Sequence[str], base: str, plain: str) -> str:
+    """In Markdown, a flow a line: beside the base and beside the best flow without learning."""
+    lines = [
+        "| flow | over the published heuristic | 95 % | over the best without learning | 95 % "
+        "| over the bound | evaluations |",
+        "|---|---:|---|---:|---|---:|---:|",
+    ]
+    pairs = zip(compared(rows, flows, base), compared(rows, flows, plain), strict=True)
+    for first, second in pairs:
+        lines.append(
+            f"| {first.flow} | {first.ratio:.3f} | {first.low:.3f} to {first.high:.3f} "
+            f"| {second.ratio:.3f} | {second.low:.3f} to {second.high:.3f} "
+            f"| {first.over_bound:.3f} | {first.evaluations} |"
+        )
+    return "\n".join(lines)
+
+
+def _logs(
+    rows: Sequence[Row], flow: str, blocks: Sequence[str], cells: set[tuple[str, int]]
+) -> np.ndarray:
+    """`[blocks]`, mean over seeds of the logarithm of the period over the bound."""
+    of_block: dict[str, list[float]] = {block: [] for block in blocks}
+    for row in rows:
+        if row["flow"] == flow and (row["block"], row["seed"]) in cells:
+            of_block[row["block"]].append(float(np.log(row["over_bound"])))
+    return np.array([np.mean(of_block[block]) for block in blocks])
