@@ -85,7 +85,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--mapping-model", default=None, metavar="NAME{...}",
         shell_complete=names_of("MAPPING_MODELS"),
-        help="Whom it asks for periods, such as round-trips (as the level says).",
+        help="Whom it asks for periods, such as round-trips (as the level says, which is auto).",
     ),
     COST_MODEL,
     click.option(

@@ -65,7 +65,7 @@ class Level:
     judged_pipelines: bool = True
     machine_strategy: str = "stages"
     mapper: str = "annealing"
-    mapping_model: str = "round-trips"
+    mapping_model: str = "auto"
     mappings: int = 100_000
     measured_mappings: int = 6
     objective_strategy: str = "frontier"

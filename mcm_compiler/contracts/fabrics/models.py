@@ -64,3 +64,18 @@ class LearnedMappingModel(Protocol):
             CompileError: MCM-M053 where it has not.
         """
         ...
+
+
+@runtime_checkable
+class ChoosingMappingModel(Protocol):
+    """A mapping model that stands for another one, which depends on the target."""
+
+    def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
+        """The model that is used for a target, and that reports name.
+
+        Args:
+            fabric: of the target's chips.
+            lowering: `MapsChips.lowering_hash`.
+            physics: `MappingJudge.physics`.
+        """
+        ...

@@ -12,7 +12,11 @@ import onnx_ir as ir
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
-from mcm_compiler.contracts.fabrics.models import LearnedMappingModel, MappingModel
+from mcm_compiler.contracts.fabrics.models import (
+    ChoosingMappingModel,
+    LearnedMappingModel,
+    MappingModel,
+)
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, same_problem
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips, UnitChoice
 from mcm_compiler.contracts.levels import load_level
@@ -75,9 +79,11 @@ class _Search:
         self._mapper: Mapper = spec_text.instantiate(MAPPERS.get(mapper.name), mapper)
         self._model: MappingModel = spec_text.instantiate(MAPPING_MODELS.get(model.name), model)
         self._judge = RememberingJudge(target.mapping_judge())
+        kind = (target.fabric, target.lowering_hash, self._judge.physics)
+        if isinstance(self._model, ChoosingMappingModel):
+            self._model = self._model.chosen_for(*kind)
         if isinstance(self._model, LearnedMappingModel):
-            physics = self._judge.physics
-            self._model.check_learned_of(target.fabric, target.lowering_hash, physics)
+            self._model.check_learned_of(*kind)
         self._request = MapperRequest(
             evaluations=options.samples or level.mappings,
             measurements=level.measured_mappings,

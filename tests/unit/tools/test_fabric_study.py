@@ -1,4 +1,4 @@
-"""The switches of the judge under open-loop traffic, and what is recorded of booksim2."""
+"""Studies of fabrics: what is recorded is what the judge does, and tables are fair."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge
+from mcm_models.mapping_model.checkpoint import Learned, make_of
+from mcm_models.mapping_model.data_files import load_data
 from tests.generators.small_fabric import small_fabric
 
 REPRODUCE = Path(__file__).resolve().parents[3] / "tools" / "reproduce"
@@ -37,3 +43,54 @@ def test_the_record_is_what_the_switches_do(monkeypatch: pytest.MonkeyPatch) -> 
         )
         assert round(seen.latency, 3) == row["latency"]
         assert round(seen.accepted, 4) == row["accepted"]
+
+
+def _row(flow: str, block: str, seed: int, over_bound: float) -> dict[str, object]:
+    return {
+        "flow": flow,
+        "block": block,
+        "seed": seed,
+        "over_bound": over_bound,
+        "evaluations": 10,
+    }
+
+
+def test_a_learned_flow_wins_only_where_its_interval_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    from lcm_study.flow_table import compared, winners
+
+    learned = {"formula": False, "wires": False, "network": True}
+    plain = [_row("formula", f"b{k}", 0, 2.0) for k in range(8)]
+    plain += [_row("wires", f"b{k}", 0, 3.0) for k in range(8)]
+    # Cells that not all have run do not count.
+    plain.append(_row("network", "b9", 0, 0.1))
+    sure = [_row("network", f"b{k}", 0, 1.8) for k in range(8)]
+    assert winners(plain + sure, learned) == ("network", "formula")
+    unsure = [_row("network", f"b{k}", 0, 1.2 if k == 0 else 2.02) for k in range(8)]
+    assert winners(plain + unsure, learned) == ("formula", "formula")
+    found = compared(plain + sure, list(learned), "formula")
+    assert [row.ratio for row in found] == pytest.approx([1, 1.5, 0.9])
+    assert [row.over_bound for row in found] == pytest.approx([2, 3, 1.8])
+    assert found[2].low == pytest.approx(0.9)
+
+
+def test_the_published_measurements_are_what_the_judge_says() -> None:
+    """Arrays, card, make, lowering and physics fit together; exact labels are measured anew."""
+    path = REPRODUCE / "data" / "fabric_measurements.npz"
+    data = load_data(path)
+    card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    known = Learned(make_of(fabric_12()), lowering_hash(), PHYSICS)
+    assert data.learned == known == Learned(**card["learned"])
+    assert (data.measurements, len(data.graphs)) == (card["measurements"], card["graphs"])
+    assert data.measurements >= 5878
+    assert path.stat().st_size < 10_000_000
+    exact = [graph for graph in data.graphs if (graph.error == 0).any()]
+    small = sorted(exact, key=lambda g: g.bound_cycles * g.problem.num_units)[:6]
+    for graph in small:
+        row = int(np.flatnonzero(graph.error == 0)[-1])
+        found = FlitJudge(enough=ENOUGH).measure(graph.problem, data.fabric, graph.mappings[row])
+        assert found.period_cycles[0] == graph.period_cycles[row]
+        assert found.latency_cycles[0] == graph.latency_cycles[row]

@@ -195,3 +195,23 @@ def test_a_learned_model_is_asked_whether_it_has_learned_of_the_target():
         assert codes(FakeFabrics(lowering_hash="new"), options) == ["MCM-M053"]
     finally:
         MAPPING_MODELS.remove("learned")
+
+
+def test_a_model_that_stands_for_another_is_replaced_by_it():
+    asked: list[tuple[str, str, str]] = []
+
+    @dataclass(frozen=True)
+    class Chooses(SilentModel):
+        name: ClassVar[str] = "chooses"
+
+        def chosen_for(self, fabric, lowering, physics):
+            asked.append((fabric.name, lowering, physics))
+            return SilentModel()
+
+    MAPPING_MODELS.add("chooses", Chooses, "test")
+    try:
+        mapped = run(FakeFabrics(), replace(ASKED, mapping_model="chooses"))
+    finally:
+        MAPPING_MODELS.remove("chooses")
+    assert asked == [("small", "fake", FlitJudge().physics)]
+    assert {one.method for one in mapped} == {"drawn by silent"}

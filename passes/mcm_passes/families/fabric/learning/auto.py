@@ -1,0 +1,53 @@
+"""The mapping model `auto`: the one whose flow won the recorded comparison."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, cast
+
+from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
+from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.registry import MAPPING_MODELS
+from mcm_compiler.text import spec_text
+from mcm_models.mapping_model.checkpoint import make_of
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The winner of the recorded comparison of flows, where it was made on such a target.
+
+    A flow with something learned in it stands for the make of fabric, the lowering and the physics
+    that it was measured with; for others `auto` is the best flow without.
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "the model whose flow won the recorded comparison"
+
+    def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
+        """See `mcm_compiler.contracts.fabrics.models.ChoosingMappingModel`."""
+        found = recorded_flows()
+        asked = {"make": make_of(fabric), "lowering": lowering, "physics": physics}
+        same = all(found[name] == value for name, value in asked.items())
+        return _model(found["winner" if same else "without_learning"])
+
+    def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:
+        """Of a problem on a fabric, as on the target of the comparison."""
+        found = recorded_flows()
+        chosen = self.chosen_for(fabric, found["lowering"], found["physics"])
+        return chosen.prepared(problem, fabric)
+
+
+@cache
+def recorded_flows() -> dict[str, Any]:
+    """What `lcm_placers.py --write` wrote: who won, on which target, and with which figures."""
+    text = files("mcm_passes.families.fabric.learning") / "flows.json"
+    return json.loads(text.read_text(encoding="utf-8"))
+
+
+def _model(text: str) -> MappingModel:
+    spec = spec_text.parse_one(text)
+    return cast("MappingModel", spec_text.instantiate(MAPPING_MODELS.get(spec.name), spec))
