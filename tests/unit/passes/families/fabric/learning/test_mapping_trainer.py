@@ -56,7 +56,7 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) 
     assert whole.checkpoint == tmp_path / "a" / MODEL_NAME
     assert whole.samples == 11 * 5
     assert set(whole.scores) == {
-        "error", "spearman", "within", "better_half", "regret", "own_optimum",
+        "error", "spearman", "within", "better_half", "regret", "pairs", "own_optimum",
     }  # fmt: skip
     for stop_at in (
         ("measuring blocks", 10),
