@@ -15,6 +15,7 @@ from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
+from mcm_passes.families.ring.exact.ideals import PROOF as PERIOD_PROOF
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice, LabelOptimum
@@ -133,7 +134,7 @@ class Frontier:
             argument += f" that answer within {seconds_text(objective.max_latency_s)}"
         if strict:
             argument += ", the triangle rule left out"
-        known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, PROOF))
+        known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, _proof_of(objective)))
         return ""
 
     def _best(
@@ -171,7 +172,12 @@ class Frontier:
         text = f"slower are all chains of {count_text(lattice.ideals, 'order ideal')}"
         if aim.max_latency_s is not None:
             text += f" that answer within {seconds_text(aim.max_latency_s)}"
-        return text, PROOF
+        return text, _proof_of(aim)
+
+
+def _proof_of(objective: Objective) -> str:
+    """Of a plain period it is the argument of `ideals`, and checked as such."""
+    return PERIOD_PROOF if objective.aim == "period" else PROOF
 
 
 def _periods(bound_s: float, known_s: float) -> Iterator[float]:

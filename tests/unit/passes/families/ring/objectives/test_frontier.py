@@ -8,6 +8,7 @@ import pytest
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.values import objective_values
 from tests.generators.branching_problems import branching_problem
@@ -72,3 +73,11 @@ def test_the_strict_rule_is_kept():
     found, values = solved(problem, Objective("latency"))
     assert values(found.chip_of) < float("inf")
     assert found.bound.seconds <= values(found.chip_of)
+
+
+def test_what_it_proves_of_the_period_is_shown_again():
+    problem = branching_problem(chains=2, length=3, chips=3)
+    found, values = solved(problem, Objective())
+    assert found.bound.seconds == pytest.approx(values(found.chip_of))
+    assert found.bound.proof == "ideals"
+    assert verify_bound(problem, found.bound)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+
 import pytest
 
 from mcm_compiler.contracts.objectives import Objective
+from mcm_passes.families.ring.objectives import frontier, latency_bounds
 from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     CRITICAL_PATH,
     LABEL_CHAINS,
@@ -17,6 +22,14 @@ from tests.generators.objective_problems import objective_problem
 from tests.oracles.plain_objectives import all_figures
 
 LATENCY = Objective("latency")
+DOCUMENT = Path(__file__).parents[7] / "docs" / "explanation" / "objectives.md"
+CLAIMED = {frontier.PROOF, latency_bounds.CRITICAL_PATH, latency_bounds.SHARED_WORK}
+
+
+def test_every_kind_of_proof_has_a_check_and_is_documented():
+    installed = {entry.name for entry in entry_points(group="mcm_compiler.objective_proofs")}
+    assert installed == CLAIMED
+    assert set(re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == CLAIMED
 
 
 @pytest.mark.parametrize("seed", range(30))
