@@ -42,6 +42,20 @@ class Rows(NamedTuple):
         places = np.arange(int(ptr[-1])) + np.repeat(self.ptr[:-1][which] - ptr[:-1], counts)
         return Rows(ptr, self.entries[places])
 
+    def transposed(self, count: int) -> Rows:
+        """`count` rows: for each entry, all of which are below that, the rows that it is in."""
+        order = np.argsort(self.entries, kind="stable")
+        return Rows(starts(np.bincount(self.entries, minlength=count)), self.owners[order])
+
+    def renamed(self, name_of: npt.NDArray[np.int64]) -> Rows:
+        """The same rows with other names for their entries, ascending."""
+        entries, owners = name_of[self.entries], self.owners
+        rising = (entries[1:] > entries[:-1]) | (owners[1:] != owners[:-1])
+        if not rising.all():
+            width = name_of.size
+            entries = np.sort(owners * width + entries) % width
+        return Rows(self.ptr, entries)
+
 
 def starts(counts: Entries) -> npt.NDArray[np.int64]:
     """`[R + 1]`, where rows with these numbers of entries start."""

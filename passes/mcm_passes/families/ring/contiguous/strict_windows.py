@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.arrays.rows import distinct_rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, cuts_of
@@ -149,8 +148,7 @@ class StrictWindows:
             d.tensors.producer.tolist(),
             d.tensors.last.tolist(),
         )
-        readers = d.tensors.readers
-        read = distinct_rows(readers.entries, readers.owners, order.size)
+        read = d.tensors.readers.transposed(order.size)
         self._positions = [
             _Position(pinned, d.nodes.made.row(p).tolist(), read.row(p).tolist())
             for p, pinned in enumerate(d.nodes.pinned.tolist())

@@ -10,11 +10,12 @@ the fast model. Windows along an order and between ideals, moves and CP-SAT all 
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.rows import Rows, distinct_rows
+from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import (
     CLONED,
@@ -150,49 +151,95 @@ class ChipDemands(NamedTuple):
         return list(range(maker, max([maker, *self.tensors.readers.row(tensor).tolist()]) + 1))
 
 
-def chip_demands(
-    problem: PartitionProblem,
-    units: Ints,
-    *,
-    own_buffers: bool = False,
-    clone_outputs: bool = False,
+_of_units: weakref.WeakKeyDictionary[PartitionProblem, dict[tuple[bool, bool], ChipDemands]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def unit_demands(
+    problem: PartitionProblem, *, own_buffers: bool = False, clone_outputs: bool = False
 ) -> ChipDemands:
-    """The demands of the units of a problem.
+    """The demands of all units of a problem, which are its nodes; clonable ones count for nothing.
+
+    They are kept as long as the problem lives; nobody may change them.
 
     Args:
         problem: the problem.
-        units: `[n]`, the units that are not clonable, such as those of the rule graph or of a
-            topological order; node v is `units[v]`. Clonable ones among them count for nothing.
         own_buffers: at need, count tensors that travel as in an estimate, see `demand_table`.
         clone_outputs: at need, count what clones make as in an estimate.
     """
-    n, limits = units.size, problem.limits
+    at_need = problem.memory == "need"
+    kept = _of_units.setdefault(problem, {})
+    way = at_need and own_buffers, at_need and clone_outputs
+    if way not in kept:
+        kept[way] = _counted(problem, *way)
+    return kept[way]
+
+
+def chip_demands(
+    problem: PartitionProblem, units: Ints, *, own_buffers: bool = False
+) -> ChipDemands:
+    """The demands of the units of a problem that are not clonable, in some order.
+
+    Args:
+        problem: the problem.
+        units: `[n]`, those units, such as in the rule graph or a topological order; node v is
+            `units[v]`.
+        own_buffers: as for `unit_demands`.
+    """
+    whole = unit_demands(problem, own_buffers=own_buffers)
+    nodes, tensors, held = whole.nodes, whole.tensors, whole.held
+    # One more for the host's tensors, whose producer is the last entry.
+    node_of = np.full(problem.num_units + 1, -1, np.int64)
+    node_of[units] = np.arange(units.size)
+    return whole._replace(
+        nodes=NodeDemands(
+            work_s=nodes.work_s[units],
+            pinned=nodes.pinned[units],
+            out_bytes=nodes.out_bytes[units],
+            out_room=nodes.out_room[units],
+            items=nodes.items.chosen(units),
+            made=nodes.made.chosen(units),
+        ),
+        items=whole.items._replace(users=whole.items.users.renamed(node_of)),
+        tensors=tensors._replace(
+            producer=node_of[tensors.producer].astype(np.int32),
+            readers=tensors.readers.renamed(node_of),
+        ),
+        held=held._replace(by=held.by.renamed(node_of), beside=held.beside.renamed(node_of)),
+    )
+
+
+def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) -> ChipDemands:
+    """`unit_demands`, from the table."""
+    n, limits = problem.num_units, problem.limits
     table = demand_table(problem, own_buffers=own_buffers)
     columns = tensor_columns(table, block := limits.buffer_alignment_bytes)
-    node_of = np.full(problem.num_units, -1, np.int64)
-    node_of[units] = np.arange(n)
     wanted = (np.diff(problem.placed_readers.ptr) > 0) | (table.kinds & FROM_HOST == 0)
     chosen = np.flatnonzero(wanted & (table.kinds & (CLONED | EVERYWHERE) == 0))
     kind, amount = table.kinds[chosen], columns.amount[chosen]
     producer = problem.tensor_producer[chosen]
-    made_by = np.where(producer >= 0, node_of[producer], -1).astype(np.int32)
-    made = np.flatnonzero(made_by >= 0)
+    made = producer >= 0
+    makers = Rows(starts(made.astype(np.int64)), producer[made].astype(np.int64))
     entering, at_exit = kind & FROM_HOST > 0, kind & COLLECTED > 0
     at_its_chip = (kind & TO_HOST > 0) & ~at_exit
     # What units read as well, and has its buffers once, counts where it crosses.
     sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
-    shared = shared_items(problem, demand_table(problem, own_buffers=clone_outputs))
+    items_table = table
+    if clone_outputs != own_buffers:
+        items_table = demand_table(problem, own_buffers=clone_outputs)
+    shared = shared_items(problem, items_table)
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
-    users = _nodes(shared.users.chosen(used), node_of)
+    users = shared.users.chosen(used)
     host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
     return ChipDemands(
         nodes=NodeDemands(
-            work_s=np.where(problem.clonable[units], 0.0, problem.compute_s[units]),
-            pinned=problem.pinned_chip[units],
-            out_bytes=_per_node(made_by[at_its_chip], amount[at_its_chip, EXITED], n),
-            out_room=_per_node(made_by[sent_here], amount[sent_here, SENT], n),
-            items=distinct_rows(users.entries, users.owners, n),
-            made=distinct_rows(made_by[made], made, n),
+            work_s=np.where(problem.clonable, 0.0, problem.compute_s),
+            pinned=problem.pinned_chip.copy(),
+            out_bytes=_per_unit(producer[at_its_chip], amount[at_its_chip, EXITED], n),
+            out_room=_per_unit(producer[sent_here], amount[sent_here, SENT], n),
+            items=users.transposed(n),
+            made=makers.transposed(n),
         ),
         items=ItemDemands(
             users=users,
@@ -202,14 +249,14 @@ def chip_demands(
             in_bytes=shared.host_in[used],
         ),
         tensors=TensorDemands(
-            producer=made_by,
-            readers=_nodes(problem.placed_readers.chosen(chosen), node_of),
+            producer=producer,
+            readers=problem.placed_readers.chosen(chosen),
             kind=kind & ~SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
             room=tensor_sizes(problem)[chosen] // block,
         ),
-        held=_held(problem, node_of, chosen, own_buffers),
+        held=_held(problem, chosen, own_buffers),
         entry_room=int(amount[entering, RECEIVED].sum()),
         exit_room=int(amount[at_exit, SENT].sum()),
         host_s=max(
@@ -219,26 +266,19 @@ def chip_demands(
     )
 
 
-def _held(
-    problem: PartitionProblem, node_of: Longs, chosen: Longs, own_buffers: bool
-) -> HeldTensors:
+def _held(problem: PartitionProblem, chosen: Longs, own_buffers: bool) -> HeldTensors:
     """Who holds the chosen tensors."""
     if own_buffers or problem.memory == "estimate":
         nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
         return HeldTensors(False, nobody, nobody)
     needed = needed_sizes(problem)
-    by = Rows(needed.held_ptr, node_of[needed.held]).chosen(chosen)
-    beside = Rows(needed.stay_ptr, node_of[needed.stay]).chosen(chosen)
+    by = Rows(needed.held_ptr, needed.held.astype(np.int64)).chosen(chosen)
+    beside = Rows(needed.stay_ptr, needed.stay.astype(np.int64)).chosen(chosen)
     return HeldTensors(True, by, beside)
 
 
-def _nodes(users: Rows, node_of: Longs) -> Rows:
-    """The same rows with units as nodes, ascending."""
-    return distinct_rows(users.owners, node_of[users.entries], users.size)
-
-
-def _per_node(node: Ints, amount: Longs, num_nodes: int) -> Longs:
-    """`[n]`, the sum of what is asked for each node."""
-    total = np.zeros(num_nodes, np.int64)
-    np.add.at(total, node, amount)
+def _per_unit(unit: Ints, amount: Longs, num_units: int) -> Longs:
+    """`[N]`, the sum of what is asked for each unit."""
+    total = np.zeros(num_units, np.int64)
+    np.add.at(total, unit, amount)
     return total

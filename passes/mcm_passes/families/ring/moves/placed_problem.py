@@ -10,7 +10,7 @@ from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
 from mcm_passes.families.ring.loads.ring_seconds import chip_rates, root_rates
 
 
@@ -78,17 +78,14 @@ class PlacedProblem(NamedTuple):
 def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     """Prepares a problem for moves; its loads are those of the table of demands."""
     n, limits = problem.num_units, problem.limits
-    demands = chip_demands(
-        problem, np.arange(n, dtype=np.int32), own_buffers=True, clone_outputs=True
-    )
-    readers = demands.tensors.readers
+    demands = unit_demands(problem, own_buffers=True, clone_outputs=True)
     source, target = dependency_edges(problem)
     block = limits.buffer_alignment_bytes
     root_rate = root_rates(problem, block)
     return PlacedProblem(
         fixed=~problem.clonable,
         demands=demands,
-        read=distinct_rows(readers.entries, readers.owners, n),
+        read=demands.tensors.readers.transposed(n),
         collected=np.flatnonzero(demands.tensors.kind & COLLECTED),
         graph=MoveGraph(*_rows(source, target, n), *_rows(target, source, n)),
         ring=Ring(
