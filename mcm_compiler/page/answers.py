@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.page.contents import Answer
+from mcm_compiler.page.further_views import SENSITIVITIES, change_text
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.bottleneck import resource_name
 from mcm_compiler.report.sentences import replication_phrase, verification_sentence
@@ -31,6 +32,9 @@ STALLS = {
 }
 """Why a chip waits, in words."""
 
+_WORTH = 1.02
+"""Times the throughput from which on a change of the chip is told as one that helps."""
+
 _NEAR = 0.05
 """A gap of which one need not look for more."""
 
@@ -43,6 +47,7 @@ def answers_of(compiled: Compiled) -> tuple[Answer, ...]:
         _speed(report),
         _bottleneck(report),
         _gap(report),
+        _change(report),
         _right(report),
         _deploy(compiled),
     )
@@ -138,6 +143,23 @@ def _gap(report: Row) -> Answer:
     tone = "good" if near else "plain"
     shown = percent_text(None if gap is None else abs(gap))
     return Answer("How far from the optimum?", shown, tuple(details), tone, "bound")
+
+
+def _change(report: Row) -> Answer | None:
+    """What another chip would bring; None where nobody asked."""
+    rows = [r for r in report.get(SENSITIVITIES) or () if r.get("speedup") is not None]
+    if not rows:
+        return None
+    best = max(rows, key=lambda row: row["speedup"])
+    least = min(rows, key=lambda row: row["speedup"])
+    question = "What would another chip bring?"
+    details = [f"{change_text(least)}: {least['speedup']:.2f} times the throughput"]
+    if best["speedup"] < _WORTH:
+        shown = "twice of nothing helps"
+    else:
+        shown = f"{best['speedup']:.2f} x"
+        details.insert(0, f"the throughput with {change_text(best)}")
+    return Answer(question, shown, tuple(details), "plain", SENSITIVITIES)
 
 
 def _right(report: Row) -> Answer:

@@ -7,6 +7,8 @@ from typing import Any
 
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.sources import Compiled
+from mcm_compiler.report.advice.replica_limit import limit_sentence
+from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import bound_sentence, gap_sentence
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
@@ -33,7 +35,7 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
         rows = [(t["name"], bytes_text(t["bytes"])) for t in tensors]
         tables.append(Table(("tensor", "size"), tuple(rows), frozenset({1}), "Largest tensors"))
     if moves := worst.get("moves"):  # reports of the first release lack it
-        tables.append(_move_table(moves, worst["busy_s"]))
+        tables.append(_move_table(moves))
     text = worst["text"]
     return Section(
         "bottleneck",
@@ -44,24 +46,22 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
     )
 
 
-def _move_table(moves: list[Mapping[str, Any]], busy_s: float) -> Table:
+def _move_table(moves: list[Mapping[str, Any]]) -> Table:
+    """Moves that help; reports of earlier releases do not tell what each gains, if anything."""
     rows = [
         (
             move["name"] + (f" and {move['along']} more" if move["along"] else ""),
+            f"chip {move['from_chip']}" if "from_chip" in move else "-",
             f"chip {move['to_chip']}",
             bytes_text(move["need_bytes"]),
             bytes_text(move["free_bytes"]),
             seconds_text(move["busy_there_s"]),
-            "yes"
-            if move["busy_there_s"] < busy_s and move["need_bytes"] <= move["free_bytes"]
-            else "no",
+            percent_text(move.get("gain")),
         )
         for move in moves
     ]
-    heads = ("to move", "to", "needs at most", "free there", "busy there then", "helps")
-    return Table(
-        heads, tuple(rows), frozenset({2, 3, 4}), "What moving the longest kernel would take"
-    )
+    heads = ("to move", "from", "to", "needs at most", "free there", "busy there then", "gains")
+    return Table(heads, tuple(rows), frozenset({3, 4, 5, 6}), "Moves to another chip")
 
 
 def bound_section(compiled: Compiled) -> Section | None:
@@ -75,6 +75,8 @@ def bound_section(compiled: Compiled) -> Section | None:
         f"No partition beats {bound_sentence(report)}.",
         f"This one is {gap_sentence(report)}. A bound is what nothing can beat, not what can be "
         "reached.",
+        *(f"{label}: {text}." for label, text in objective_rows(report)),
+        *([f"Pipelines side by side: {limit}."] if (limit := limit_sentence(report)) else ()),
     )
     bars: list[dict[str, Any]] = [
         {"name": "simulated period", "seconds": report["period_s"], "kind": "result"},

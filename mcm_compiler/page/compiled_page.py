@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from mcm_compiler.page.answers import answers_of
 from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.contents import Page, Section
+from mcm_compiler.page.contents import Page, Section, linked
+from mcm_compiler.page.fabric_view import fabric_section
 from mcm_compiler.page.files_view import diagnostics_section, files_section
+from mcm_compiler.page.further_views import (
+    additions_section,
+    host_section,
+    sensitivity_section,
+    sharding_section,
+    state_section,
+    verification_section,
+)
 from mcm_compiler.page.graph_view import graph_section
+from mcm_compiler.page.memory_view import memory_section
 from mcm_compiler.page.package_view import package_section
 from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.timeline_view import timeline_section
 from mcm_compiler.report.sentences import routing_phrase, strategy_phrase
 from mcm_compiler.text.units import bytes_text, count_text
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bottleneck_section,
+    sensitivity_section,
     package_section,
+    timeline_section,
     bound_section,
+    memory_section,
     graph_section,
+    fabric_section,
+    sharding_section,
+    state_section,
+    host_section,
+    additions_section,
+    verification_section,
     files_section,
     diagnostics_section,
 )
@@ -45,16 +64,11 @@ def compiled_page(compiled: Compiled) -> Page:
     )
     found = (section(compiled) for section in SECTIONS)
     sections = tuple(section for section in found if section is not None)
-    there = {section.key for section in sections}
-    answers = tuple(
-        answer if answer.section in there else replace(answer, section="")
-        for answer in answers_of(compiled)
-    )
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     return Page(
         f"{model['name']} on {target['name']}",
         facts,
-        answers,
+        linked(answers_of(compiled), sections),
         sections,
         (
             "All times are computed from the target's description; no chip has been measured.",

@@ -6,8 +6,8 @@ models: they are escaped there, and nothing here is markup.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Tone = Literal["good", "warn", "bad", "plain"]
@@ -106,3 +106,11 @@ class Page:
     answers: tuple[Answer, ...] = ()
     sections: tuple[Section, ...] = ()
     foot: tuple[str, ...] = ()
+
+
+def linked(answers: Iterable[Answer], sections: Iterable[Section]) -> tuple[Answer, ...]:
+    """The answers, without links to sections that are not there."""
+    there = {section.key for section in sections}
+    return tuple(
+        answer if answer.section in there else replace(answer, section="") for answer in answers
+    )

@@ -38,7 +38,12 @@ def written_folder_page(folder: Path) -> bytes:
     from mcm_compiler.artifact.manifest import read_manifest
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.placed_page import placed_page
     from mcm_compiler.page.sources import Compiled
+    from mcm_compiler.placed.folder_reading import is_placement, read_placement_folder
+    from mcm_compiler.placed.placement_checks import ReadPlacement
 
+    if is_placement(folder):
+        return page_bytes(placed_page(ReadPlacement(read_placement_folder(folder))))
     opened = OpenedFolder(folder, read_manifest(folder))
     return page_bytes(compiled_page(Compiled(opened.report, opened)))

@@ -19,13 +19,19 @@ from mcm_compiler.text.printable import printable
 
 
 class Packed(TypedDict):
-    """Bytes in base64, deflated, and what they are: `f4`, `i4`, `u2`, `u1`, or `texts`."""
+    """Bytes in base64, deflated, and what they are: `f8`, `f4`, `i4`, `u2`, `u1`, or `texts`."""
 
     type: str
     data: str
 
 
-_TYPES = {"f4": np.dtype("<f4"), "i4": np.dtype("<i4"), "u2": np.dtype("<u2"), "u1": np.dtype("u1")}
+_TYPES = {
+    "f8": np.dtype("<f8"),
+    "f4": np.dtype("<f4"),
+    "i4": np.dtype("<i4"),
+    "u2": np.dtype("<u2"),
+    "u1": np.dtype("u1"),
+}
 
 LEVEL = 6
 """Of zlib."""
@@ -34,6 +40,11 @@ LEVEL = 6
 def pack_floats(values: npt.ArrayLike) -> Packed:
     """Numbers with seven digits."""
     return _pack("f4", np.asarray(values))
+
+
+def pack_sizes(values: npt.ArrayLike) -> Packed:
+    """Sizes and addresses in bytes, whole up to 2^53."""
+    return _pack("f8", np.asarray(values))
 
 
 def pack_whole(values: npt.ArrayLike) -> Packed:

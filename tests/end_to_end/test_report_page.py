@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.page.contents import Answer, Page, Section, Table, View
+from mcm_compiler.page.html import page_bytes
 from tests.generators.browser import Watched, browser
 from tests.generators.page_packages import npm_folder
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&'\""
+PAGES = ["net", "bert", "mesh", "box", "hand"]
 NET = """<ir_version: 10, opset_import: ["": 21]>
 net (float[1, 64] x) => (float[1, 64] y)
 <float[64, 64] w, float[64, 64] v> {
@@ -28,6 +31,30 @@ def run(*arguments):
     done = CliRunner().invoke(cli, [*map(str, arguments)])
     assert done.exit_code == 0, done.output
     return done
+
+
+def page_by_hand():
+    """Views that need long compiles, with names that are hostile."""
+    plan = {
+        "name": "chip 0", "rows": 2, "cols": 2, "stages": ["in", HOSTILE],
+        "units": [[0, 0, 0, 1], [0, 1, 1, 1], [0, -1, 2, 0]], "links": [[0, 7], [3, 1]],
+    }  # fmt: skip
+    curve = {"x": [1.0, 10.0, 50.0], "y": [3e-3, 2e-3, 1.5e-3], "xName": "tried",
+             "yName": "best", "bound": 1e-3}  # fmt: skip
+    bars = [{"name": HOSTILE, "seconds": 1e-3, "text": "1.00 ms", "kind": "result"}]
+    table = Table((HOSTILE, "n"), ((HOSTILE, "1"),), frozenset({1}), HOSTILE)
+    return Page(
+        HOSTILE,
+        (HOSTILE,),
+        (Answer(HOSTILE, HOSTILE, (HOSTILE,), "warn", "one"),),
+        (
+            Section("one", HOSTILE, (), View("floor", {"plans": [plan, plan]}, HOSTILE), (table,)),
+            Section("two", "Search", (), View("curve", curve, "Curve")),
+            Section(
+                "three", "Bars", (), View("bars", {"bars": bars}, "Bars"), (table,), folded=True
+            ),
+        ),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +72,9 @@ def folders(tmp_path_factory):
     one = ("--replicas", 1, "--html", "-o")
     run("compile", "zoo:bert-tiny", "--target", "mcm4", *one, root / "bert")
     run("compile", "zoo:bert-tiny", "--target", "acme-mesh16", *one, root / "mesh")
+    pinned = ("--placer", "expert", "--pin", "*layer.1*=gpu:0", "--target", "box-2gpu")
+    run("place", "zoo:bert-tiny", *pinned, "--html", "-o", root / "box")
+    (root / "hand.html").write_bytes(page_bytes(page_by_hand()))
     return root
 
 
@@ -54,7 +84,7 @@ def chromium():
         yield running
 
 
-@pytest.mark.parametrize("name", ["net", "bert", "mesh"])
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_page_is_drawn_without_a_complaint(folders, chromium, name, colours):
     watched = Watched(chromium, color_scheme=colours)
@@ -119,7 +149,47 @@ def test_hostile_names_are_shown_and_do_nothing(folders, chromium):
     assert HOSTILE in hit.inner_text()
     hit.click()
     assert page.locator("img").count() == 0
+    by_hand = watched.open(folders / "hand.html")
+    assert by_hand.locator("h1").inner_text() == HOSTILE
+    assert by_hand.locator(".stages li").nth(1).inner_text().strip() == HOSTILE
+    assert by_hand.locator("img").count() == 0
     assert watched.complaints == []
+
+
+def colours_of(canvas):
+    """How many colours there are in a canvas."""
+    return canvas.evaluate(
+        "(c) => new Set(new Uint32Array(c.getContext('2d')"
+        ".getImageData(0, 0, c.width, c.height).data.buffer)).size"
+    )
+
+
+def test_timeline_and_memory_move_by_keyboard_and_follow_the_map(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    for view in ("timeline", "memory"):
+        canvas = page.locator(f".{view} canvas")
+        canvas.scroll_into_view_if_needed()
+        canvas.focus()
+        page.wait_for_timeout(200)
+        assert colours_of(canvas) > 5
+        whole = canvas.evaluate("(c) => c.toDataURL()")
+        page.keyboard.press("+")
+        page.wait_for_timeout(200)
+        assert canvas.evaluate("(c) => c.toDataURL()") != whole
+        page.keyboard.press("0")
+        page.wait_for_timeout(200)
+        assert canvas.evaluate("(c) => c.toDataURL()") == whole
+    page.locator("[data-chip='2']").click()
+    assert page.locator(".memory select").input_value() == "2"
+
+
+def test_a_print_shows_all_tables_and_no_switches(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    assert not page.locator("details.tables table").first.is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("details.tables table").first.is_visible()
+    assert not page.locator("#tools").is_visible()
 
 
 def test_the_switch_changes_the_colours(folders, chromium):
@@ -131,7 +201,7 @@ def test_the_switch_changes_the_colours(folders, chromium):
     assert page.evaluate(colour) != light
 
 
-@pytest.mark.parametrize("name", ["net", "bert", "mesh"])
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_page_has_no_serious_fault_of_accessibility(folders, chromium, name, colours):
     axe = (npm_folder() / "node_modules" / "axe-core" / "axe.min.js").read_text()

@@ -174,6 +174,9 @@ TRAINING = "differentiate"
     default=None,
     help="The folder to write; without it the report alone is printed.",
 )
+@click.option(
+    "--html", is_flag=True, help="Write a page to look at, too: OUTPUT.html, beside the folder."
+)
 @click.option("--timings", is_flag=True, help="Print seconds by stage.")
 @force_option
 @plugin_option
@@ -199,6 +202,7 @@ def command(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     state: tuple[str, ...],
     output: Path | None,
+    html: bool,
     timings: bool,
     force: bool,
     plugin: tuple[Path, ...],
@@ -216,6 +220,8 @@ def command(
     from mcm_compiler.placed.place_options import PlaceOptions
 
     load_plugins(plugin)
+    if html and output is None:
+        raise click.UsageError("--html needs -o, the folder that the page stands beside")
     options = PlaceOptions(
         placer=placer,
         level=level,
@@ -234,7 +240,7 @@ def command(
         segments=segments,
         dispatch_s=dispatch_s,
     )
-    _place(model, target, options, output, force, timings, output_format)
+    _place(model, target, options, output, html, force, timings, output_format)
 
 
 def _measured(profiles: tuple[tuple[str, Path], ...]) -> dict[str, dict[str, float]]:
@@ -252,14 +258,19 @@ def _place(
     target: str,
     options: PlaceOptions,
     output: Path | None,
+    html: bool,
     force: bool,
     timings: bool,
     output_format: str,
 ) -> None:
     from mcm_compiler.api import place_model
+    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.page.folder_page import page_path, write_page_beside
     from mcm_compiler.processes.interruption import expect_one_output
 
     if output is not None:
+        if html:
+            refuse_existing(page_path(output), force)
         expect_one_output()
     with progress_line() as progress:
         placed = place_model(model, target, options, output=output, force=force, progress=progress)
@@ -269,6 +280,8 @@ def _place(
         show_timings(placed.timings)
     if output is not None:
         click.echo(f"wrote {printable(str(output))}", err=True)
+        if html:
+            click.echo(f"wrote {printable(str(write_page_beside(output)))}", err=True)
 
 
 def _show(placed: PlacedModel, output_format: str) -> None:

@@ -21,6 +21,7 @@ from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
+    from mcm_compiler.page.contents import Page
 
 _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What rendering raises where a stored report is not of the published schema."""
@@ -48,7 +49,7 @@ def command(
     if html is not None:
         refuse_existing(html, force)
     if is_placement(folder):
-        _show_placement(folder, output_format)
+        _show_placement(folder, output_format, html)
         return
     path = folder / layout.REPORT if folder.is_dir() else folder
     report, note, opened = _read(folder)
@@ -71,15 +72,20 @@ def command(
 
 def _write_page(path: Path, report: dict[str, Any], opened: OpenedFolder | None) -> None:
     from mcm_compiler.page.compiled_page import compiled_page
-    from mcm_compiler.page.html import page_bytes
     from mcm_compiler.page.sources import Compiled
+
+    _write(path, compiled_page(Compiled(report, opened)))
+
+
+def _write(path: Path, page: Page) -> None:
+    from mcm_compiler.page.html import page_bytes
     from mcm_compiler.processes.whole_files import write_whole
 
-    write_whole(path, page_bytes(compiled_page(Compiled(report, opened))))
+    write_whole(path, page_bytes(page))
     click.echo(f"wrote {printable(str(path))}", err=True)
 
 
-def _show_placement(folder: Path, output_format: str) -> None:
+def _show_placement(folder: Path, output_format: str, html: Path | None) -> None:
     """The report of a folder of `mcmc place`, whose figures are simulated again."""
     from mcm_compiler.cli.show import show_placement
     from mcm_compiler.placed.folder_reading import open_placement
@@ -100,6 +106,10 @@ def _show_placement(folder: Path, output_format: str) -> None:
             opened.record,
             None if cut is None else (len(cut.segments), cut.dispatch_s, cut.seconds),
         )
+    if html is not None:
+        from mcm_compiler.page.placed_page import placed_page
+
+        _write(html, placed_page(read))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder | None]:

@@ -4,10 +4,22 @@ import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { ThemeSwitch } from "./theme.jsx";
 import { Bars } from "./views/bars.jsx";
+import { Curve } from "./views/curve.jsx";
+import { Floor } from "./views/floor.jsx";
 import { Graph } from "./views/graph.jsx";
+import { Memory } from "./views/memory.jsx";
 import { Package } from "./views/package.jsx";
+import { Timeline } from "./views/timeline.jsx";
 
-const VIEWS = { bars: Bars, graph: Graph, package: Package };
+const VIEWS = {
+  bars: Bars,
+  curve: Curve,
+  floor: Floor,
+  graph: Graph,
+  memory: Memory,
+  package: Package,
+  timeline: Timeline,
+};
 
 const { views } = JSON.parse(document.getElementById("data").textContent);
 const tools = document.getElementById("tools");

@@ -14,10 +14,11 @@ const SHIFT = 60;
  * @param options
  *   draw(context, transform, width, height): draws all, in CSS pixels.
  *   limits: [least, most] scale.
+ *   left: pixels on the left that stay; with it the picture is kept within the rest.
  *   onHover(x, y) and onClick(x, y): in CSS pixels; onHover() where the pointer has left.
  * @returns redraw(), moveTo(transform), transform(), size() and end().
  */
-export function makeStage(canvas, { draw, limits, onHover, onClick, onKey }) {
+export function makeStage(canvas, { draw, limits, left, onHover, onClick, onKey }) {
   const context = canvas.getContext("2d");
   let transform = zoomIdentity;
   let [width, height, waiting] = [0, 0, false];
@@ -86,6 +87,11 @@ export function makeStage(canvas, { draw, limits, onHover, onClick, onKey }) {
     const ratio = devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
+    if (left !== undefined) {
+      const inner = [[left, 0], [width, height]];
+      moves.extent(inner).translateExtent(inner);
+      if (before[0] && Math.abs(before[0] - width) > 1) moveTo(zoomIdentity);
+    }
     if (before[0] === 0 || Math.abs(before[0] - width) > 1) canvas.dispatchEvent(new Event("fit"));
     redraw();
   });

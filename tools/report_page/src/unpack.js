@@ -1,6 +1,6 @@
 // Reads what mcm_compiler/page/packed.py wrote: bytes, deflated, in base64.
 
-const ARRAYS = { f4: Float32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
+const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
 
 /** The typed array, or the list of texts, of a packed value. */
 export async function unpack({ type, data }) {

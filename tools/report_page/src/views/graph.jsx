@@ -6,7 +6,8 @@ import { secondsText } from "../shared.js";
 import { fitting, makeStage, zoomIdentity } from "../stage.js";
 import { unpackAll } from "../unpack.js";
 
-const MOST_EDGES = 12000;
+const MOST_EDGES = 3000;
+const EDGES_AT_ONCE = 100;
 const FOUND = 12;
 const SHADES = 64;
 
@@ -163,7 +164,7 @@ function painter(data, look) {
         roundRect(context, left, top, boxWidth * k, boxHeight * k, Math.min(5 * k, 5));
         if (labels) {
           context.fillStyle = shades.inks[shade];
-          const room = Math.floor((boxWidth * k - 12) / (size * 0.56));
+          const room = Math.floor((boxWidth * k - 12) / (size * 0.6));
           context.fillText(shortened(data.names[i], room), left + 6, top + (boxHeight * k) / 2);
         }
       }
@@ -187,6 +188,8 @@ function painter(data, look) {
       [offscreen.width, offscreen.height] = [w, h];
     }
     const pixels = new Uint32Array(image.data.buffer);
+    const shadeOf = shades.of;
+    const colours = shades.pixels;
     pixels.fill(0);
     const ratio = devicePixelRatio || 1;
     const k = t.k * ratio;
@@ -197,11 +200,13 @@ function painter(data, look) {
       const left = Math.round(x[i] * k + tx - wide / 2);
       const top = Math.round(y[i] * k + ty - high / 2);
       if (left + wide <= 0 || left >= w || top + high <= 0 || top >= h) continue;
-      let colour = shades.pixels[shades.of[i]];
-      if (found && !found.has(i)) colour = (colour & 0xffffff) | 0x30000000;
-      const [a, b] = [Math.max(left, 0), Math.min(left + wide, w)];
-      for (let row = Math.max(top, 0); row < Math.min(top + high, h); row += 1) {
-        pixels.fill(colour, row * w + a, row * w + b);
+      let colour = colours[shadeOf[i]];
+      if (found !== null && !found.has(i)) colour = (colour & 0xffffff) | 0x30000000;
+      const a = left < 0 ? 0 : left;
+      const b = left + wide > w ? w : left + wide;
+      const last = top + high > h ? h : top + high;
+      for (let row = top < 0 ? 0 : top; row < last; row += 1) {
+        for (let p = row * w + a, end = row * w + b; p < end; p += 1) pixels[p] = colour;
       }
     }
     offscreen.getContext("2d").putImageData(image, 0, 0);
@@ -215,9 +220,17 @@ function painter(data, look) {
 /** Edges that are seen, as curves from the bottom of a box to the top of the next. */
 function drawEdges(context, { x, y, from, to, box }, t, [x0, y0, x1, y1], chosen) {
   const half = box[1] / 2;
+  const far = t.k * box[1] < 3.5;
   const edge = (e) => {
-    const [ax, ay] = [t.applyX(x[from[e]]), t.applyY(y[from[e]] + half)];
-    const [bx, by] = [t.applyX(x[to[e]]), t.applyY(y[to[e]] - half)];
+    const ax = t.applyX(x[from[e]]);
+    const ay = t.applyY(y[from[e]] + half);
+    const bx = t.applyX(x[to[e]]);
+    const by = t.applyY(y[to[e]] - half);
+    if (far) {
+      context.moveTo(ax, ay);
+      context.lineTo(bx, by);
+      return;
+    }
     const bend = Math.min(Math.max(Math.abs(by - ay) / 2, 10 * t.k), 70 * t.k);
     context.moveTo(ax, ay);
     context.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
@@ -226,13 +239,19 @@ function drawEdges(context, { x, y, from, to, box }, t, [x0, y0, x1, y1], chosen
   context.strokeStyle = styled("--edge");
   context.beginPath();
   let drawn = 0;
-  // Where many are seen every so manieth is drawn: enough to tell where data go.
-  const each = t.k * box[1] < 3.5 ? Math.ceil(from.length / MOST_EDGES) : 1;
+  // Where many are seen every so manieth is drawn: enough to tell where data go. A path of many
+  // lines takes longer than many paths of few.
+  const each = far ? Math.ceil(from.length / MOST_EDGES) : 1;
   for (let e = 0; e < from.length && drawn < MOST_EDGES; e += each) {
-    const [a, b] = [from[e], to[e]];
+    const a = from[e];
+    const b = to[e];
     if (Math.max(x[a], x[b]) < x0 || Math.min(x[a], x[b]) > x1 || Math.max(y[a], y[b]) < y0 || Math.min(y[a], y[b]) > y1) continue;
     edge(e);
     drawn += 1;
+    if (drawn % EDGES_AT_ONCE === 0) {
+      context.stroke();
+      context.beginPath();
+    }
   }
   context.stroke();
   if (chosen < 0) return;

@@ -43,6 +43,7 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
         <svg
           ref={svg}
           class={shape}
+          style={{ maxWidth: `${Math.round(1.3 * width)}px` }}
           viewBox={`${left} ${top} ${width} ${height}`}
           role="group"
           aria-label={`${chips.length} ${word}s; arrow keys go from one to the next`}
@@ -87,7 +88,7 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
         </svg>
         <Legend unused={chips.some((chip) => chip.busy === null)} worst={flagged && busiest >= 0} />
       </div>
-      <Details {...{ chosen, chips, details, pipelines, name, roots }} />
+      <Details {...{ chosen, chips, details, pipelines, name, roots, word }} />
     </div>
   );
 }
@@ -225,7 +226,7 @@ function Legend({ unused, worst }) {
   );
 }
 
-function Details({ chosen, chips, details, pipelines, name, roots }) {
+function Details({ chosen, chips, details, pipelines, name, roots, word }) {
   let title = "Nothing is chosen";
   let rows = [];
   let bar = null;
@@ -254,7 +255,7 @@ function Details({ chosen, chips, details, pipelines, name, roots }) {
           <dl>{roots.map((link) => <div><dt>{link.name}</dt><dd>{percentText(link.busy)}</dd></div>)}</dl>
         </>
       ) : null}
-      <p class="hint">Choose a chip or a link in the map; arrow keys go from chip to chip.</p>
+      <p class="hint">Choose a {word} or a link in the map; arrow keys go from {word} to {word}.</p>
     </aside>
   );
 }

@@ -1,0 +1,142 @@
+"""The timeline of the steady state: what each chip and each link does in a few periods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Longs
+from mcm_compiler.contracts.simulation import SimulationResult, Timeline
+from mcm_compiler.contracts.target import Simulates
+from mcm_compiler.page.answers import STALLS
+from mcm_compiler.page.contents import Section, Table, View
+from mcm_compiler.page.packed import pack_floats, pack_texts, pack_whole
+from mcm_compiler.page.sources import Compiled
+from mcm_compiler.report.timeline_tracks import NS_PER_S, Track, tracks_of
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
+
+MAX_PLAYED = 4_000_000
+"""Starts of kernels that are simulated for the picture."""
+
+MAX_DRAWN = 60_000
+"""Slices of more than one period."""
+
+PERIODS = 4
+"""That are shown where they fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What one resource does: M slices, one after another.
+
+    Attributes:
+        name: of the resource.
+        kind: whether it works or carries.
+        begin_s: `[M]`, ascending.
+        length_s: `[M]`.
+        label: `[M]`, index into the labels of the picture.
+        group: `[M]`, for which inference; slices of one group have one colour.
+    """
+
+    name: str
+    kind: str
+    begin_s: Floats
+    length_s: Floats
+    label: Longs
+    group: Longs
+
+
+def timeline_section(compiled: Compiled) -> Section | None:
+    """The steady state of the first pipeline; None where nothing was simulated."""
+    program, target, report = compiled.program, compiled.target, compiled.report
+    if program is None or report["period_s"] is None or not isinstance(target, Simulates):
+        return None
+    assert compiled.folder is not None
+    verdict = compiled.folder.simulated(report["options"]["inferences"])
+    played = _inferences(verdict, sum(len(chip.kernels) for chip in program.chips))
+    timeline = target.simulator().timeline(program, played)
+    rows, begin_s, span_s, first = _window(timeline, verdict.period_s)
+    steady = verdict.steady_from is not None and first >= verdict.steady_from
+    labels = [k.name for chip in program.chips for k in chip.kernels]
+    labels += [program.transfers[hop.transfer].tensor for hop in timeline.hops]
+    data = timeline_data(rows, labels, span_s)
+    data["period"] = verdict.period_s
+    data["word"] = "inference"
+    periods = round(span_s / verdict.period_s)
+    side = " of the first pipeline" if compiled.replicas > 1 else ""
+    what = "the steady state" if steady else "the last inferences that were played"
+    lead = (
+        f"{count_text(periods, 'period')} of {seconds_text(verdict.period_s)}{side} in {what}, "
+        f"from {seconds_text(begin_s)} after the start. A colour is an inference; where nothing is "
+        "drawn the chip or link waits. Drag to move, turn the wheel or press + and - to zoom.",
+    )
+    view = View("timeline", data, "Timeline of chips and links")
+    return Section("timeline", "Timeline", lead, view, _stalls(compiled), folded=True)
+
+
+def timeline_data(rows: Sequence[Row], labels: Sequence[str], span_s: float) -> dict[str, Any]:
+    """What the page draws of rows of slices."""
+
+    def joined(parts: list[Any]) -> Any:
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return {
+        "span": span_s,
+        "rows": [{"name": row.name, "kind": row.kind} for row in rows],
+        "ptr": pack_whole(np.cumsum([0, *(len(row.begin_s) for row in rows)])),
+        "begin": pack_floats(joined([row.begin_s for row in rows])),
+        "length": pack_floats(joined([row.length_s for row in rows])),
+        "label": pack_whole(joined([row.label for row in rows])),
+        "group": pack_whole(joined([row.group for row in rows])),
+        "labels": pack_texts(labels),
+    }
+
+
+def _inferences(verdict: SimulationResult, kernels: int) -> int:
+    """How many to play so that the last periods before the last one enters are steady."""
+    deep = math.ceil(2 * verdict.latency_s / verdict.period_s)
+    wanted = (verdict.steady_from or verdict.inferences) + deep + PERIODS + 2
+    return max(min(wanted, MAX_PLAYED // max(kernels, 1)), 2)
+
+
+def _window(timeline: Timeline, period_s: float) -> tuple[list[Row], float, float, int]:
+    """Rows of the last periods of which all is known, their begin, length and first inference."""
+    tracks = tracks_of(timeline)
+    slices = timeline.kernel_start_s.shape[1] + timeline.hop_start_s.shape[1]
+    periods = max(min(PERIODS, MAX_DRAWN // max(slices, 1)), 1)
+    # What begins before the last inference does is complete: later ones begin after it.
+    starts = np.concatenate([timeline.kernel_start_s, timeline.hop_start_s], axis=1)
+    end_s = float(starts[-1].min())
+    begin_s = max(end_s - periods * period_s, 0.0)
+    cut = [_cut(track, begin_s, end_s) for track in tracks]
+    first = min((int(row.group.min()) for row in cut if row.group.size), default=0)
+    return [row for row in cut if row.begin_s.size], begin_s, end_s - begin_s, first
+
+
+def _cut(track: Track, begin_s: float, end_s: float) -> Row:
+    """The slices of a track that overlap a window, from its begin on."""
+    seen = (track.end_ns > begin_s * NS_PER_S) & (track.begin_ns < end_s * NS_PER_S)
+    begin = np.maximum(track.begin_ns[seen] / NS_PER_S - begin_s, 0.0)
+    end = np.minimum(track.end_ns[seen] / NS_PER_S, end_s) - begin_s
+    kind = "link" if track.chip is None else "chip"
+    activity, inference = track.activity[seen], track.inference[seen]
+    return Row(track.name, kind, begin, end - begin, activity, inference)
+
+
+def _stalls(compiled: Compiled) -> tuple[Table, ...]:
+    """Where the time of each chip goes, as shares of the period."""
+    rows: list[tuple[str, ...]] = []
+    for row in compiled.report["chips"] or ():
+        if not row["busy_s"] or not row["utilisation"] or row["stall_s"] is None:
+            continue
+        period = row["busy_s"] / row["utilisation"]
+        waits = [row["stall_s"].get(reason, 0.0) / period for reason in STALLS]
+        rows.append((str(row["chip"]), *map(percent_text, (row["utilisation"], *waits))))
+    if not rows:
+        return ()
+    heads = ("chip", "works", *(f"waits {words}" for words in STALLS.values()))
+    return (Table(heads, tuple(rows), frozenset(range(5)), "Shares of the period"),)

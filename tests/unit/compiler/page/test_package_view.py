@@ -1,0 +1,54 @@
+import copy
+
+from mcm_compiler.page.package_view import package_section
+from mcm_compiler.page.sources import Compiled
+
+
+def data_of(compiled):
+    return package_section(compiled).view.data
+
+
+def test_chips_are_as_busy_as_the_report_says(chain):
+    data = data_of(chain)
+    busy = {row["chip"]: row["utilisation"] for row in chain.report["chips"]}
+    assert [chip["busy"] for chip in data["chips"]] == [busy.get(i) for i in range(4)]
+    worst = [i for i, chip in enumerate(data["chips"]) if chip["worst"]]
+    assert worst == [chain.report["bottleneck"]["chip"]]
+    assert data["shape"] == "ring"
+
+
+def test_all_pipelines_are_drawn_with_what_their_chips_and_links_do(pair):
+    data = data_of(pair)
+    report = pair.report
+    assert report["replication"]["replicas"] == data["pipelines"] == 2
+    each = report["replication"]["chips_each"]
+    rows = {row["chip"]: row for row in report["chips"]}
+    for role in report["replication"]["chips"]:
+        chip = data["chips"][role["chip"]]
+        assert (chip["pipeline"], chip["runs"]) == (role["pipeline"], role["runs"])
+        assert chip["busy"] == rows[role["runs"]]["utilisation"]
+    drawn = {(k["from"], k["to"]): k["busy"] for k in data["links"] if k["busy"] is not None}
+    expected = {}
+    for row in report["links"]:
+        for first in (0, each):
+            ends = (e + first if e >= 0 else e for e in (row["source"], row["destination"]))
+            expected[tuple(ends)] = row["utilisation"]
+    assert drawn == expected
+
+
+def test_a_channel_that_all_chips_share_is_drawn_once(pair):
+    report = copy.deepcopy(dict(pair.report))
+    shared = {**report["links"][0], "source": -3, "destination": -1}
+    report["links"] = [*report["links"], shared]
+    links = data_of(Compiled(report, pair.folder))["links"]
+    assert sum(1 for link in links if (link["from"], link["to"]) == (-3, -1)) == 1
+
+
+def test_a_report_by_itself_has_the_ring_that_it_is_about(chain):
+    alone = data_of(Compiled(chain.report))
+    assert alone["places"] == data_of(chain)["places"]
+    assert alone["chips"] == data_of(chain)["chips"]
+
+
+def test_there_is_no_map_of_nothing(chain):
+    assert package_section(Compiled({**chain.report, "chips": None})) is None
