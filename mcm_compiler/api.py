@@ -14,13 +14,9 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
-from mcm_compiler.components.cost_choice import with_cost_model
-from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import (
     load_box,
     load_target,
-    with_described_costs,
-    without_chips,
 )
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.boxes.bounds import bound_step
@@ -55,10 +51,14 @@ from mcm_compiler.placed.segments import best_segments
 from mcm_compiler.placed.step_placing import placer_text, search
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.staging import StagingFolder, staging
+from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text import json_text
+from mcm_compiler.variants.points import Prepared, described
+from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
+from mcm_compiler.variants.sensitivities import sensitivity_rows
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,
@@ -95,6 +95,7 @@ def compile_model(
     force: bool = False,
     progress: Callable[[str], None] | None = None,
     after_pass: Callable[[Pass, ir.Model], None] | None = None,
+    sensitivities: bool = False,
 ) -> CompileResult:
     """Compiles a model for a package of chips.
 
@@ -107,6 +108,8 @@ def compile_model(
         force: replace `output` if it is an output folder already.
         progress: called with the name of each stage as it begins.
         after_pass: called after each pass.
+        sensitivities: also compile for twice and half of each resource of the target, without
+            writing or verifying anything, in processes of their own.
 
     Returns:
         All results; `folder` is `output`.
@@ -116,9 +119,13 @@ def compile_model(
     """
     options = options or CompileOptions()
     load_level(options.level)  # an unknown one is told before anything is read
-    package = _package(target, options)
+    loaded = load_target(target) if isinstance(target, str) else target
+    package = described(loaded, options)
     pipeline = parse_pipeline(options.passes)
-    manager = PassManager(pipeline, after_pass)
+    keeper = None
+    if sensitivities:
+        keeper = Keeper(split_pipeline(pipeline, options.passes, "--sensitivities"), after_pass)
+    manager = PassManager(pipeline, after_pass if keeper is None else keeper.after)
     facts = manager.check()
     if output is not None and EMITTED.name not in facts:
         raise CompileError(
@@ -131,8 +138,16 @@ def compile_model(
         )
     with staging(output, force) as stage, doing(_named(model)):
         compiled, found, timings = _run(
-            model, package, options, manager, stage, progress, RESULT_FACTS
+            model, package, options, manager, stage, progress, RESULT_FACTS, keeper
         )
+        rows = None
+        if keeper is not None:
+            (progress or _silent)("sensitivities")
+            clock = _Stopwatch()
+            prepared = Prepared(keeper.model, keeper.passes, options)
+            rows = sensitivity_rows(prepared, loaded, package_figures(compiled).period_s)
+            clock.lap("sensitivities")
+            timings = [*timings, *clock.laps]
         result = CompileResult(
             source=SOURCE.get(compiled),
             target=package,
@@ -150,6 +165,7 @@ def compile_model(
             timings=tuple(timings),
             folder=output,
             replication=REPLICATION.find(compiled),
+            sensitivities=None if rows is None else tuple(rows),
         )
         if output is not None:
             _finish(stage, result)
@@ -173,7 +189,7 @@ def run_passes(
         CompileError: as `compile_model`.
     """
     options = options or CompileOptions()
-    package = _package(target, options)
+    package = described(load_target(target) if isinstance(target, str) else target, options)
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
     with staging(None) as stage, doing(_named(model)):
@@ -277,6 +293,7 @@ def _run(
     stage: StagingFolder,
     progress: Callable[[str], None] | None,
     wanted: Sequence[AnyKey] = (),
+    keeper: Keeper | None = None,
 ) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]]]:
     show = progress or _silent
     start = time.perf_counter()
@@ -286,6 +303,8 @@ def _run(
         found += _with_states(compiled, options)
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show)
+    if keeper is not None:
+        keeper.begin(compiled)
     try:
         manager.run(compiled, context, wanted)
     except CompileError as error:
@@ -307,16 +326,6 @@ def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
     return told
-
-
-def _package(target: str | Target, options: CompileOptions) -> Target:
-    """The target with the cost model that was asked for, and without forbidden chips."""
-    package = load_target(target) if isinstance(target, str) else target
-    if options.cost_model is None:
-        package = with_described_costs(package)
-    else:
-        package = with_cost_model(package, options.cost_model, user_files(Path()))
-    return without_chips(package, options.forbidden_chips)
 
 
 def _named(model: str | Path | ir.Model) -> str:

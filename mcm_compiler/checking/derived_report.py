@@ -25,14 +25,14 @@ from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
+from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
+from mcm_compiler.report.hardware.figures import finite, gap
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
 from mcm_compiler.report.records.report import CoverageFacts
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.report_data import (
     count_facts,
-    finite,
-    gap,
     graph_facts,
     target_facts,
 )
@@ -45,6 +45,7 @@ NOT_DERIVED: Mapping[str, str] = {
     "model.dims": "sizes that were given to symbolic dimensions",
     "verification": "runs are repeated, not replayed; what they must agree in is compared",
     "diagnostics": "what was said on the way",
+    "sensitivities": "compiles for other targets, of which nothing was written",
     "versions": "of the programs that compiled",
 }
 """Fields of a report that its folder cannot tell, and why."""
@@ -145,6 +146,9 @@ def derive_report(sources: Sources) -> Derived:
         hosted = host_facts(sources.target, sources.graphs, simulation, replicas)
         if hosted is not None:
             found[HOST_SECTION] = hosted
+        energy = energy_facts(sources.target, sources.graphs, simulation, replicas)
+        if energy is not None:
+            found[ENERGY_SECTION] = energy
     return found
 
 

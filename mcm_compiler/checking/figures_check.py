@@ -13,6 +13,7 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.report.cost_section import COST_SECTION
+from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.versions import versions
@@ -28,7 +29,7 @@ MAX_INFERENCES = 1_000_000
 _PARTLY = {"model", "options", "replication", COST_SECTION}
 """Records of which some fields are derived and others are not."""
 
-_IN_MODELS = {"chips", "bottleneck", "sharded_operators", HOST_SECTION}
+_IN_MODELS = {"chips", "bottleneck", "sharded_operators", HOST_SECTION, ENERGY_SECTION}
 """Fields that need the chips' models."""
 
 _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)

@@ -56,6 +56,7 @@ class Settings:
             travels to other processes.
         strict: whether what is not proven fails a model.
         html: whether a page is written beside each folder.
+        sensitivities: whether changes of the target are compiled, too.
     """
 
     target: str
@@ -64,6 +65,7 @@ class Settings:
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     strict: bool = False
     html: bool = False
+    sensitivities: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def compile_one(
             output=job.folder,
             force=settings.force,
             progress=progress,
+            sensitivities=settings.sensitivities,
         )
         outcome = success(job, result, start, settings.strict)
         del result

@@ -121,7 +121,9 @@ __all__ = [
     "HoldsStates",
     "HostIo",
     "Lowers",
+    "NamesResources",
     "PackageLimits",
+    "Resource",
     "Routing",
     "ShrinkableTarget",
     "Simulates",
@@ -249,6 +251,33 @@ class SupportsOps(Protocol):
 
         The same for copies of an op, wherever they stand: it may depend on nothing else.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Something of a package that there may be more or less of.
+
+    Attributes:
+        name: in words, such as `link bandwidth`.
+        keys: numbers of the description that are multiplied together, by dotted path; those that a
+            description lacks are left out.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+
+
+@runtime_checkable
+class NamesResources(Protocol):
+    """A target that tells which numbers of its description say how much there is of what.
+
+    Others have no sensitivities.
+    """
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """What is worth knowing the effect of, in the order of reports."""
         ...
 
 

@@ -66,6 +66,8 @@ class Pass(ABC):
             provides. All others that were derived from the graph are dropped then.
         invalidates: facts that are dropped whatever happens. Older plug-ins declare it; what
             falls with a changed graph need not be declared any more.
+        looks_at_target: whether what it does depends on the target. What stands before the first
+            pass of a pipeline that looks at it is done once for many targets.
         needs_target: what the target has to be able to do besides telling its numbers; the manager
             asks before anything runs.
     """
@@ -77,6 +79,7 @@ class Pass(ABC):
     provides: ClassVar[tuple[AnyKey, ...]] = ()
     preserves: ClassVar[tuple[AnyKey, ...]] = ()
     invalidates: ClassVar[tuple[AnyKey, ...]] = ()
+    looks_at_target: ClassVar[bool] = True
     needs_target: ClassVar[tuple[Capability, ...]] = ()
 
     @abstractmethod

@@ -45,6 +45,8 @@ class StockPass(Pass):
         ValueError: if the class refuses the options.
     """
 
+    looks_at_target: ClassVar[bool] = False
+
     stock: ClassVar[type[PassBase]]
 
     def __post_init__(self) -> None:

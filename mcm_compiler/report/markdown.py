@@ -8,6 +8,13 @@ from typing import Any
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.fabric_section import fabric_lines
+from mcm_compiler.report.hardware.energy_section import (
+    ENERGY_HEADS,
+    area_sentence,
+    energy_rows,
+    energy_sentence,
+)
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import (
@@ -87,6 +94,12 @@ def render_markdown(report: Mapping[str, Any]) -> str:
         lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
         cells = [tuple(escaped(cell) for cell in row) for row in host_table(report)]
         lines += _table(HOST_HEADS, cells)
+    if rows := sensitivity_table(report):
+        cells = [tuple(map(escaped, row)) for row in rows]
+        lines += ["", "## What a change of hardware would bring", ""]
+        lines += _table(SENSITIVITY_HEADS, cells)
+    if rows := energy_rows(report):
+        lines += ["", "## Energy of an inference", "", *_table(ENERGY_HEADS, rows)]
     lines += _changes(report)
     if report["diagnostics"]:
         lines += ["", "## Diagnostics", ""]
@@ -170,6 +183,8 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"lower bound{of_period}", escaped(bound_sentence(report))),
         (f"gap{of_period}", gap_sentence(report)),
         *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
+        *([("energy", energy)] if (energy := energy_sentence(report)) else ()),
+        *([("area", area)] if (area := area_sentence(report)) else ()),
         ("verified", escaped(verification_sentence(report["verification"]))),
         *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),
         ("model", f"{count_text(model['ops'], 'op')}, {weights}"),

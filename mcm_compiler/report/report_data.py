@@ -41,6 +41,9 @@ from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
+from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
+from mcm_compiler.report.hardware.figures import finite, gap, package_figures
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
 from mcm_compiler.report.records.activity import Bottleneck
@@ -74,12 +77,9 @@ def build_report(result: CompileResult) -> Report:
     simulation, partition = result.simulation, result.partition
     replication = REPLICATION.find(result.model)
     replicas = replication.replicas if replication else 1
-    period_s = simulation.period_s / replicas if simulation else None
-    bound = partition.bound if partition else None
-    if replication is not None and bound is not None:
-        bound = replication.bound(bound)
-    bound_s = bound.seconds if bound else None
-    analytic_s = partition.period_s / replicas if partition else None
+    figures = package_figures(result.model)
+    period_s, bound, bound_s = figures.period_s, figures.bound, figures.bound_s
+    analytic_s = figures.analytic_s
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}
     used = tuple(sorted(ops_of)) or tuple(range(partition.num_chips_used if partition else 0))
     legalization = LEGALIZATION.find(result.model)
@@ -93,9 +93,9 @@ def build_report(result: CompileResult) -> Report:
         "seed": result.options.seed,
         "pipeline": result.pipeline,
         "options": _options(result.options),
-        "throughput_per_s": 1.0 / period_s if period_s else None,
+        "throughput_per_s": figures.throughput_per_s,
         "period_s": finite(period_s),
-        "latency_s": finite(simulation.latency_s) if simulation else None,
+        "latency_s": figures.latency_s,
         "period_model": simulation.simulator if simulation else None,
         "inferences": simulation.inferences if simulation else None,
         "analytic_period_s": finite(analytic_s),
@@ -124,6 +124,10 @@ def build_report(result: CompileResult) -> Report:
     graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
     if (hosted := host_facts(result.target, graphs, simulation, replicas)) is not None:
         report[HOST_SECTION] = hosted
+    if (energy := energy_facts(result.target, graphs, simulation, replicas)) is not None:
+        report[ENERGY_SECTION] = energy
+    if result.sensitivities is not None:
+        report[SENSITIVITY_SECTION] = list(result.sensitivities)
     if (states := _states(result, replication)) is not None:
         report[STATE_SECTION] = states
     mapped = MAPPED_CHIPS.find(result.model) or ()
@@ -384,18 +388,6 @@ def _sharded(compiled: ir.Model) -> list[ShardedRow] | None:
         for o in operators
         if names.issuperset(o.pieces)
     ]
-
-
-def gap(period_s: float | None, bound_s: float | None) -> float | None:
-    """`period / bound - 1`; None where one is not known or the bound says nothing."""
-    if period_s is None or bound_s is None or not bound_s > 0:
-        return None
-    return finite(period_s / bound_s - 1.0)
-
-
-def finite(number: float | None) -> float | None:
-    """The number, or None for one that JSON does not have."""
-    return number if number is not None and math.isfinite(number) else None
 
 
 def _without_paths(diagnostic: Diagnostic, source: SourceModel) -> DiagnosticRow:

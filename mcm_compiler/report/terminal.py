@@ -15,6 +15,12 @@ from mcm_compiler.report.chip_bars import (
     shared_channels_line,
 )
 from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.hardware.energy_section import area_sentence, energy_sentence
+from mcm_compiler.report.hardware.sensitivity_section import (
+    SENSITIVITY_HEADS,
+    aligned,
+    sensitivity_table,
+)
 from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import (
@@ -69,6 +75,10 @@ def report_view(
     report = printable_data(report)
     parts: list[View] = [_header(report, width, ascii_only), _facts(report, width)]
     links, bottleneck = report["links"], report["bottleneck"]
+    if rows := sensitivity_table(report):
+        lines = aligned(SENSITIVITY_HEADS, rows, width)
+        parts += [Text(), Text(" a change of hardware would bring:", style="dim")]
+        parts += [Text(line) for line in lines]
     if report["chips"]:
         parts.append(Text())
         if replication_phrase(report):
@@ -181,6 +191,10 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
         rows.append(("cost model", Text(costs)))
     if hosted := host_sentences(report):
         rows.append(("on the host", Text("; ".join(hosted))))
+    if (energy := energy_sentence(report)) is not None:
+        rows.append(("energy", Text(energy)))
+    if (area := area_sentence(report)) is not None:
+        rows.append(("area", Text(area)))
     rows += [
         ("verified", _verdict(report["verification"])),
         ("added", Text(changes_sentence(report))),

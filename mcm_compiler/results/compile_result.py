@@ -19,6 +19,7 @@ from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
 
 
@@ -43,6 +44,7 @@ class CompileResult:
         timings: `(stage, seconds)`; never part of a written file.
         folder: the output folder, or None where nothing was written.
         replication: how many pipelines like the simulated one run side by side.
+        sensitivities: what changes of the target would bring; None where nobody asked.
     """
 
     source: SourceModel
@@ -61,6 +63,7 @@ class CompileResult:
     timings: tuple[tuple[str, float], ...]
     folder: Path | None
     replication: Replication | None = None
+    sensitivities: tuple[SensitivityRow, ...] | None = None
 
     @property
     def certificate(self) -> Certificate | None:

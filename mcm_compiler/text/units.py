@@ -6,6 +6,7 @@ UNKNOWN = "-"
 """Stands where the pipeline computed nothing."""
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ"), (1e-12, "pJ"))
 _BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 
 
@@ -18,6 +19,16 @@ def seconds_text(seconds: float | None) -> str:
         if abs(seconds) >= scale * 0.9995:
             return f"{_three_digits(seconds / scale)} {unit}"
     return "0 s" if seconds == 0 else f"{seconds:.3g} s"
+
+
+def energy_text(joules: float | None) -> str:
+    """Such as `14.2 mJ`."""
+    if joules is None:
+        return UNKNOWN
+    for scale, unit in _JOULES:
+        if abs(joules) >= scale * 0.9995:
+            return f"{_three_digits(joules / scale)} {unit}"
+    return "0 J" if joules == 0 else f"{joules:.3g} J"
 
 
 def bytes_text(size_bytes: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from mcm_compiler.machines.energy import EnergyCosts
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 if TYPE_CHECKING:
@@ -80,6 +81,29 @@ class ChipSpec:
     speed: float = 1.0
 
 
+@dataclass(frozen=True)
+class AreaCosts:
+    """Square millimetres of the parts of a package.
+
+    Attributes:
+        chip_mm2: of a chip beside the parts below.
+        mac_mm2: of one multiply-accumulate unit.
+        sram_mib_mm2: of one MiB of SRAM.
+        link_mm2: of both ends of one link between two chips.
+    """
+
+    chip_mm2: float = 0.0
+    mac_mm2: float = 0.0
+    sram_mib_mm2: float = 0.0
+    link_mm2: float = 0.0
+
+    def of(self, chip: ChipSpec) -> float:
+        """The area of a chip without its links."""
+        macs = chip.array.rows * chip.array.cols
+        sram_mib = chip.sram_bytes / 2**20
+        return self.chip_mm2 + macs * self.mac_mm2 + sram_mib * self.sram_mib_mm2
+
+
 @dataclass(frozen=True, kw_only=True)
 class PackageSpec:
     """A package of chips, whatever connects them.
@@ -98,6 +122,8 @@ class PackageSpec:
             memory; 0 where what does not fit is an error.
         stream_latency_s: delay of such a read.
         support: what chips can run; None where they run everything.
+        energy: joules of what an inference does; None where the description does not say.
+        area: square millimetres of the parts; None where the description does not say.
     """
 
     summary: str
@@ -110,6 +136,8 @@ class PackageSpec:
     stream_bytes_per_s: float = 0.0
     stream_latency_s: float = 0.0
     support: OpSupport | None = None
+    energy: EnergyCosts | None = None
+    area: AreaCosts | None = None
 
     @property
     def num_chips(self) -> int:

@@ -12,6 +12,7 @@ from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.chip_overrides import read_overrides
 from mcm_hardware.descriptions.description_reader import DescriptionReader
+from mcm_hardware.descriptions.energy_keys import ENERGY_TABLE, area_costs, energy_costs
 from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, STREAM_TABLE, PackageForm
 from mcm_hardware.descriptions.support_keys import read_support
 from mcm_hardware.tensors.storage_widths import StorageWidths
@@ -74,6 +75,7 @@ class PackageFile:
         if all_on:
             self._check_all_on(listed)
         self._check_spill()
+        self._check_energy()
         support = None
         if self._kind is None:
             support = read_support(self.reader, self.values, "chip")
@@ -105,6 +107,8 @@ class PackageFile:
             "stream_bytes_per_s": self.number("off_package_memory.bandwidth_gb_per_s", 1e9),
             "stream_latency_s": self.number("off_package_memory.latency_us", 1e-6),
             "support": support,
+            "energy": energy_costs(self.values),
+            "area": area_costs(self.values),
         }
 
     def _reference(self) -> ChipSpec:
@@ -146,6 +150,14 @@ class PackageFile:
             for key in sorted({"sram_mib", "speed"} & given):
                 message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
                 self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), "leave it out")
+
+    def _check_energy(self) -> None:
+        if ENERGY_TABLE not in self._data.data or STREAM_TABLE not in self._data.data:
+            return
+        if "energy.memory_byte_pj" not in self.values:
+            message = "reads from off-package memory have no energy"
+            hint = f"add memory_byte_pj = ... to the table [{ENERGY_TABLE}]"
+            self.reader.fault("MCM-T008", message, (ENERGY_TABLE, "memory_byte_pj"), hint)
 
     def _check_spill(self) -> None:
         if self._kind is not None:

@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mcm_hardware.descriptions.energy_keys import (
+    AREA_KEYS,
+    AREA_TABLE,
+    ENERGY_KEYS,
+    ENERGY_TABLE,
+)
 from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
@@ -31,7 +37,7 @@ OVERRIDE_TABLE = "override"
 """The array of tables for chips that differ from `[chip]`; its keys are `OVERRIDE_KEYS`."""
 
 STREAM_TABLE = "off_package_memory"
-"""The one table that may be left out."""
+"""The table of off-package memory, which may be left out."""
 
 BANDWIDTH = Number(1e-6, 1e6)
 """Rates, in 10^9 bytes per second."""
@@ -155,6 +161,8 @@ def package_form(
         **links,
         **PORT_KEYS,
         **ports,
+        **ENERGY_KEYS,
+        **AREA_KEYS,
         **(support_keys("chip", "chips") if chip is None else {}),
         **COST_KEYS,
     }
@@ -166,6 +174,6 @@ def package_form(
         tables_of(keys) | {STORAGE_TABLE},
         free_tables=frozenset({STORAGE_TABLE}),
         arrays=frozenset({OVERRIDE_TABLE}),
-        optional_tables=frozenset({STREAM_TABLE} & tables_of(keys)),
+        optional_tables=frozenset({STREAM_TABLE, ENERGY_TABLE, AREA_TABLE} & tables_of(keys)),
     )
     return PackageForm(keys, form)

@@ -132,6 +132,8 @@ UNITS: Mapping[str, str] = {
     "_ns": "nanoseconds",
     "_us": "microseconds",
     "_mhz": "MHz",
+    "_pj": "picojoules",
+    "_mm2": "square millimetres",
 }
 """What the endings of keys mean."""
 

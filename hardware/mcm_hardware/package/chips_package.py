@@ -29,6 +29,7 @@ connects the chips (`package_machine`). Costs, lowering and simulation follow:
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,9 +41,11 @@ from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import (
     ChipModel,
     PackageLimits,
+    Resource,
     Wire,
     machine_limits,
 )
+from mcm_compiler.machines.energy import EnergyCosts
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.chip.chosen_costs import CostPair
@@ -51,6 +54,22 @@ from mcm_hardware.package.described_target import DescribedTarget
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
+
+
+OUTER_RESOURCES = (
+    Resource("link bandwidth", ("link.bandwidth_gb_per_s",)),
+    Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
+    Resource("chips", ("package.num_chips",)),
+)
+"""What there may be more or less of outside of chips."""
+
+RESOURCES = (
+    Resource("compute array", ("chip.mac_array.rows",)),
+    Resource("vector lanes", ("chip.vector_unit.lanes",)),
+    Resource("SRAM", ("chip.sram_mib",)),
+    *OUTER_RESOURCES,
+)
+"""The same of a package whose chips are arrays."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,26 @@ class ChipsPackage(DescribedTarget):
     def op_support(self) -> OpSupport | None:
         """What chips can run; None where they run everything."""
         return self.spec.support
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What there may be more or less of, as far as the description has it."""
+        return RESOURCES
+
+    @property
+    def energy(self) -> EnergyCosts | None:
+        """Joules of what an inference does; None where the description does not say."""
+        return self.spec.energy
+
+    @property
+    def package_mm2(self) -> float | None:
+        """Area of all usable chips and their links; None where the description does not say."""
+        area = self.spec.area
+        if area is None:
+            return None
+        ends = self.machine.channel_ends
+        links = int(((ends[:, 0] >= 0) & (ends[:, 1] >= 0)).sum())
+        return math.fsum([*map(area.of, self.spec.chips), links * area.link_mm2])
 
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 

@@ -41,6 +41,12 @@ DEFAULT_REGRESSION = "3%"
     shell_complete=names_of("PASSES", "all"),
     help="Print the model after this pass, or 'all'.",
 )
+@click.option(
+    "--sensitivities",
+    is_flag=True,
+    help="Also tell what twice and half of each resource of the target would bring (as --html "
+    "does).",
+)
 @click.option("--timings", is_flag=True, help="Print the seconds of each stage to stderr.")
 @click.option(
     "--assignment-out",
@@ -85,6 +91,7 @@ def command(
     force: bool,
     options: CompileOptions,
     print_after: tuple[str, ...],
+    sensitivities: bool,
     timings: bool,
     assignment_out: Path | None,
     html: bool,
@@ -109,12 +116,14 @@ def command(
     from mcm_compiler.cli.many_models import compile_many
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import page_path
+    from mcm_compiler.variants.prepared_model import gives_figures
 
     if max_regression is not None and baseline is None:
         raise click.UsageError("--max-regression needs --baseline")
     allowed = parse_percentage(DEFAULT_REGRESSION) if max_regression is None else max_regression
     guard = Guard(junit, baseline, allowed)
-    settings = Settings(target, options, force, diagnosed, strict, html)
+    told = sensitivities or (html and gives_figures(options.passes))
+    settings = Settings(target, options, force, diagnosed, strict, html, told)
     first, *further = models
     if further or Path(first).is_dir():
         if output is None:
@@ -175,6 +184,7 @@ def _compile_one(
                 force=settings.force,
                 progress=progress,
                 after_pass=after_pass,
+                sensitivities=settings.sensitivities,
             )
     except Exception as error:
         if guard.reports():

@@ -233,6 +233,14 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Send what is not wanted to /dev/null.",
     ),
     CatalogEntry(
+        "MCM-U060",
+        "pipeline gives no figures to compare",
+        "What other hardware would bring is told in throughput, and so the pipeline has to come\n"
+        "to `simulate` before it writes or verifies anything.",
+        example="`--sensitivities --passes simplify,fuse,annotate_cost,partition`",
+        remedy="Put split,lower,simulate behind partition,legalize, or leave --passes out.",
+    ),
+    CatalogEntry(
         "MCM-U070",
         "name cannot be that of a plug-in",
         "`mcmc new` gives a component, a package of Python and a distribution one name: small\n"

@@ -14,11 +14,13 @@ from msgspec import Meta
 from mcm_compiler.contracts.objectives import ObjectiveKind
 from mcm_compiler.machines.package_limits import Routing
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
+from mcm_compiler.report.records.energy import EnergyFacts
 from mcm_compiler.report.records.fabrics import FabricFacts
 from mcm_compiler.report.records.host import HostFacts
 from mcm_compiler.report.records.objective import ObjectiveFacts
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import VerificationFacts
+from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -311,6 +313,8 @@ _Parts = TypedDict(
         "states": NotRequired[StateFacts],
         "fabrics": NotRequired[FabricFacts],
         "objective": NotRequired[ObjectiveFacts],
+        "energy": NotRequired[EnergyFacts],
+        "sensitivities": NotRequired[list[SensitivityRow]],
     },
 )
 
@@ -377,6 +381,10 @@ class Report(_Inputs, _Figures, _Parts):
         fabrics: how chips are laid out that are fabrics; missing where they are none.
         objective: what was to be small, what the placement comes to, and its bound; missing where
             that is the plain period, which lower_bound_s and gap are about in any case.
+        energy: joules of an inference by chip and kind; missing where the target says nothing of
+            energy, or nothing was simulated.
+        sensitivities: what twice and half of each resource of the target would bring; missing
+            where nobody asked.
     states: what stays on the chips from one inference of a sequence to the next, and tokens per
             second; missing where there is nothing of the kind. Inferences are then steps of
             sequences, and not independent: throughput_per_s and period_s are those of all sequences

@@ -29,6 +29,7 @@ class Differentiate(Pass, TrainingStepOptions):
 
     name: ClassVar[str] = "differentiate"
     summary: ClassVar[str] = "make a training step: gradients, clipping and SGD or Adam"
+    looks_at_target: ClassVar[bool] = False
     provides: ClassVar[tuple[AnyKey, ...]] = (STATES,)
 
     initial: str = ""

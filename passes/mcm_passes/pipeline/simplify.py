@@ -40,6 +40,7 @@ class Simplify(Pass):
 
     name: ClassVar[str] = "simplify"
     summary: ClassVar[str] = "fold constants, merge duplicates, drop identities and dead code"
+    looks_at_target: ClassVar[bool] = False
 
     max_fold_bytes: int = 1 << 20
 

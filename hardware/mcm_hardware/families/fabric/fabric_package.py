@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
-from mcm_compiler.contracts.target import ShrinkableTarget
+from mcm_compiler.contracts.target import Resource, ShrinkableTarget
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chosen_costs import CostPair
-from mcm_hardware.package.chips_package import ChipsPackage
+from mcm_hardware.package.chips_package import OUTER_RESOURCES, ChipsPackage
 from mcm_hardware.package.described_target import DescribedTarget
 
 if TYPE_CHECKING:
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.program import LoweredProgram
     from mcm_compiler.contracts.simulation import Simulator
     from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire
+    from mcm_compiler.machines.energy import EnergyCosts
+
+
+FABRIC_RESOURCES = (
+    Resource("compute array", ("compute.macs_per_cycle",)),
+    Resource("vector lanes", ("compute.lanes",)),
+    Resource("SRAM", ("memory.unit_kib",)),
+    *OUTER_RESOURCES,
+)
+"""What there may be more or less of in a package of fabrics."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,21 @@ class FabricPackage(DescribedTarget):
     def machine(self) -> Machine:
         """Devices, channels and routes."""
         return self.spec.plain.machine
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What there may be more or less of, as far as the description has it."""
+        return FABRIC_RESOURCES
+
+    @property
+    def energy(self) -> EnergyCosts | None:
+        """Joules of what an inference does; None where the description does not say."""
+        return self.spec.plain.energy
+
+    @property
+    def package_mm2(self) -> float | None:
+        """Area of all usable chips; None where the description does not say."""
+        return self.spec.plain.package_mm2
 
     @property
     def fabric(self) -> Fabric:

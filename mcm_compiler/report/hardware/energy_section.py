@@ -1,0 +1,188 @@
+"""What the report says of energy: joules of one inference by chip and kind.
+
+Arithmetic and SRAM traffic are those of the kernels of the chips' models under the cost model;
+what crosses links comes from the transfers that the simulator plays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.simulation import LinkActivity, SimulationResult
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
+from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.machines.energy import ChipWork, Joules, area_of, energy_of
+from mcm_compiler.report.records.energy import ChipJoules, EnergyFacts, JouleFacts
+from mcm_compiler.text.units import energy_text, percent_text
+
+ENERGY_SECTION: Final = "energy"
+"""Name of the field; reports lack it where the target says nothing of energy."""
+
+KINDS: Mapping[str, str] = {
+    "compute_j": "compute",
+    "sram_j": "SRAM",
+    "links_j": "links",
+    "memory_j": "memory",
+    "host_j": "host",
+}
+"""Fields of `Joules`, and what they are called."""
+
+
+def energy_facts(
+    target: Target,
+    graphs: Mapping[int, ir.Graph],
+    simulation: SimulationResult | None,
+    replicas: int,
+) -> EnergyFacts | None:
+    """The energy of one inference; None where the target says nothing of it, or nothing was played.
+
+    Args:
+        target: the package.
+        graphs: the chips' models by chip, those of one pipeline.
+        simulation: of one pipeline.
+        replicas: pipelines side by side; each inference takes one of them.
+    """
+    costs = energy_of(target)
+    if costs is None or simulation is None or not graphs:
+        return None
+    works = chip_works(target.cost_model(), graphs, simulation.links)
+    joules = {chip: costs.of(work) for chip, work in works.items()}
+    total = {kind: math.fsum(getattr(one, kind) for one in joules.values()) for kind in KINDS}
+    total_j = math.fsum(total.values())
+    period_s = simulation.period_s / replicas
+    facts: EnergyFacts = {
+        **_facts(Joules(**total)),
+        "total_j": total_j,
+        "power_w": total_j / period_s if period_s > 0 else None,
+        "energy_delay_js": total_j * simulation.latency_s
+        if math.isfinite(simulation.latency_s)
+        else None,
+        "chips": [_chip(chip, one) for chip, one in sorted(joules.items())],
+    }
+    if (area := area_of(target)) is not None:
+        facts["package_mm2"] = area
+    return facts
+
+
+def chip_works(
+    model: CostModel, graphs: Mapping[int, ir.Graph], links: Sequence[LinkActivity]
+) -> dict[int, ChipWork]:
+    """What one inference asks of each chip.
+
+    Args:
+        model: of a chip; operations and bytes are the same at any speed.
+        graphs: the chips' models by chip.
+        links: what each link carries for one inference.
+    """
+    macs: dict[int, float] = {}
+    sram: dict[int, int] = {}
+    carried: dict[tuple[str, int], int] = {}
+    for chip, graph in graphs.items():
+        kernels = [model.group_cost(nodes) for nodes in _kernels(graph)]
+        macs[chip] = math.fsum(cost.flops for cost in kernels if cost.trip is None) / 2
+        sram[chip] = sum(cost.read_bytes + cost.write_bytes for cost in kernels)
+        # What the host runs crosses its link, beside the transfers that the simulator plays.
+        trips = sum(c.trip.up_bytes + c.trip.down_bytes for c in kernels if c.trip is not None)
+        carried["host", chip] = trips
+    for link in links:
+        for key in _asked(link):
+            carried[key] = carried.get(key, 0) + link.bytes_per_inference
+    chips = sorted({*graphs, *(chip for _, chip in carried)})
+    return {
+        chip: ChipWork(
+            macs.get(chip, 0.0),
+            sram.get(chip, 0),
+            carried.get(("link", chip), 0),
+            carried.get(("memory", chip), 0),
+            carried.get(("host", chip), 0),
+        )
+        for chip in chips
+    }
+
+
+def _asked(link: LinkActivity) -> Iterator[tuple[str, int]]:
+    """The kind of a link, and the chip that its bytes count for; channels of all chips count not.
+
+    What crosses such a channel crosses one of a single chip, too.
+    """
+    source, destination = link.source, link.destination
+    if source >= 0 and destination >= 0:
+        yield "link", source
+    elif source == HOST and destination >= 0:
+        yield "host", destination
+    elif destination == HOST and source >= 0:
+        yield "host", source
+    elif source == OFF_PACKAGE and destination >= 0:
+        yield "memory", destination
+
+
+def _kernels(graph: ir.Graph) -> list[list[ir.Node]]:
+    kernels: dict[str, list[ir.Node]] = {}
+    for node in placeable_nodes(graph):
+        group = node.metadata_props.get(GROUP_PROPERTY)
+        key = f"node {node.name}" if group is None else f"group {group}"
+        kernels.setdefault(key, []).append(node)
+    return list(kernels.values())
+
+
+def _facts(joules: Joules) -> JouleFacts:
+    found = asdict(joules)
+    return {
+        "total_j": joules.total_j,
+        "compute_j": found["compute_j"],
+        "sram_j": found["sram_j"],
+        "links_j": found["links_j"],
+        "memory_j": found["memory_j"],
+        "host_j": found["host_j"],
+    }
+
+
+def _chip(chip: int, joules: Joules) -> ChipJoules:
+    return {"chip": chip, **_facts(joules)}
+
+
+def energy_sentence(report: Mapping[str, Any]) -> str | None:
+    """The energy of an inference and where it goes; None where nothing is known of it."""
+    found = report.get(ENERGY_SECTION)
+    if found is None:
+        return None
+    total = found["total_j"]
+    shares = sorted(((found[kind], name) for kind, name in KINDS.items()), reverse=True)
+    parts = ", ".join(
+        f"{name} {percent_text(value / total)}" for value, name in shares if value > 0
+    )
+    text = f"{energy_text(total)} per inference{f': {parts}' if parts else ''}"
+    if found["power_w"] is not None:
+        text += f"; {found['power_w']:.3g} W at this throughput"
+    if found["energy_delay_js"] is not None:
+        text += f"; energy-delay product {found['energy_delay_js']:.3g} Js"
+    return f"{text} (nominal, without leakage)"
+
+
+def area_sentence(report: Mapping[str, Any]) -> str | None:
+    """The area of the package; None where nothing is known of it."""
+    found = report.get(ENERGY_SECTION)
+    if found is None or "package_mm2" not in found:
+        return None
+    return f"{found['package_mm2']:,.0f} mm2 (nominal)"
+
+
+ENERGY_HEADS = ("chip", "energy", *KINDS.values())
+
+
+def energy_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Energy by chip as texts in the order of `ENERGY_HEADS`; empty where nothing is known."""
+    found = report.get(ENERGY_SECTION)
+    if found is None:
+        return []
+    return [
+        (str(row["chip"]), energy_text(row["total_j"]), *(energy_text(row[k]) for k in KINDS))
+        for row in found["chips"]
+    ]

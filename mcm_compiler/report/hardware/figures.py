@@ -1,0 +1,67 @@
+"""The figures of a compile by which it is compared with others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.partition import PARTITION, LowerBound
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
+
+
+@dataclass(frozen=True)
+class PackageFigures:
+    """What a compiled model does on the whole package; None where the pipeline did not say.
+
+    Attributes:
+        period_s: between two inferences in steady state, from the simulator.
+        latency_s: of one inference, from the simulator.
+        analytic_s: as `period_s`, under the cost model.
+        bound: proven for all pipelines together, under the cost model.
+    """
+
+    period_s: float | None
+    latency_s: float | None
+    analytic_s: float | None
+    bound: LowerBound | None
+
+    @property
+    def throughput_per_s(self) -> float | None:
+        """Inferences per second."""
+        return 1.0 / self.period_s if self.period_s else None
+
+    @property
+    def bound_s(self) -> float | None:
+        """Seconds of the bound."""
+        return self.bound.seconds if self.bound is not None else None
+
+
+def package_figures(model: ir.Model) -> PackageFigures:
+    """The figures of a model that was compiled."""
+    simulation, partition = SIMULATION.find(model), PARTITION.find(model)
+    replication = REPLICATION.find(model)
+    replicas = replication.replicas if replication else 1
+    bound = partition.bound if partition else None
+    if replication is not None and bound is not None:
+        bound = replication.bound(bound)
+    return PackageFigures(
+        simulation.period_s / replicas if simulation else None,
+        finite(simulation.latency_s) if simulation else None,
+        partition.period_s / replicas if partition else None,
+        bound,
+    )
+
+
+def gap(period_s: float | None, bound_s: float | None) -> float | None:
+    """`period / bound - 1`; None where one is not known or the bound says nothing."""
+    if period_s is None or bound_s is None or not bound_s > 0:
+        return None
+    return finite(period_s / bound_s - 1.0)
+
+
+def finite(number: float | None) -> float | None:
+    """The number, or None for one that JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None

@@ -1,0 +1,87 @@
+"""What the report says of changes of hardware: a row for twice and half of each resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mcm_compiler.text.units import (
+    UNKNOWN,
+    energy_text,
+    number_text,
+    percent_text,
+    seconds_text,
+)
+from mcm_compiler.text.wrapping import wrapped
+
+SENSITIVITY_SECTION: Final = "sensitivities"
+"""Name of the field; reports lack it where nobody asked."""
+
+SENSITIVITY_HEADS = (
+    "change",
+    "inferences/s",
+    "of now",
+    "period",
+    "bound",
+    "gap",
+    "latency",
+    "energy",
+)
+
+
+def sensitivity_table(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Changes as texts in the order of `SENSITIVITY_HEADS`; empty where there are none.
+
+    Of one that the model does not run on, the second text says why, and there are no more.
+    """
+    return [
+        (_change(row), *(_figures(row) if not row["faults"] else (_why_not(row),)))
+        for row in report.get(SENSITIVITY_SECTION) or ()
+    ]
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    factor = {2.0: "twice", 0.5: "half"}.get(row["factor"], f"{row['factor']:g} times")
+    return f"{factor} the {row['resource']}"
+
+
+def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    rate, speedup = row["throughput_per_s"], row["speedup"]
+    return (
+        UNKNOWN if rate is None else number_text(rate),
+        UNKNOWN if speedup is None else f"{speedup:.2f}x",
+        seconds_text(row["period_s"]),
+        seconds_text(row["lower_bound_s"]),
+        percent_text(row["gap"]),
+        seconds_text(row["latency_s"]),
+        energy_text(row.get("energy_j")),
+    )
+
+
+def _why_not(row: Mapping[str, Any]) -> str:
+    first, *more = row["faults"]
+    others = f" (and {len(more)} more)" if more else ""
+    return f"{first['code']}: {first['message']}{others}"
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """A table as lines: the first column to the left, figures to the right; reasons folded.
+
+    Args:
+        heads: of the columns.
+        rows: with a text for each head, or with two, of which the second is a reason.
+        width: columns of the terminal.
+    """
+    whole = [heads, *(row for row in rows if len(row) == len(heads))]
+    first = max(len(row[0]) for row in (*whole, *rows))
+    widths = [max(len(row[at]) for row in whole) for at in range(1, len(heads))]
+    lines: list[str] = []
+    for row in (heads, *rows):
+        if len(row) == len(heads):
+            cells = (text.rjust(columns) for text, columns in zip(row[1:], widths, strict=True))
+            lines.append(f" {row[0].ljust(first)}  {'  '.join(cells)}"[:width].rstrip())
+            continue
+        folded = wrapped(row[1], max(width - first - 3, 20))
+        for number, line in enumerate(folded):
+            lines.append(f" {(row[0] if not number else '').ljust(first)}  {line}")
+    return lines

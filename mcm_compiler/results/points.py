@@ -1,0 +1,69 @@
+"""What is known of a compile for another target, of which no output is written."""
+
+# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from mcm_compiler.text.bounded_numbers import Amount, Size
+
+FaultRow = TypedDict("FaultRow", {"code": str, "message": str, "hint": str | None})
+"""Why there is no compile.
+
+Attributes:
+    code: of the diagnostic.
+    message: what is wrong, with numbers.
+    hint: what to do about it.
+"""
+
+PointFacts = TypedDict(
+    "PointFacts",
+    {
+        "throughput_per_s": Amount | None,
+        "period_s": Amount | None,
+        "latency_s": Amount | None,
+        "lower_bound_s": Amount | None,
+        "bound_proof": str | None,
+        "gap": float | None,
+        "chips_used": Size | None,
+        "sram_bytes": Size | None,
+        "energy_j": NotRequired[Amount],
+        "energy_delay_js": NotRequired[Amount],
+        "package_mm2": NotRequired[Amount],
+        "faults": list[FaultRow],
+    },
+)
+"""Figures of a compile, each as in a report of its own; null where there is none.
+
+Attributes:
+    throughput_per_s: inferences per second in steady state, simulated.
+    period_s: its inverse.
+    latency_s: of one inference, simulated.
+    lower_bound_s: proven lower bound on the seconds per inference under the cost model.
+    bound_proof: kind of its argument.
+    gap: period_s / lower_bound_s - 1.
+    chips_used: chips with at least one op.
+    sram_bytes: SRAM of all usable chips together.
+    energy_j: of one inference; missing where the target says nothing of energy.
+    energy_delay_js: energy_j times latency_s.
+    package_mm2: area of all usable chips; missing where the target says nothing of it.
+    faults: why the model does not run there; empty where it does.
+"""
+
+
+class SensitivityRow(PointFacts):
+    """What one change of hardware brings.
+
+    Attributes:
+        resource: what was changed, such as `compute array`.
+        factor: 2 or 0.5.
+        keys: of the target's description, and what they were set to; where a half is no whole
+            number, the next smaller one.
+        speedup: throughput of this point by that of the report; null where there is none.
+    """
+
+    resource: str
+    factor: float
+    keys: dict[str, float]
+    speedup: Amount | None

@@ -1,0 +1,104 @@
+"""Targets with other numbers: the description of one, with some of its keys set anew."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
+from mcm_compiler.components.cost_files import COST_KEY
+from mcm_compiler.components.target_loading import target_from_text
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text.toml_description import parse_description
+from mcm_compiler.text.toml_writing import to_toml
+
+Value = bool | int | float | str
+"""What a key can be set to."""
+
+
+@dataclass(frozen=True)
+class ChangedTarget:
+    """A target whose description was changed.
+
+    Attributes:
+        target: with the cost model of the original, where one was chosen.
+        text: its description without comments: equal for equal content.
+    """
+
+    target: Target
+    text: str
+
+
+def value_of(target: Target, key: str) -> Value | None:
+    """What the description of a target says under a dotted key; None where it says nothing."""
+    at: Any = parse_description(target.name, target.source_text).data
+    for part in key.split("."):
+        if not isinstance(at, Mapping) or part not in at:
+            return None
+        at = cast("Mapping[str, Any]", at)[part]
+    return at if isinstance(at, bool | int | float | str) else None
+
+
+def changed_target(target: Target, changes: Mapping[str, Value]) -> ChangedTarget:
+    """The target with other values under some keys.
+
+    Args:
+        target: as it was loaded.
+        changes: by dotted key; those that the description lacks are added.
+
+    Raises:
+        CompileError: MCM-T001 to MCM-T008 for what makes no valid target, such as MCM-T002 for a
+            key that does not exist; the place is the key.
+    """
+    data = _copied(parse_description(target.name, target.source_text).data)
+    choice = choice_of(target)
+    if choice is not None:
+        data.pop(COST_KEY[0], None)
+    for key, value in changes.items():
+        _set(data, key, value, target.name)
+    text = to_toml(data)
+    package = target_from_text(target.name, text)
+    if choice is not None and isinstance(package, TakesCostModel):
+        package = cast("Target", package.with_cost_model(choice))
+    return ChangedTarget(package, content_text(text))
+
+
+def content_text(text: str) -> str:
+    """A description in a form that is equal for equal content: sorted, and numbers as floats."""
+    return to_toml(_normal(parse_description("target", text).data))
+
+
+def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(dict(data))
+
+
+def _set(data: dict[str, Any], key: str, value: Value, name: str) -> None:
+    *tables, leaf = key.split(".")
+    at = data
+    for depth, part in enumerate(tables, start=1):
+        inner = at.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise CompileError(
+                Diagnostic(
+                    "MCM-T002",
+                    f"{quote('.'.join(tables[:depth]))} is no table",
+                    at=f"{name}: {quote(key)}",
+                    hint=f"`mcmc targets show {name}` lists all keys",
+                )
+            )
+        at = cast("dict[str, Any]", inner)
+    at[leaf] = value
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, Any]", value)
+        return {key: _normal(table[key]) for key in sorted(table)}
+    if isinstance(value, list):
+        return [_normal(one) for one in cast("list[Any]", value)]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value

@@ -1,0 +1,176 @@
+"""Compiles of one model for several targets at once, up to the simulation: points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import onnx_ir as ir
+
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.components.target_loading import with_described_costs, without_chips
+from mcm_compiler.contracts.chips import CHIP_MODELS
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.machines.energy import area_of
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.processes.bounded_child import can_fork, may_fork
+from mcm_compiler.processes.staging import staging
+from mcm_compiler.report.hardware.energy_section import energy_facts
+from mcm_compiler.report.hardware.figures import gap, package_figures
+from mcm_compiler.results.points import PointFacts
+from mcm_compiler.variants.forked_pool import answers_of_children
+from mcm_compiler.variants.prepared_model import kept_copy
+
+_WANTED: tuple[AnyKey, ...] = (
+    PARTITION, CHIP_MODELS, MAPPED_CHIPS, PROGRAM, SIMULATION, REPLICATION,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model that waits for targets.
+
+    Attributes:
+        model: behind the passes that are the same for all of them; never changed.
+        passes: the others.
+        options: of the compile.
+    """
+
+    model: ir.Model
+    passes: tuple[Pass, ...]
+    options: CompileOptions
+
+
+def described(target: Target, options: CompileOptions) -> Target:
+    """The target as a compile takes it: with the cost model asked for, without forbidden chips.
+
+    Raises:
+        CompileError: as the cost model's and MCM-F020.
+    """
+    if options.cost_model is None:
+        package = with_described_costs(target)
+    else:
+        package = with_cost_model(target, options.cost_model, user_files(Path()))
+    return without_chips(package, options.forbidden_chips)
+
+
+def point_of(prepared: Prepared, target: Target) -> PointFacts:
+    """The figures of a compile for `target`; faults where there is none.
+
+    Changes `prepared.model`.
+    """
+    model, options = prepared.model, prepared.options
+    try:
+        with staging(None) as stage:
+            package = described(target, options)
+            context = PassContext(package, options, stage, _unheard)
+            PassManager(prepared.passes).run(model, context, _WANTED)
+            return _facts(model, package)
+    except CompileError as error:
+        return failed_point(error.diagnostics)
+
+
+def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
+    """A point that there is no compile of, and why."""
+    errors = [d for d in diagnostics if d.severity is Severity.ERROR]
+    return {
+        "throughput_per_s": None,
+        "period_s": None,
+        "latency_s": None,
+        "lower_bound_s": None,
+        "bound_proof": None,
+        "gap": None,
+        "chips_used": None,
+        "sram_bytes": None,
+        "faults": [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors],
+    }
+
+
+def points_of(
+    prepared: Prepared, targets: Sequence[Target], at_once: int
+) -> Generator[tuple[int, PointFacts]]:
+    """The points of several targets.
+
+    They are compiled in forked children, which share the model and all kernels that are compiled
+    already. Where this process may not fork, one after the other here; the figures are the same.
+
+    Args:
+        prepared: the model.
+        targets: each loaded, and without faults.
+        at_once: children at a time.
+
+    Yields:
+        `(index, point)` as they come.
+    """
+    if not (can_fork() and may_fork()):
+        for index, target in enumerate(targets):
+            yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
+        return
+    works: list[Callable[[], bytes]] = [partial(_encoded, prepared, one) for one in targets]
+    for index, answer in answers_of_children(works, at_once):
+        if isinstance(answer, int):
+            yield index, failed_point([_died(answer)])
+        else:
+            yield index, msgspec.json.decode(answer, type=PointFacts)
+
+
+def _encoded(prepared: Prepared, target: Target) -> bytes:
+    return msgspec.json.encode(point_of(prepared, target))
+
+
+def _facts(model: ir.Model, target: Target) -> PointFacts:
+    figures = package_figures(model)
+    chips, replication = CHIP_MODELS.find(model) or (), REPLICATION.find(model)
+    replicas = replication.replicas if replication else 1
+    graphs = {chip.chip: chip.model.graph for chip in chips}
+    energy = energy_facts(target, graphs, SIMULATION.find(model), replicas)
+    found: PointFacts = {
+        "throughput_per_s": figures.throughput_per_s,
+        "period_s": figures.period_s,
+        "latency_s": figures.latency_s,
+        "lower_bound_s": figures.bound_s,
+        "bound_proof": (figures.bound.proof or None) if figures.bound else None,
+        "gap": gap(figures.period_s, figures.bound_s),
+        "chips_used": replicas * len(chips),
+        "sram_bytes": sum(target.limits.sram_bytes),
+        "faults": [],
+    }
+    if energy is not None:
+        found["energy_j"] = energy["total_j"]
+        if energy["energy_delay_js"] is not None:
+            found["energy_delay_js"] = energy["energy_delay_js"]
+    if (area := area_of(target)) is not None:
+        found["package_mm2"] = area
+    return found
+
+
+def _died(code: int) -> Diagnostic:
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return Diagnostic(
+        "MCM-U037",
+        f"the process that compiled this point ended with {how}",
+        hint="after signal 9 give the processes more memory with a smaller --jobs; otherwise "
+        "compile the model for this target alone to see what crashes",
+    )
+
+
+def _unheard(_found: Diagnostic) -> None:
+    """Takes warnings and notes, which those of the compile itself tell."""
+
+
+def is_point(facts: Mapping[str, Any]) -> bool:
+    """Whether there was a compile."""
+    return not facts["faults"]

@@ -1,0 +1,113 @@
+"""What a change of hardware would bring, against compiles with the changed target."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcm_compiler.api import build_zoo_model, compile_model
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.report_data import build_report
+from mcm_compiler.report.terminal import report_text
+from mcm_compiler.results.points import SensitivityRow
+from mcm_compiler.variants import points
+from mcm_compiler.variants.sensitivities import changes_of
+
+_MODEL = "plain-cnn{image_size=16,stages=2,blocks=2,width=8,batch=2,classes=10}"
+_FIGURES = ("throughput_per_s", "period_s", "latency_s", "lower_bound_s", "gap", "chips_used")
+
+
+def _rows(target: str, **options: Any) -> dict[tuple[str, float], SensitivityRow]:
+    result = compile_model(
+        build_zoo_model(_MODEL), target, CompileOptions(**options), sensitivities=True
+    )
+    return {(row["resource"], row["factor"]): row for row in result.sensitivities or ()}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[tuple[str, float], SensitivityRow]:
+    return _rows("mcm4", replicas=1)
+
+
+_LINES = {
+    "compute array": r"^rows = (\d+)$",
+    "vector lanes": r"^lanes = (\d+)$",
+    "SRAM": r"^sram_mib = (\d+)$",
+    "link bandwidth": r"(?<=\[link\]\n)bandwidth_gb_per_s = (\d+)$",
+    "host rate": r"(?<=\[host\]\n)bandwidth_gb_per_s = (\d+)$",
+    "chips": r"^num_chips = (\d+)$",
+}
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+@pytest.mark.parametrize("resource", _LINES)
+def test_figures_are_those_of_a_compile_with_the_changed_file(
+    resource: str, factor: float, rows: dict[tuple[str, float], SensitivityRow], tmp_path: Path
+) -> None:
+    def changed(found: re.Match[str]) -> str:
+        return found[0].replace(found[1], str(int(int(found[1]) * factor)))
+
+    text = load_target("mcm4").source_text
+    other, count = re.subn(_LINES[resource], changed, text, flags=re.MULTILINE)
+    assert count == 1
+    (file := tmp_path / "mcm4.toml").write_text(other)
+    options = CompileOptions(replicas=1, passes=CompileOptions().passes.partition(",emit")[0])
+    report = build_report(compile_model(build_zoo_model(_MODEL), str(file), options))
+    row = rows[resource, factor]
+    assert row["faults"] == []
+    assert {key: row[key] for key in _FIGURES} == {key: report[key] for key in _FIGURES}
+    assert row.get("energy_j") == report.get("energy", {}).get("total_j")
+
+
+def test_without_forks_the_figures_are_the_same(
+    rows: dict[tuple[str, float], SensitivityRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(points, "may_fork", lambda: False)
+    assert _rows("mcm4", replicas=1) == rows
+
+
+def test_what_cannot_be_says_why(tmp_path: Path) -> None:
+    text = load_target("mcm4").source_text.replace("num_chips = 4", "num_chips = 1")
+    (file := tmp_path / "one.toml").write_text(text)
+    changes = {(c.resource, c.factor): c for c in changes_of(load_target(str(file)))}
+    half = changes["chips", 0.5]
+    assert half.target is None
+    assert [d.code for d in half.why_not] == ["MCM-T004"]
+    assert changes["chips", 2.0].target is not None
+    # An odd number of rows is halved to the next smaller one.
+    (file := tmp_path / "odd.toml").write_text(text.replace("rows = 64", "rows = 9"))
+    changes = {(c.resource, c.factor): c for c in changes_of(load_target(str(file)))}
+    assert changes["compute array", 0.5].keys == {"chip.mac_array.rows": 4}
+
+
+def test_a_point_that_does_not_fit_says_so() -> None:
+    model = "plain-cnn{image_size=64,stages=2,blocks=2,width=64,batch=48,classes=10}"
+    result = compile_model(
+        build_zoo_model(model),
+        load_target("mcm4"),
+        CompileOptions(replicas=1, chips=1),
+        sensitivities=True,
+    )
+    report = build_report(result)
+    failed = [row for row in report["sensitivities"] if row["faults"]]
+    assert [(row["resource"], row["factor"]) for row in failed] == [("SRAM", 0.5)]
+    assert all(row["period_s"] is None and row["speedup"] is None for row in failed)
+    shown = report_text(report)
+    for row in failed:
+        assert row["faults"][0]["code"] in shown
+
+
+def test_a_pipeline_without_figures_is_refused() -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_model(
+            build_zoo_model(_MODEL),
+            "mcm4",
+            CompileOptions(passes="simplify,fuse,annotate_cost,partition"),
+            sensitivities=True,
+        )
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-U060"]
