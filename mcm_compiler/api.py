@@ -145,7 +145,8 @@ def compile_model(
             (progress or _silent)("sensitivities")
             clock = _Stopwatch()
             prepared = Prepared(keeper.model, keeper.passes, options)
-            rows = sensitivity_rows(prepared, loaded, package_figures(compiled).period_s)
+            now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
+            rows = sensitivity_rows(prepared, loaded, now.period_s)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]
         result = CompileResult(

@@ -27,6 +27,7 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
 from mcm_compiler.report.records import (
     activity,
+    energy,
     fabrics,
     host,
     objective,
@@ -34,6 +35,7 @@ from mcm_compiler.report.records import (
     states,
     verification,
 )
+from mcm_compiler.results import points
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
 
@@ -50,7 +52,17 @@ RECORDS: dict[str, tuple[str, type]] = {
 
 TABLES = {
     name: value
-    for module in (activity, fabrics, host, objective, report, states, verification)
+    for module in (
+        activity,
+        energy,
+        fabrics,
+        host,
+        objective,
+        points,
+        report,
+        states,
+        verification,
+    )  # fmt: skip
     for name, value in vars(module).items()
     if is_typeddict(value)
 }

@@ -77,7 +77,7 @@ def build_report(result: CompileResult) -> Report:
     simulation, partition = result.simulation, result.partition
     replication = REPLICATION.find(result.model)
     replicas = replication.replicas if replication else 1
-    figures = package_figures(result.model)
+    figures = package_figures(simulation, partition, replication)
     period_s, bound, bound_s = figures.period_s, figures.bound, figures.bound_s
     analytic_s = figures.analytic_s
     ops_of = {c.chip: len(placeable_nodes(c.model.graph)) for c in result.chips or ()}

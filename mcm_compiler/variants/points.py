@@ -132,8 +132,8 @@ def _encoded(prepared: Prepared, target: Target) -> bytes:
 
 
 def _facts(model: ir.Model, target: Target) -> PointFacts:
-    figures = package_figures(model)
     chips, replication = CHIP_MODELS.find(model) or (), REPLICATION.find(model)
+    figures = package_figures(SIMULATION.find(model), PARTITION.find(model), replication)
     replicas = replication.replicas if replication else 1
     graphs = {chip.chip: chip.model.graph for chip in chips}
     energy = energy_facts(target, graphs, SIMULATION.find(model), replicas)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import onnx_ir as ir
-
-from mcm_compiler.contracts.partition import PARTITION, LowerBound
-from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.partition import LowerBound, Partition
+from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.simulation import SimulationResult
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,18 @@ class PackageFigures:
         return self.bound.seconds if self.bound is not None else None
 
 
-def package_figures(model: ir.Model) -> PackageFigures:
-    """The figures of a model that was compiled."""
-    simulation, partition = SIMULATION.find(model), PARTITION.find(model)
-    replication = REPLICATION.find(model)
+def package_figures(
+    simulation: SimulationResult | None,
+    partition: Partition | None,
+    replication: Replication | None,
+) -> PackageFigures:
+    """The figures of all pipelines together.
+
+    Args:
+        simulation: of one of them.
+        partition: of one of them.
+        replication: how many there are; None for one.
+    """
     replicas = replication.replicas if replication else 1
     bound = partition.bound if partition else None
     if replication is not None and bound is not None:

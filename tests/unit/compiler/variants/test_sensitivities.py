@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from mcm_compiler.api import build_zoo_model, compile_model
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
@@ -19,6 +22,7 @@ from mcm_compiler.variants import points
 from mcm_compiler.variants.sensitivities import changes_of
 
 _MODEL = "plain-cnn{image_size=16,stages=2,blocks=2,width=8,batch=2,classes=10}"
+_SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.schema.json"
 _FIGURES = ("throughput_per_s", "period_s", "latency_s", "lower_bound_s", "gap", "chips_used")
 
 
@@ -93,13 +97,24 @@ def test_a_point_that_does_not_fit_says_so() -> None:
         CompileOptions(replicas=1, chips=1),
         sensitivities=True,
     )
-    report = build_report(result)
+    report: dict[str, Any] = {**build_report(result)}
     failed = [row for row in report["sensitivities"] if row["faults"]]
     assert [(row["resource"], row["factor"]) for row in failed] == [("SRAM", 0.5)]
     assert all(row["period_s"] is None and row["speedup"] is None for row in failed)
     shown = report_text(report)
     for row in failed:
         assert row["faults"][0]["code"] in shown
+
+
+def test_a_folder_with_sensitivities_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    compile_model(build_zoo_model(_MODEL), "mcm4", output=folder, sensitivities=True)
+    report = json.loads((folder / "report.json").read_text())
+    schema = json.loads(_SCHEMA.read_text())
+    jsonschema.Draft202012Validator(schema).validate(report)
+    assert len(report["sensitivities"]) == 2 * len(_LINES)
+    assert "twice the compute array" in (folder / "report.md").read_text()
+    assert check_folder(folder).holds
 
 
 def test_a_pipeline_without_figures_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -15,11 +17,16 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
+from mcm_compiler.results.compile_result import CompileResult
 from tests.oracles.plain_energy import Product, picojoules
 
 _PASSES = CompileOptions().passes.partition(",emit")[0]
 _PJ = {"mac": 1.5, "sram": 12.5, "link": 14.0, "host": 80.0}
 _FIELDS = {"mac": "compute_j", "sram": "sram_j", "link": "links_j", "host": "host_j"}
+
+
+def _report(result: CompileResult) -> dict[str, Any]:
+    return {**build_report(result)}
 
 
 def _chain(shapes: list[tuple[int, int]], rows: int) -> ir.Model:
@@ -46,7 +53,7 @@ def test_energy_is_that_of_a_count_by_hand(chips: tuple[int, ...], rows: int) ->
     shapes = [(32, 48), (48, 16), (16, 64)]
     pins = tuple((f"m{at}", chip) for at, chip in enumerate(chips))
     options = CompileOptions(passes=_PASSES, pins=pins)
-    report = build_report(compile_model(_chain(shapes, rows), "mcm4", options))
+    report = _report(compile_model(_chain(shapes, rows), "mcm4", options))
     expected = picojoules(
         [Product(rows, *shape, chip) for shape, chip in zip(shapes, chips, strict=True)], 2, _PJ
     )
@@ -78,7 +85,7 @@ def test_what_is_passed_on_counts_on_every_link() -> None:
     onnx.checker.check_model(proto)
     pins = (("m0", 0), ("m1", 1), ("third", 1), ("other", 2), ("sum", 2))
     options = CompileOptions(passes=_PASSES, pins=pins)
-    report = build_report(compile_model(ir.serde.deserialize_model(proto), "mcm4", options))
+    report = _report(compile_model(ir.serde.deserialize_model(proto), "mcm4", options))
     joules = {row["chip"]: row["links_j"] for row in report["energy"]["chips"]}
     size, partial_size = 4 * 48 * 2, 4 * 8 * 2
     # Chip 1 passes the first result on beside its own.
@@ -99,8 +106,8 @@ def test_without_the_keys_nothing_is_said() -> None:
     plain = _without_keys(load_target("mcm4"))
     options = CompileOptions(passes=_PASSES)
     model = _chain([(32, 48), (48, 16)], 2)
-    report = build_report(compile_model(model, plain, options))
-    with_keys = build_report(compile_model(model, "mcm4", options))
+    report = _report(compile_model(model, plain, options))
+    with_keys = _report(compile_model(model, "mcm4", options))
     assert "energy" not in report
     assert "mm2" not in report_text(report) + render_markdown(report)
     assert "per inference: " in report_text(with_keys)
@@ -112,7 +119,7 @@ def test_without_the_keys_nothing_is_said() -> None:
 
 def test_area_is_the_sum_of_its_parts() -> None:
     text = load_target("mcm4").source_text.replace("[area]", "[area]\nchip_mm2 = 3\nlink_mm2 = 0.5")
-    report = build_report(
+    report = _report(
         compile_model(
             _chain([(32, 48)], 2), target_from_text("mine", text), CompileOptions(passes=_PASSES)
         )
