@@ -82,6 +82,7 @@ __all__ = [
     "import_named",
     "load_target",
     "place_model",
+    "prepare_model",
     "run_passes",
 ]
 
@@ -171,6 +172,26 @@ def compile_model(
         if output is not None:
             _finish(stage, result)
     return result
+
+
+def prepare_model(
+    model: str | Path | ir.Model, target: Target, options: CompileOptions
+) -> Prepared:
+    """A model behind the passes that are the same for all targets.
+
+    Args:
+        model: as `compile_model`.
+        target: any; no pass that runs looks at it.
+        options: see `CompileOptions`.
+
+    Raises:
+        CompileError: as `compile_model`, and MCM-U060 for a pipeline that simulates nothing.
+    """
+    split = split_pipeline(parse_pipeline(options.passes), options.passes, "a comparison")
+    with staging(None) as stage, doing(_named(model)):
+        manager = PassManager(split.shared)
+        prepared, _, _ = _run(model, target, options, manager, stage, None)
+    return Prepared(prepared, split.own, options)
 
 
 def run_passes(

@@ -25,6 +25,7 @@ import msgspec
 from mcm_compiler.certificate.files import CertificateHead
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
+from mcm_compiler.exploration import records as exploration
 from mcm_compiler.report.records import (
     activity,
     energy,
@@ -44,6 +45,7 @@ HOME = "https://github.com/mcm-compiler/mcm-compiler/blob/main/docs/reference/sc
 
 RECORDS: dict[str, tuple[str, type]] = {
     "certificate.schema.json": ("Head of a placement certificate", CertificateHead),
+    "exploration.schema.json": ("Exploration of mcm-compiler", exploration.Exploration),
     "plan.schema.json": ("Plan of mcmc parallelize", PlanFile),
     "program.schema.json": ("Lowered program", LoweredProgram),
     "report.schema.json": ("Report of mcm-compiler", report.Report),
@@ -55,6 +57,7 @@ TABLES = {
     for module in (
         activity,
         energy,
+        exploration,
         fabrics,
         host,
         objective,
@@ -62,7 +65,7 @@ TABLES = {
         report,
         states,
         verification,
-    )  # fmt: skip
+    )
     for name, value in vars(module).items()
     if is_typeddict(value)
 }

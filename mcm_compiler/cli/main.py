@@ -43,6 +43,7 @@ VERBS = {
     "targets": "List packages and clusters, show one, or validate a file.",
     "passes": "List the passes and their options.",
     "parallelize": "Plan how a model uses the devices of a package or cluster.",
+    "explore": "Compile models for many variants of a target; the Pareto front.",
     "partition": "Place the operators of a problem file on devices.",
     "place": "Place the ops of a model on the CPUs and GPUs of one machine.",
     "strategies": "List the partition strategies.",

@@ -34,6 +34,7 @@ SUPERVISED_VERBS = frozenset(
     {
         "build",
         "compile",
+        "explore",
         "init",
         "check",
         "run",

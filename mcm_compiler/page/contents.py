@@ -1,7 +1,7 @@
 """What a page consists of: answers, and sections of text, tables and pictures, as plain data.
 
 Whoever makes a page fills these records; `mcm_compiler.page.html` writes them. Texts may come from
-models: they are escaped there, and nothing here is markup.
+models: they are escaped there, and nothing here is markup but `Section.drawings`.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class Section:
         view: its picture.
         tables: below the picture.
         folded: whether the tables are shown on demand only; a print shows them always.
+        drawings: pictures that are there without a script, as markup of `mcm_compiler.page.scatter`
+            and nothing else: it is not escaped again.
     """
 
     key: str
@@ -87,6 +89,7 @@ class Section:
     view: View | None = None
     tables: tuple[Table, ...] = ()
     folded: bool = False
+    drawings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

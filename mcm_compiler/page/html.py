@@ -70,6 +70,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters["shown"] = printable
+    environment.filters["drawn"] = _markup
     return environment.from_string(asset(TEMPLATE))
 
 

@@ -26,6 +26,7 @@ PointFacts = TypedDict(
         "lower_bound_s": Amount | None,
         "bound_proof": str | None,
         "gap": float | None,
+        "chips": Size | None,
         "chips_used": Size | None,
         "sram_bytes": Size | None,
         "energy_j": NotRequired[Amount],
@@ -43,6 +44,7 @@ Attributes:
     lower_bound_s: proven lower bound on the seconds per inference under the cost model.
     bound_proof: kind of its argument.
     gap: period_s / lower_bound_s - 1.
+    chips: usable chips of the package.
     chips_used: chips with at least one op.
     sram_bytes: SRAM of all usable chips together.
     energy_j: of one inference; missing where the target says nothing of energy.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import onnx_ir as ir
@@ -93,6 +92,7 @@ def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
         "lower_bound_s": None,
         "bound_proof": None,
         "gap": None,
+        "chips": None,
         "chips_used": None,
         "sram_bytes": None,
         "faults": [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors],
@@ -100,7 +100,7 @@ def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
 
 
 def points_of(
-    prepared: Prepared, targets: Sequence[Target], at_once: int
+    prepared: Prepared, targets: Sequence[Target], at_once: int, *, warm: bool = False
 ) -> Generator[tuple[int, PointFacts]]:
     """The points of several targets.
 
@@ -111,6 +111,7 @@ def points_of(
         prepared: the model.
         targets: each loaded, and without faults.
         at_once: children at a time.
+        warm: compile the first one here, so that the children find all kernels loaded.
 
     Yields:
         `(index, point)` as they come.
@@ -119,8 +120,12 @@ def points_of(
         for index, target in enumerate(targets):
             yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
         return
-    works: list[Callable[[], bytes]] = [partial(_encoded, prepared, one) for one in targets]
-    for index, answer in answers_of_children(works, at_once):
+    begin = int(warm and len(targets) > 0)
+    for index, target in enumerate(targets[:begin]):
+        yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
+    works: list[Callable[[], bytes]] = [partial(_encoded, prepared, one) for one in targets[begin:]]
+    for position, answer in answers_of_children(works, at_once):
+        index = begin + position
         if isinstance(answer, int):
             yield index, failed_point([_died(answer)])
         else:
@@ -144,6 +149,7 @@ def _facts(model: ir.Model, target: Target) -> PointFacts:
         "lower_bound_s": figures.bound_s,
         "bound_proof": (figures.bound.proof or None) if figures.bound else None,
         "gap": gap(figures.period_s, figures.bound_s),
+        "chips": target.limits.num_chips,
         "chips_used": replicas * len(chips),
         "sram_bytes": sum(target.limits.sram_bytes),
         "faults": [],
@@ -169,8 +175,3 @@ def _died(code: int) -> Diagnostic:
 
 def _unheard(_found: Diagnostic) -> None:
     """Takes warnings and notes, which those of the compile itself tell."""
-
-
-def is_point(facts: Mapping[str, Any]) -> bool:
-    """Whether there was a compile."""
-    return not facts["faults"]

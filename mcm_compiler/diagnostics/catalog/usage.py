@@ -241,6 +241,33 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Put split,lower,simulate behind partition,legalize, or leave --passes out.",
     ),
     CatalogEntry(
+        "MCM-U061",
+        "sweep cannot be read",
+        "A sweep is a key of the target's description and its values: `KEY=16,32,64`, or a range\n"
+        "with both ends and a step, `KEY=4..36:8`. Each key is swept once; there are at most\n"
+        "4,096 combinations.",
+        example="`mcmc explore model.onnx --sweep package.num_chips=36..4`",
+        remedy="Write KEY=VALUE,VALUE or KEY=FIRST..LAST:STEP.",
+    ),
+    CatalogEntry(
+        "MCM-U062",
+        "nothing to explore",
+        "A swept key is no key of the target's description, or none of the combinations is a\n"
+        "valid target. Single combinations that are none are named in the result, and the rest\n"
+        "goes on.",
+        example="`mcmc explore model.onnx --sweep chip.sram_mb=16,32`",
+        remedy="Take a key that `mcmc targets show TARGET` lists, with values that it may have.",
+    ),
+    CatalogEntry(
+        "MCM-U063",
+        "journal of an exploration does not fit",
+        "While it works, an exploration keeps what it has found in a journal beside the file of\n"
+        "--json. One that was interrupted has left its journal there: --resume goes on with it,\n"
+        "where models, target, sweeps, options and versions are the same; --force begins anew.",
+        example="`mcmc explore model.onnx --sweep ... --json out.json` after a kill",
+        remedy="Give --resume to go on, or --force to begin anew.",
+    ),
+    CatalogEntry(
         "MCM-U070",
         "name cannot be that of a plug-in",
         "`mcmc new` gives a component, a package of Python and a distribution one name: small\n"

@@ -1,0 +1,200 @@
+"""Explores: every model on every variant of a target, in processes, and what is on the front."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
+from typing import cast
+
+from mcm_compiler.api import prepare_model
+from mcm_compiler.contracts import zoo
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.exploration.front import known_measures, on_front
+from mcm_compiler.exploration.journal import Journal, request_digest
+from mcm_compiler.exploration.records import (
+    Exploration,
+    ExploredModel,
+    ExploredPoint,
+    Measure,
+)
+from mcm_compiler.exploration.sweeps import Sweep
+from mcm_compiler.exploration.variants import Variant, variants_of
+from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.report.versions import versions
+from mcm_compiler.results.points import PointFacts
+from mcm_compiler.variants.changed_targets import content_text
+from mcm_compiler.variants.forked_pool import usable_cores
+from mcm_compiler.variants.points import failed_point, points_of
+from mcm_compiler.variants.prepared_model import split_pipeline
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for.
+
+    Attributes:
+        models: paths, or `zoo:NAME`.
+        target: as it was loaded.
+        sweeps: each of another key.
+        options: of the compiles.
+        measures: what fronts are of; empty for all that is known.
+    """
+
+    models: tuple[str, ...]
+    target: Target
+    sweeps: tuple[Sweep, ...]
+    options: CompileOptions
+    measures: tuple[Measure, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Tells this request from others, as far as points depend on it; models have hashes."""
+        return request_digest(
+            {
+                "models": self.models,
+                "target": content_text(self.target.source_text),
+                "sweeps": [asdict(sweep) for sweep in self.sweeps],
+                "options": asdict(self.options),
+                "versions": versions(),
+            }
+        )
+
+
+def explore(
+    request: Request,
+    *,
+    at_once: int | None = None,
+    journal: Path | None = None,
+    resume: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Exploration, Journal | None]:
+    """Compiles every model for every variant, up to the simulation.
+
+    A model that cannot be read, and a variant that is no target or that a model does not fit, is
+    named in the result; the rest goes on.
+
+    Args:
+        request: what is asked for.
+        at_once: processes; None for as many as there are cores.
+        journal: file that keeps what is found; None to keep nothing.
+        resume: whether to go on with what it holds.
+        progress: called with how far it is.
+
+    Returns:
+        The result, and the journal, which is to be ended when the result is written.
+
+    Raises:
+        CompileError: MCM-U060 for a pipeline that simulates nothing, MCM-U061 and MCM-U062 for
+            sweeps, MCM-U063 for a journal, also one of a model that has changed since.
+    """
+    options = request.options
+    load_level(options.level)  # an unknown one is told before anything is read
+    passes = parse_pipeline(options.passes)
+    split_pipeline(passes, options.passes, "explore")
+    variants = variants_of(request.target, request.sweeps, options)
+    kept = None if journal is None else Journal(journal, request.digest, resume=resume)
+    work = _Work(request, variants, at_once or usable_cores(), kept, progress or _silent)
+    models = [work.model(at) for at in range(len(request.models))]
+    text = request.target.source_text
+    return {
+        "schema_version": 1,
+        "target": {
+            "name": request.target.name,
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        },
+        "sweeps": [{"key": one.key, "values": list(one.values)} for one in request.sweeps],
+        "pipeline": print_pipeline(passes),
+        "level": options.level,
+        "partitioner": options.partitioner,
+        "seed": options.seed,
+        "models": models,
+        "versions": versions(),
+    }, kept
+
+
+@dataclass
+class _Work:
+    request: Request
+    variants: Sequence[Variant]
+    at_once: int
+    journal: Journal | None
+    progress: Callable[[str], None]
+
+    def model(self, at: int) -> ExploredModel:
+        name = self.request.models[at]
+        shown = name if name.startswith(zoo.PREFIX) else PurePath(name).name
+        self.progress(f"{shown}: import")
+        try:
+            prepared = prepare_model(name, self.request.target, self.request.options)
+        except CompileError as error:
+            faults = failed_point(error.diagnostics)["faults"]
+            return {"name": shown, "sha256": None, "measures": [], "points": [], "faults": faults}
+        sha256 = SOURCE.get(prepared.model).sha256
+        points = self._known(at, name, sha256)
+        asked = [
+            (index, one.target)
+            for index, one in enumerate(self.variants)
+            if one.target is not None and index not in points
+        ]
+        total, indices = len(asked), [index for index, _ in asked]
+        targets = [target for _, target in asked]
+        for number, (which, point) in enumerate(
+            points_of(prepared, targets, self.at_once, warm=True), start=1
+        ):
+            points[indices[which]] = point
+            if self.journal is not None:
+                self.journal.add((at, indices[which]), sha256, point)
+            self.progress(f"{shown}: {number} of {total} points")
+        return self._explored(shown, sha256, points)
+
+    def _known(self, at: int, name: str, sha256: str) -> dict[int, PointFacts]:
+        """Points of earlier runs, and those that cannot be."""
+        points = {
+            index: failed_point(one.faults) for index, one in enumerate(self.variants) if one.faults
+        }
+        for (model, index), (hashed, point) in (self.journal.found if self.journal else {}).items():
+            if model != at:
+                continue
+            if hashed != sha256:
+                raise CompileError(_changed(name))
+            points[index] = point
+        return points
+
+    def _explored(self, name: str, sha256: str, points: Mapping[int, PointFacts]) -> ExploredModel:
+        facts = [
+            points[index if one.same_as is None else one.same_as]
+            for index, one in enumerate(self.variants)
+        ]
+        known = known_measures(facts)
+        measures = [one for one in self.request.measures or known if one in known]
+        front = on_front(facts, measures)
+        rows: list[ExploredPoint] = [
+            {"settings": one.settings, "front": lies, "same_as": one.same_as, **fact}
+            for one, lies, fact in zip(self.variants, front, facts, strict=True)
+        ]
+        return {
+            "name": name,
+            "sha256": sha256,
+            "measures": cast("list[Measure]", measures),
+            "points": rows,
+            "faults": [],
+        }
+
+
+def _changed(name: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-U063",
+        "the model is not the one that the journal's points are of",
+        at=name,
+        hint="begin anew with --force",
+    )
+
+
+def _silent(_line: str) -> None:
+    """Takes progress that nobody wants to see."""

@@ -1,0 +1,156 @@
+"""What an exploration has found so far, in a file beside its result.
+
+A line for each point, written as it comes, so that a killed exploration goes on where it was. The
+file goes when the result is written. A last line without an end was cut off, and counts as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import msgspec
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.whole_files import refuse_irregular
+from mcm_compiler.results.points import PointFacts
+
+SUFFIX = ".part"
+
+MAX_BYTES = 1 << 28
+"""A line has some hundred bytes, with faults a few thousand."""
+
+Key = tuple[int, int]
+"""Position of the model, and of the point."""
+
+
+class _Line(msgspec.Struct):
+    model: int
+    sha256: str
+    point: int
+    facts: PointFacts
+
+
+def journal_path(result: Path) -> Path:
+    """The journal of the exploration whose result is written there."""
+    return result.with_name(result.name + SUFFIX)
+
+
+def request_digest(request: Mapping[str, Any]) -> str:
+    """What tells an exploration from others."""
+    text = json.dumps(request, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Journal(AbstractContextManager["Journal"]):
+    """The journal of one exploration.
+
+    Args:
+        path: the file.
+        digest: of what was asked for.
+        resume: whether what the file holds is taken over.
+
+    Attributes:
+        found: points of earlier runs, with the hash of their model's file.
+
+    Raises:
+        CompileError: MCM-U063 for a journal that is there where none should be, that lacks, or that
+            is of something else; MCM-A002 and MCM-U050 if it cannot be written.
+    """
+
+    def __init__(self, path: Path, digest: str, *, resume: bool) -> None:
+        self.found: dict[Key, tuple[str, PointFacts]] = {}
+        self._path = path
+        refuse_irregular(path)
+        head = json.dumps({"exploration": digest}).encode() + b"\n"
+        kept = head
+        if resume:
+            kept = self._read(head)
+        elif path.exists():
+            raise _refused(
+                path,
+                "an exploration that was interrupted has left its journal here",
+                "go on with --resume, or begin anew with --force",
+            )
+        try:
+            self._stream: BinaryIO = path.open("r+b" if resume else "xb")
+            if resume:
+                # A kill in between leaves the file as it is, or without its torn end.
+                self._stream.truncate(min(len(kept), self._path.stat().st_size))
+                self._stream.seek(0)
+            self._write(kept)
+        except OSError as error:
+            raise cannot_write(error, path) from error
+
+    def _read(self, head: bytes) -> bytes:
+        try:
+            with self._path.open("rb") as stream:
+                data = stream.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            raise _refused(
+                self._path, "there is no journal to go on with", "leave --resume out"
+            ) from None
+        except OSError as error:
+            raise cannot_write(error, self._path) from error
+        if len(data) > MAX_BYTES:
+            raise _refused(self._path, f"it has more than {MAX_BYTES:,} bytes", "begin anew")
+        if head.startswith(data):
+            return head  # killed before it found anything
+        if not data.startswith(head):
+            raise _refused(
+                self._path,
+                "the journal is of other models, sweeps, options, or versions",
+                "ask for the same as before, or begin anew with --force",
+            )
+        whole = len(head)
+        for line in data[whole:].splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                one = msgspec.json.decode(line, type=_Line)
+            except msgspec.DecodeError as error:
+                raise _refused(
+                    self._path, f"a line of the journal is damaged: {error}", "begin anew"
+                ) from None
+            self.found[one.model, one.point] = (one.sha256, one.facts)
+            whole += len(line)
+        return data[:whole]
+
+    def add(self, key: Key, sha256: str, facts: PointFacts) -> None:
+        """Keeps a point.
+
+        Raises:
+            CompileError: MCM-A002 if it cannot be written.
+        """
+        model, point = key
+        try:
+            self._write(msgspec.json.encode(_Line(model, sha256, point, facts)) + b"\n")
+        except OSError as error:
+            raise cannot_write(error, self._path) from error
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Takes the file away: the result is written."""
+        self._stream.close()
+        self._path.unlink(missing_ok=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+
+def _refused(path: Path, what: str, hint: str) -> CompileError:
+    return CompileError(Diagnostic("MCM-U063", what, at=str(path), hint=hint))
