@@ -63,7 +63,7 @@ def test_points_are_those_of_compiles_for_their_targets(found: Exploration) -> N
         assert {key: point[key] for key in _FIGURES} == {key: report[key] for key in _FIGURES}
     assert {point["faults"][0]["code"] for point in points if point["faults"]} == {
         "MCM-T005",
-        "MCM-P015",
+        "MCM-P003",
     }
     assert sum(not point["faults"] for point in points) == 4
 
@@ -77,7 +77,7 @@ def test_the_result_follows_its_schema_and_its_texts_tell_all(found: Exploration
     assert "5 without figures" in summary_text(model)
     told = "\n".join(fault_lines(model))
     assert "MCM-T005; with package.num_chips=0, chip.sram_mib=0.001" in told
-    assert "MCM-P015; with package.num_chips=2, chip.sram_mib=0.001" in told
+    assert "MCM-P003; with package.num_chips=2, chip.sram_mib=0.001" in told
     assert len(front_rows(model, whole=True)) == 1 + 4
     assert len(csv_text(found["models"]).splitlines()) == 1 + 9
     page = exploration_page(found).decode()
